@@ -43,13 +43,33 @@ static void print_process_memory(const struct flmem_memory_report *memory, FILE 
 		format_bytes_or(memory->thp_bytes, "?", huge));
 }
 
-static void print_limit(const struct flmem_limit_report *limit, FILE *out)
+/* True if there is such a limit. */
+static bool print_ulimit(const char *label, const char *what, struct flmem_u64 max_bytes,
+			 struct flmem_u64 left_bytes, FILE *out)
 {
 	char max[FORMAT_MAX], left[FORMAT_MAX];
 
-	layout_label("limit", out);
+	if (max_bytes.unknown)
+		return false;
+	layout_label(label, out);
+	fprintf(out, "%s for its %s, %s left\n", format_bytes(max_bytes.value, max), what,
+		format_bytes_or(left_bytes, "?", left));
+	return true;
+}
+
+static void print_limit(const struct flmem_limit_report *limit, FILE *out)
+{
+	char max[FORMAT_MAX], left[FORMAT_MAX];
+	bool any =
+		print_ulimit("limit", "address space (ulimit -v)", limit->address_space_max_bytes,
+			     limit->address_space_left_bytes, out);
+
+	any |= print_ulimit(any ? "" : "limit", "data (ulimit -d)", limit->data_max_bytes,
+			    limit->data_left_bytes, out);
+	layout_label(any ? "" : "limit", out);
 	if (limit->cgroup_max_bytes.unknown) {
-		fprintf(out, "%s\n", limit->cgroup_max_bytes.unknown);
+		fprintf(out, "%s%s\n", any ? "of its control group: " : "",
+			limit->cgroup_max_bytes.unknown);
 		return;
 	}
 	fprintf(out, "%s for its control group, ",

@@ -43,6 +43,8 @@ static const struct field fields[] = {
 	{"Uid", FIELD_IDS, offsetof(struct flmem_status, uid)},
 	{"Gid", FIELD_IDS, offsetof(struct flmem_status, gid)},
 	{"NSpid", FIELD_LAST_NUMBER, offsetof(struct flmem_status, ns_pid)},
+	{"VmSize", FIELD_KILOBYTES, offsetof(struct flmem_status, size_bytes)},
+	{"VmData", FIELD_KILOBYTES, offsetof(struct flmem_status, data_bytes)},
 	{"VmRSS", FIELD_KILOBYTES, offsetof(struct flmem_status, rss_bytes)},
 	{"VmHWM", FIELD_KILOBYTES, offsetof(struct flmem_status, peak_bytes)},
 	{"RssAnon", FIELD_KILOBYTES, offsetof(struct flmem_status, anon_bytes)},

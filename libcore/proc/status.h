@@ -35,6 +35,8 @@ struct flmem_status {
 	struct flmem_ids uid;
 	struct flmem_ids gid;
 	struct flmem_u64 ns_pid;     /* as the process itself knows it: the innermost namespace */
+	struct flmem_u64 size_bytes; /* VmSize, which RLIMIT_AS limits */
+	struct flmem_u64 data_bytes; /* VmData, which RLIMIT_DATA limits */
 	struct flmem_u64 rss_bytes;  /* VmRSS */
 	struct flmem_u64 peak_bytes; /* VmHWM */
 	struct flmem_u64 anon_bytes;

@@ -171,6 +171,7 @@ static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
 	add_section_value(&section, "file_bytes", memory->file_bytes);
 	add_section_value(&section, "shmem_bytes", memory->shmem_bytes);
 	add_section_value(&section, "swap_bytes", memory->swap_bytes);
+	add_section_value(&section, "hugetlb_bytes", memory->hugetlb_bytes);
 	add_section_value(&section, "thp_bytes", memory->thp_bytes);
 	add_section_value(&section, "madv_free_bytes", memory->madv_free_bytes);
 	add_section_value(&section, "drift_bytes", memory->drift_bytes);
@@ -278,6 +279,10 @@ static void add_report_limit(cJSON *object, const struct flmem_limit_report *lim
 
 	add_section_value(&section, "cgroup_max_bytes", limit->cgroup_max_bytes);
 	add_section_value(&section, "headroom_bytes", limit->headroom_bytes);
+	add_section_value(&section, "address_space_max_bytes", limit->address_space_max_bytes);
+	add_section_value(&section, "address_space_left_bytes", limit->address_space_left_bytes);
+	add_section_value(&section, "data_max_bytes", limit->data_max_bytes);
+	add_section_value(&section, "data_left_bytes", limit->data_left_bytes);
 	close_section(&section);
 }
 

@@ -75,6 +75,21 @@ static const struct live_case cases[] = {
 	 GLIBC,
 	 {"GLIBC_TUNABLES=glibc.malloc.tcache_count=0"}},
 	{"LIVE-ARENA-IGNORED",
+	 true,
+	 SERVER,
+	 GLIBC,
+	 {"MALLOC_ARENA_MAX=4", "GLIBC_TUNABLES=glibc.malloc.arena_max=-1"}},
+	{"LIVE-ARENA-HIGH",
+	 true,
+	 SERVER,
+	 GLIBC,
+	 {"MALLOC_ARENA_MAX=4", "GLIBC_TUNABLES=glibc.malloc.arena_max=32"}},
+	{"LIVE-ARENA-HIGH",
+	 false,
+	 SERVER,
+	 GLIBC,
+	 {"MALLOC_ARENA_MAX=32", "GLIBC_TUNABLES=glibc.malloc.arena_max=4"}},
+	{"LIVE-ARENA-IGNORED",
 	 false,
 	 SERVER,
 	 GLIBC,
@@ -286,7 +301,8 @@ static void run(const struct live_case *row, struct flmem_recommendations *ret_f
 		.python = {.version = (char *)(uintptr_t)row->python},
 		.settings = settings,
 		.setting_count = fill_settings(row, storage, settings),
-		.limit = {FLMEM_UNKNOWN(none), FLMEM_UNKNOWN(none)},
+		.limit.cgroup_max_bytes = FLMEM_UNKNOWN(none),
+		.limit.headroom_bytes = FLMEM_UNKNOWN(none),
 		.temporary_in_memory = FLMEM_KNOWN(row->in_memory),
 	};
 	struct flmem_detect_report report = {.processes = &process, .process_count = 1};
@@ -296,8 +312,9 @@ static void run(const struct live_case *row, struct flmem_recommendations *ret_f
 	if (row->trimmable_mib)
 		process.heap.trimmable_bytes = FLMEM_KNOWN(row->trimmable_mib * MIB);
 	if (row->headroom_mib)
-		process.limit = (struct flmem_limit_report){FLMEM_KNOWN(1000 * MIB),
-							    FLMEM_KNOWN(row->headroom_mib * MIB)};
+		process.limit = (struct flmem_limit_report){
+			.cgroup_max_bytes = FLMEM_KNOWN(1000 * MIB),
+			.headroom_bytes = FLMEM_KNOWN(row->headroom_mib * MIB)};
 	assert_int_equal(flmem_recommend_processes(&report, &options, ret_found, NULL), 0);
 }
 
@@ -411,7 +428,8 @@ static void a_superlink_that_keeps_its_store_in_memory_is_reported(void **state)
 			.command = (char *)(uintptr_t)rows[i].command,
 			.heap = FLMEM_HEAP_UNKNOWN("none"),
 			.memory.rss_bytes = FLMEM_UNKNOWN("none"),
-			.limit = {FLMEM_UNKNOWN("none"), FLMEM_UNKNOWN("none")}};
+			.limit.cgroup_max_bytes = FLMEM_UNKNOWN("none"),
+			.limit.headroom_bytes = FLMEM_UNKNOWN("none")};
 		struct flmem_detect_report report = {.processes = &process, .process_count = 1};
 		struct flmem_recommendations found = {0};
 
@@ -424,14 +442,14 @@ static void a_superlink_that_keeps_its_store_in_memory_is_reported(void **state)
 
 static void what_may_not_be_read_is_a_problem(void **state)
 {
-	struct flmem_process_report process = {
-		.pid = 7,
-		.heap = FLMEM_HEAP_UNKNOWN("denied"),
-		.memory.rss_bytes = FLMEM_UNKNOWN("denied"),
-		.limit = {FLMEM_UNKNOWN("denied"), FLMEM_UNKNOWN("denied")},
-		.settings_unknown = "denied",
-		.denied_why = "another user's",
-		.denied_how = "use sudo"};
+	struct flmem_process_report process = {.pid = 7,
+					       .heap = FLMEM_HEAP_UNKNOWN("denied"),
+					       .memory.rss_bytes = FLMEM_UNKNOWN("denied"),
+					       .limit.cgroup_max_bytes = FLMEM_UNKNOWN("denied"),
+					       .limit.headroom_bytes = FLMEM_UNKNOWN("denied"),
+					       .settings_unknown = "denied",
+					       .denied_why = "another user's",
+					       .denied_how = "use sudo"};
 	struct flmem_skipped skipped = {.pid = 8, .code = FLMEM_ENOPROC, .message = "ended"};
 	struct flmem_detect_report report = {
 		.processes = &process, .process_count = 1, .skipped = &skipped, .skipped_count = 1};

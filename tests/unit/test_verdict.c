@@ -565,7 +565,6 @@ static void an_allocator_that_answers_is_to_be_asked(void **state)
 	explain(&report, &talking);
 	assert_true(advises(&talking, "flmem detect --ask-runtime --pid 4711"));
 }
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -33,12 +33,13 @@ enum flmem_linkage {
  * that may have some and do not count it themselves.
  */
 struct flmem_memory_report {
-	struct flmem_u64 rss_bytes;   /* VmRSS */
-	struct flmem_u64 anon_bytes;  /* RssAnon */
-	struct flmem_u64 file_bytes;  /* RssFile */
-	struct flmem_u64 shmem_bytes; /* RssShmem */
-	struct flmem_u64 swap_bytes;  /* VmSwap */
-	struct flmem_u64 thp_bytes;   /* anonymous memory in transparent huge pages */
+	struct flmem_u64 rss_bytes;	/* VmRSS */
+	struct flmem_u64 anon_bytes;	/* RssAnon */
+	struct flmem_u64 file_bytes;	/* RssFile */
+	struct flmem_u64 shmem_bytes;	/* RssShmem */
+	struct flmem_u64 swap_bytes;	/* VmSwap */
+	struct flmem_u64 hugetlb_bytes; /* HugetlbPages; not in RSS */
+	struct flmem_u64 thp_bytes;	/* anonymous memory in transparent huge pages */
 	struct flmem_u64
 		madv_free_bytes;      /* of anon: free, reclaimed by the kernel under pressure */
 	struct flmem_u64 drift_bytes; /* change of RSS while the heap was read */
@@ -236,6 +237,11 @@ struct flmem_python_report {
 struct flmem_limit_report {
 	struct flmem_u64 cgroup_max_bytes; /* lowest memory limit on the way up to the root */
 	struct flmem_u64 headroom_bytes;   /* that limit less its cgroup's use */
+	/* The process's own limits (ulimit), and what is left below them. */
+	struct flmem_u64 address_space_max_bytes; /* RLIMIT_AS, -v */
+	struct flmem_u64 address_space_left_bytes;
+	struct flmem_u64 data_max_bytes; /* RLIMIT_DATA, -d */
+	struct flmem_u64 data_left_bytes;
 };
 
 struct flmem_process_report {

@@ -25,8 +25,10 @@
 #include "proc/host.h"
 #include "proc/huge_pages.h"
 #include "proc/limits/cgroup.h"
+#include "proc/limits/headroom.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "proc/rollup.h"
 #include "proc/status.h"
 #include "remote/checks/preflight.h"
 #include "remote/sampled_file.h"
@@ -44,6 +46,8 @@ static const char no_files[] = "its program files could not be read";
 static const char none_known[] = "none of its program files contains an allocator that flmem knows";
 static const char no_driver[] =
 	"it uses an NVIDIA GPU, but the driver's library (NVML) does not answer";
+static const char no_ulimit[] = "no limit of the process is set (ulimit)";
+static const char no_limits[] = "its limits could not be read";
 static const char no_mounts[] = "the mounts of this machine could not be read";
 
 /* State that the processes of one call share; each part is opened at its first use. */
@@ -139,6 +143,10 @@ static void init_process_report(const struct flmem_process *process,
 		.cuda = unknown_cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
 		.limit.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
 		.limit.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
+		.limit.address_space_max_bytes = FLMEM_UNKNOWN(no_limits),
+		.limit.address_space_left_bytes = FLMEM_UNKNOWN(no_limits),
+		.limit.data_max_bytes = FLMEM_UNKNOWN(no_limits),
+		.limit.data_left_bytes = FLMEM_UNKNOWN(no_limits),
 	};
 	flmem_python_report_init(no_python, &report->python);
 }
@@ -151,11 +159,16 @@ static int read_memory(const struct flmem_process *process, struct flmem_memory_
 
 	if (rc)
 		return rc;
+	if (status.rss_bytes.unknown)
+		rc = flmem_preflight_identity(process, err);
+	if (rc)
+		return rc;
 	memory->rss_bytes = status.rss_bytes;
 	memory->anon_bytes = status.anon_bytes;
 	memory->file_bytes = status.file_bytes;
 	memory->shmem_bytes = status.shmem_bytes;
 	memory->swap_bytes = status.swap_bytes;
+	memory->hugetlb_bytes = status.hugetlb_bytes;
 	return 0;
 }
 
@@ -422,7 +435,11 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 			flmem_madv_free_bytes(&view, &found.allocators, report->allocators);
 	if (!rc)
 		rc = check_trim(&view, &found.allocators, report);
-	return rc ? rc : read_interpreter(session, &view, &found, report);
+	if (!rc)
+		rc = read_interpreter(session, &view, &found, report);
+	if (!rc && !session->options.skip_heap && flmem_madv_free_decides(report))
+		report->memory.madv_free_bytes = flmem_rollup_bytes(process, "LazyFree");
+	return rc;
 }
 
 /* Reads everything that needs ptrace access to the process. */
@@ -467,6 +484,35 @@ static void read_cgroup_limit(struct flmem_detect_session *session,
 	report->headroom_bytes = limit.headroom_bytes;
 }
 
+static void read_ulimit(const struct flmem_process *process, const char *name,
+			struct flmem_u64 used, struct flmem_u64 *ret_max,
+			struct flmem_u64 *ret_left)
+{
+	uint64_t max;
+
+	if (!flmem_headroom_limit(process, name, &max))
+		return;
+	*ret_max = *ret_left = FLMEM_UNKNOWN(no_ulimit);
+	if (max == UINT64_MAX)
+		return;
+	*ret_max = FLMEM_KNOWN(max);
+	*ret_left = used;
+	if (!used.unknown)
+		*ret_left = FLMEM_KNOWN(subtract_or_0(max, used.value));
+}
+
+static void read_ulimits(const struct flmem_process *process, struct flmem_limit_report *limit)
+{
+	struct flmem_status status;
+
+	if (flmem_status_read(process, &status, NULL))
+		return;
+	read_ulimit(process, "Max address space", status.size_bytes,
+		    &limit->address_space_max_bytes, &limit->address_space_left_bytes);
+	read_ulimit(process, "Max data size", status.data_bytes, &limit->data_max_bytes,
+		    &limit->data_left_bytes);
+}
+
 static int add_verdict(const struct flmem_detect_session *session,
 		       struct flmem_process_report *report, struct flmem_error *err)
 {
@@ -508,6 +554,7 @@ int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
 	if (rc)
 		return rc;
 	read_cgroup_limit(session, &process, &report.limit);
+	read_ulimits(&process, &report.limit);
 	/* Values read from a process that was ending are invalid. */
 	if (!flmem_process_alive(&process))
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d ended while it was read",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <flmem/text.h>
 
@@ -197,6 +198,12 @@ static void explain_live(struct explanation *explanation)
 		return;
 	if (report->heap.in_use_bytes.unknown)
 		add_sentence(explanation, live, "the program holds %s", SIZE(live));
+	else if (report->heap.in_use_bytes.value > live)
+		add_sentence(explanation, live,
+			     "the program holds %s; its blocks from malloc have %s, of which not "
+			     "all may be resident; only its growth over time shows whether that "
+			     "is a leak",
+			     SIZE(live), SIZE(report->heap.in_use_bytes.value));
 	else
 		add_sentence(explanation, live,
 			     "the program holds %s, %s of it in blocks from malloc; only its "
@@ -310,6 +317,22 @@ static void explain_shared_and_files(struct explanation *explanation)
 			     SIZE(file), file_name.data);
 }
 
+/* Why a part may belong to another class. */
+static const char *find_error_cause(const struct explanation *explanation)
+{
+	const struct flmem_process_report *report = explanation->report;
+
+	for (size_t i = 0; i < report->allocator_count; i++) {
+		const struct flmem_heap_report *heap = &report->allocators[i].heap;
+
+		if (heap->error_bytes.unknown && !heap->resident_bytes.unknown &&
+		    flmem_u64_or(report->memory.drift_bytes, 0) <
+			    explanation->classes->error_bytes / 2)
+			return heap->error_bytes.unknown;
+	}
+	return "the heap was sampled, or it changed while it was read";
+}
+
 static void explain_uncertain(struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
@@ -321,11 +344,10 @@ static void explain_uncertain(struct explanation *explanation)
 			     report->denied_why ? "its memory could not be read"
 						: flmem_verdict_reason(report));
 	if (explanation->classes->error_bytes >= explanation->worth)
-		add_sentence(
-			explanation, explanation->classes->error_bytes,
-			"up to %s may belong to another class: the heap was sampled, or it changed "
-			"while it was read",
-			SIZE(explanation->classes->error_bytes));
+		add_sentence(explanation, explanation->classes->error_bytes,
+			     "up to %s may belong to another class: %s",
+			     SIZE(explanation->classes->error_bytes),
+			     find_error_cause(explanation));
 	if (is_worth_sentence(explanation, report->memory.thp_bytes) &&
 	    class_bytes(explanation, FLMEM_MEMORY_RETAINED) >= explanation->worth)
 		add_sentence(explanation, class_bytes(explanation, FLMEM_MEMORY_RETAINED) / 4,
@@ -343,6 +365,10 @@ static void explain_uncertain(struct explanation *explanation)
 		add_sentence(explanation, report->memory.swap_bytes.value,
 			     "another %s is swapped out; RSS does not count it",
 			     SIZE(report->memory.swap_bytes.value));
+	if (is_worth_sentence(explanation, report->memory.hugetlb_bytes))
+		add_sentence(explanation, report->memory.hugetlb_bytes.value,
+			     "another %s is in huge pages of hugetlbfs; RSS does not count it",
+			     SIZE(report->memory.hugetlb_bytes.value));
 }
 
 /* The role for `flmem env`; NULL for a process whose role is unknown: it may be a server. */
@@ -451,8 +477,10 @@ static void advise_commands(struct explanation *explanation)
 	int pid = (int)report->pid;
 
 	if (report->denied_why) {
-		add_verdict_advice(explanation, "reads its memory as root",
-				   "sudo flmem detect --pid %d", pid);
+		/* What refuses root, sudo does not change. */
+		if (geteuid())
+			add_verdict_advice(explanation, "reads its memory as root",
+					   "sudo flmem detect --pid %d", pid);
 		return;
 	}
 	advise_release(explanation);

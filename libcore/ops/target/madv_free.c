@@ -25,3 +25,15 @@ struct flmem_u64 flmem_madv_free_bytes(const struct flmem_view *view,
 			return flmem_rollup_bytes(view->process, "LazyFree");
 	return FLMEM_UNKNOWN(flmem_madv_free_unsought);
 }
+
+bool flmem_madv_free_decides(const struct flmem_process_report *report)
+{
+	uint64_t anonymous = flmem_u64_or(report->memory.anon_bytes, 0);
+	uint64_t held = flmem_u64_or(report->python.arenas_bytes, 0);
+
+	for (size_t i = 0; i < report->allocator_count; i++)
+		held += flmem_u64_or(report->allocators[i].heap.resident_bytes, 0);
+	return report->memory.madv_free_bytes.unknown == flmem_madv_free_unsought &&
+	       anonymous > held &&
+	       anonymous - held >= flmem_u64_or(report->memory.rss_bytes, UINT64_MAX) / 2;
+}

@@ -23,4 +23,10 @@ struct flmem_u64 flmem_madv_free_bytes(const struct flmem_view *view,
 				       const struct flmem_allocator_list *list,
 				       const struct flmem_allocator_report *reports);
 
+/*
+ * Whether most of RSS is anonymous memory outside of every heap that was not searched for such
+ * pages: the program, or an allocator that flmem does not know, may have released it.
+ */
+bool flmem_madv_free_decides(const struct flmem_process_report *report);
+
 #endif

@@ -57,7 +57,7 @@ static bool has_thread_ended(char state)
 	return state == 'Z' || state == 'X';
 }
 
-/* Once the main thread has exited, the kernel shows no mappings under /proc/PID. */
+/* Once the main thread has exited, the mappings are only under /proc/PID/task/TID. */
 static int refuse_ended(const struct flmem_process *process, struct flmem_error *err)
 {
 	struct flmem_status status;
@@ -67,12 +67,27 @@ static int refuse_ended(const struct flmem_process *process, struct flmem_error 
 		return flmem_error_set(
 			err, FLMEM_ENOPROC, 0,
 			"the main thread of process %d has exited while other threads still run; "
-			"the kernel does not show the memory of such a process",
+			"flmem does not read the memory of such a process",
 			(int)process->pid);
 	return flmem_error_set(
 		err, FLMEM_ENOPROC, 0,
 		"process %d is a zombie: it has exited, and its parent has not waited for it yet",
 		(int)process->pid);
+}
+
+/*
+ * A process that exits has released its memory before it is a zombie; the first one of a PID
+ * namespace waits in between for all others there.
+ */
+static int check_released(const struct flmem_process *process, struct flmem_error *err)
+{
+	struct flmem_status status;
+
+	if (flmem_status_read(process, &status, NULL) || !status.rss_bytes.unknown)
+		return 0;
+	return flmem_error_set(err, FLMEM_ENOPROC, 0,
+			       "process %d is ending: it has released its memory already",
+			       (int)process->pid);
 }
 
 int flmem_preflight_processor(struct flmem_error *err)
@@ -113,7 +128,8 @@ int flmem_preflight_identity(const struct flmem_process *process, struct flmem_e
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 				       "process %d is a kernel thread; it has no user-space memory",
 				       pid);
-	return has_thread_ended(process->state) ? refuse_ended(process, err) : 0;
+	return has_thread_ended(process->state) ? refuse_ended(process, err)
+						: check_released(process, err);
 }
 
 int flmem_preflight_rights(const struct flmem_process *process, const struct flmem_maps *maps,
