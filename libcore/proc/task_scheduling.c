@@ -2,6 +2,7 @@
 #include "proc/task_scheduling.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <flmem/parse.h>
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
@@ -26,6 +29,7 @@ struct attributes {
 };
 
 #define POLICY_DEADLINE 6
+#define SLACK_NS_MAX	1000000000U
 
 /* Shares of the processor in ascending order: SCHED_IDLE, nice 19 to -20, real-time. */
 #define SHARE_IDLE	0
@@ -152,6 +156,27 @@ static bool is_grouped_apart(const struct flmem_process *process, pid_t tid,
 	return groups->differ || strcmp(own.data, groups->first.data) != 0;
 }
 
+/*
+ * So much later than asked for the kernel may end the sleep of a thread (PR_SET_TIMERSLACK). If
+ * flmem is killed, the thread stays in the sleep after its calls for that long. Not known without
+ * CAP_SYS_NICE.
+ */
+static bool sleeps_too_long(const struct flmem_process *process, pid_t tid)
+{
+	char name[40], text[24];
+	FLMEM_AUTO_CLOSE int fd = -1;
+	uint64_t slack_ns;
+	ssize_t length;
+
+	snprintf(name, sizeof(name), "../%d/timerslack_ns", (int)tid);
+	fd = openat(process->dirfd, name, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (length <= 0)
+		return false;
+	text[text[length - 1] == '\n' ? length - 1 : length] = '\0';
+	return flmem_parse_u64(text, 0, SLACK_NS_MAX, &slack_ns, NULL) != 0;
+}
+
 void flmem_task_groups_clear(struct flmem_task_groups *groups)
 {
 	flmem_buf_clear(&groups->first);
@@ -169,6 +194,8 @@ const char *flmem_task_scheduling_refuses(const struct flmem_process *process, p
 		return refuse_real_time(process, &own);
 	if (has_better(process, processor_share_of(&own)))
 		return "has a lower priority than another thread, which could wait for it";
+	if (sleeps_too_long(process, tid))
+		return "may sleep for much longer than it asks for (PR_SET_TIMERSLACK)";
 	return is_grouped_apart(process, tid, groups)
 		       ? "is in another control group than another thread, which could wait for it"
 		       : NULL;

@@ -62,6 +62,8 @@ FAULTS = (
           "send_request(PTRACE_DETACH, tracee->tid, 0);\n\t\tbreak;",
           "taking note of the end of a thread that was killed in its stop",
           SUCCESSORS, slow=True),
+    Fault("late-timers", SCHEDULING, "if (sleeps_too_long(process, tid))", "if (0)",
+          "a thread that sleeps on for long where flmem was killed", SCHEDULINGS),
     Fault("first-thread-awaited", TRACEE, "state == 'Z' || state == 'X' || !tracer", "!tracer",
           "not waiting for a first thread that ended before the others",
           SUCCESSORS, slow=True),

@@ -20,6 +20,7 @@
 #define REAL_TIME "is a real-time thread, and the main thread is not"
 #define LIMITED	  "RLIMIT_RTTIME"
 #define BUDGET	  "SCHED_DEADLINE"
+#define LAZY	  "PR_SET_TIMERSLACK"
 #define APART	  "is in another control group"
 
 /* Of the C library's headers only newer ones have it. */
@@ -111,6 +112,18 @@ static int be_limited(void)
 	return setrlimit(RLIMIT_RTTIME, &limit) ? -1 : set_policy(SCHED_RR, 1);
 }
 
+/* As with TimerSlackNSec= of systemd; it is of this thread. */
+static int be_lazy(void)
+{
+	errno = EPERM; /* otherwise flmem may not read it */
+	return geteuid() ? -1 : prctl(PR_SET_TIMERSLACK, 2000000000UL);
+}
+
+static int be_less_lazy(void)
+{
+	return prctl(PR_SET_TIMERSLACK, 1000000000UL);
+}
+
 static int be_budgeted(void)
 {
 	const struct deadline deadline = {
@@ -129,6 +142,9 @@ static const struct row rows[] = {
 	{"equal and low", be_low, be_low, NULL, NULL},
 	{"equal and last", be_last, be_last, NULL, NULL},
 	{"batch", be_usual, be_batch, NULL, NULL},
+	{"late timers", be_usual, be_lazy, NULL, LAZY},
+	{"late timers of the first", be_lazy, be_usual, LAZY, LAZY}, /* which gives that on */
+	{"rather late timers", be_usual, be_less_lazy, NULL, NULL},
 	{"one is last", be_usual, be_last, NULL, LOWER},
 	{"the first is last", be_last, be_usual, LOWER, NULL},
 	{"one is low", be_usual, be_low, NULL, LOWER},
