@@ -51,14 +51,6 @@ static const char *recommended_arenas(const struct flmem_process_report *process
 
 bool flmem_live_requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas)
 {
-	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
-
-	return value && flmem_glibc_arena_max_parse(value, ret_arenas);
-}
-
-/* The limit of glibc's arenas that its settings make effective; false when there is none. */
-static bool effective_arena_limit(const struct flmem_process_report *process, uint64_t *ret_arenas)
-{
 	return flmem_glibc_arena_max_find(flmem_live_setting(process, "MALLOC_ARENA_MAX"),
 					  flmem_live_setting(process, "GLIBC_TUNABLES"),
 					  ret_arenas);
@@ -82,14 +74,17 @@ void flmem_live_put_bytes(struct flmem_live_remark *remark, struct flmem_u64 byt
 
 #define PUT(field, text) flmem_live_put((field), sizeof(field), (text))
 
-/* Why none of its settings limits the arenas: the first that tries, or NULL for none at all. */
-static const char *find_ignored_limit(const struct flmem_process_report *process)
+const char *flmem_live_arena_setting(const struct flmem_process_report *process)
 {
-	if (flmem_live_setting(process, "MALLOC_ARENA_MAX"))
-		return "MALLOC_ARENA_MAX";
-	if (flmem_glibc_arena_max_tuned(flmem_live_setting(process, "GLIBC_TUNABLES")))
+	const char *variable = flmem_live_setting(process, "MALLOC_ARENA_MAX");
+	const char *tunables = flmem_live_setting(process, "GLIBC_TUNABLES");
+	uint64_t limit;
+
+	if (flmem_glibc_arena_max_tuned(tunables) &&
+	    (!variable || flmem_glibc_arena_max_find(NULL, tunables, &limit) ||
+	     !flmem_glibc_arena_max_find("1", tunables, &limit)))
 		return "GLIBC_TUNABLES";
-	return NULL;
+	return variable ? "MALLOC_ARENA_MAX" : NULL;
 }
 
 static bool is_unlimited(const struct flmem_process_report *process)
@@ -98,7 +93,7 @@ static bool is_unlimited(const struct flmem_process_report *process)
 
 	return process->role && !process->settings_unknown &&
 	       flmem_live_malloc_is(process, FLMEM_ALLOCATOR_GLIBC) &&
-	       !effective_arena_limit(process, &arenas);
+	       !flmem_live_requested_arenas(process, &arenas);
 }
 
 static void put_arenas(const struct flmem_process_report *process, struct flmem_live_remark *remark)
@@ -115,7 +110,7 @@ static void put_arenas(const struct flmem_process_report *process, struct flmem_
 static bool live_arena_unset(const struct flmem_process_report *process,
 			     struct flmem_live_remark *remark)
 {
-	if (!is_unlimited(process) || find_ignored_limit(process))
+	if (!is_unlimited(process) || flmem_live_arena_setting(process))
 		return false;
 	remark->path = "MALLOC_ARENA_MAX";
 	put_arenas(process, remark);
@@ -125,7 +120,7 @@ static bool live_arena_unset(const struct flmem_process_report *process,
 static bool live_arena_ignored(const struct flmem_process_report *process,
 			       struct flmem_live_remark *remark)
 {
-	const char *name = find_ignored_limit(process);
+	const char *name = flmem_live_arena_setting(process);
 
 	if (!is_unlimited(process) || !name)
 		return false;
@@ -144,7 +139,7 @@ static bool live_arena_high(const struct flmem_process_report *process,
 	    !flmem_live_requested_arenas(process, &arenas) ||
 	    arenas <= (flmem_role_is_server(process->role) ? SERVER_MAX : CLIENT_MAX))
 		return false;
-	remark->path = "MALLOC_ARENA_MAX";
+	remark->path = flmem_live_arena_setting(process);
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64, arenas);
 	PUT(remark->proposed, recommended_arenas(process));
 	return true;
@@ -165,7 +160,8 @@ static bool arena_exceeded(const struct flmem_process_report *process,
 	snprintf(remark->current, sizeof(remark->current), "%" PRIu64,
 		 allocator->heap.arenas.value);
 	snprintf(remark->detail, sizeof(remark->detail),
-		 "MALLOC_ARENA_MAX is %" PRIu64 " in its environment", asked);
+		 "%s limits them to %" PRIu64 " in its environment",
+		 flmem_live_arena_setting(process), asked);
 	return true;
 }
 

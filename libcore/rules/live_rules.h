@@ -74,7 +74,10 @@ const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_proces
 bool flmem_live_malloc_is(const struct flmem_process_report *process,
 			  enum flmem_allocator_kind kind);
 
-/* The limit that MALLOC_ARENA_MAX sets; false without one. */
+/* The setting that decides about the limit of the arenas, with or without effect; NULL: none. */
+const char *flmem_live_arena_setting(const struct flmem_process_report *process);
+
+/* The limit of glibc's arenas that its settings make effective; false without one. */
 bool flmem_live_requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas);
 
 /* Puts text of the process into a field of a remark, with control characters escaped. */

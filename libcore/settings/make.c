@@ -109,15 +109,17 @@ static const char *find_job_conflict(const struct circumstances *c,
 	return reasons[c->request->job];
 }
 
-/* glibc also reads GLIBC_TUNABLES, and a tunable there overrides the older variable. */
+/*
+ * glibc also reads GLIBC_TUNABLES, and a tunable there overrides the older variable, also with a
+ * value that sets no limit (-1).
+ */
 static const char *find_winning_tunables(const struct circumstances *c,
 					 const struct flmem_setting_row *row)
 {
 	const char *tunables = find_user_value(c->request->environment, TUNABLES);
-	uint64_t limit;
 
 	return strcmp(row->name, "MALLOC_ARENA_MAX") == 0 &&
-			       flmem_glibc_arena_max_find(NULL, tunables, &limit)
+			       flmem_glibc_arena_max_overrides(tunables)
 		       ? tunables
 		       : NULL;
 }
@@ -208,18 +210,23 @@ static const char *find_reason_to_omit(const struct circumstances *c,
 				       const struct flmem_setting_row *row)
 {
 	const char *reason = find_gpu_reason(c, row);
+	const char *tunables = find_winning_tunables(c, row);
 
-	if (!c->request->force && find_winning_tunables(c, row))
+	if (!c->request->force && tunables && !flmem_setting_problem(TUNABLES, tunables))
 		return "glibc.malloc.arena_max in your GLIBC_TUNABLES takes precedence";
 	return reason ? reason : find_job_conflict(c, row);
 }
 
-/* A value that is forced takes the place of the tunable, which would override it. */
-static void set_tunable_value(const char *tunables, const struct flmem_setting_row *row,
-			      struct flmem_setting *setting)
+/* The value takes the place of the tunable, which would override it. */
+static void set_tunable_value(const struct circumstances *c, const char *tunables,
+			      const struct flmem_setting_row *row, struct flmem_setting *setting)
 {
+	const char *user = find_user_value(c->request->environment, row->name);
+	bool kept = user && row->valid(user) && !c->request->force;
+
 	setting->name = TUNABLES;
-	setting->value = flmem_glibc_arena_max_replace(tunables, row->value);
+	setting->note = flmem_setting_problem(TUNABLES, tunables);
+	setting->value = flmem_glibc_arena_max_replace(tunables, kept ? user : row->value);
 }
 
 static int add_setting(const struct circumstances *c, const struct flmem_setting_row *row,
@@ -251,7 +258,7 @@ static int add_setting(const struct circumstances *c, const struct flmem_setting
 		return 0;
 	}
 	if (tunables)
-		set_tunable_value(tunables, row, setting);
+		set_tunable_value(c, tunables, row, setting);
 	else
 		set_value(c, row, setting);
 	return setting->value ? 0 : flmem_error_nomem(err, "cannot hold %s", row->name);

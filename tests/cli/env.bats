@@ -231,6 +231,13 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 	[ -z "$stderr" ]
 	GLIBC_TUNABLES=glibc.malloc.arena_max=0 flmem env --role server
 	[ "$output" = 'export MALLOC_ARENA_MAX=4' ]
+	for value in -1 99999999999999999999; do
+		GLIBC_TUNABLES=glibc.malloc.arena_max=$value flmem env --role server
+		[ "$output" = "export GLIBC_TUNABLES='glibc.malloc.arena_max=4'" ]
+		assert_stderr 'your value of GLIBC_TUNABLES is replaced: glibc.malloc.arena_max'
+	done
+	MALLOC_ARENA_MAX=3 GLIBC_TUNABLES=glibc.malloc.arena_max=-1 flmem env --role server
+	[ "$output" = "export GLIBC_TUNABLES='glibc.malloc.arena_max=3'" ]
 }
 
 @test "a value that NVFlare fails on is kept, and that is reported" {

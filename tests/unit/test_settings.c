@@ -143,6 +143,26 @@ static void a_tunable_without_effect_leaves_the_variable(void **state)
 	assert_string_equal(find(&settings, "MALLOC_ARENA_MAX")->value, "2");
 }
 
+/* With some values (-1) glibc sets no limit and does not read the variable either. */
+static void a_tunable_without_a_bound_is_replaced(void **state)
+{
+	static char *const environment[] = {
+		(char *)"GLIBC_TUNABLES=glibc.malloc.arena_max=-1:glibc.malloc.tcache_count=0",
+		NULL};
+	struct flmem_settings_request request = {.role = FLMEM_ROLE_CLIENT,
+						 .environment = environment};
+	AUTO_SETTINGS struct flmem_settings settings = {0};
+	const struct flmem_setting *arenas;
+
+	(void)state;
+	make(&request, &settings);
+	arenas = find(&settings, "GLIBC_TUNABLES");
+	assert_non_null(arenas);
+	assert_string_equal(arenas->value, "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=2");
+	assert_int_equal(arenas->origin, FLMEM_SETTING_ROLE);
+	assert_non_null(arenas->note);
+}
+
 static void a_decay_that_never_comes_is_noted(void **state)
 {
 	(void)state;
@@ -385,6 +405,7 @@ int main(void)
 		cmocka_unit_test(other_roles_have_no_settings),
 		cmocka_unit_test(a_value_that_its_reader_ignores_counts_as_not_set),
 		cmocka_unit_test(a_tunable_without_effect_leaves_the_variable),
+		cmocka_unit_test(a_tunable_without_a_bound_is_replaced),
 		cmocka_unit_test(a_decay_that_never_comes_is_noted),
 		cmocka_unit_test(an_interval_that_fails_is_kept_and_noted),
 		cmocka_unit_test(a_kept_value_that_does_nothing_is_noted),

@@ -31,11 +31,19 @@ bool flmem_glibc_arena_max_find(const char *variable, const char *tunables, uint
 	uint64_t limit = 0;
 	bool found = flmem_glibc_tunable_find(tunables, TUNABLE, 1, &limit);
 
-	if (!found)
+	if (!found && !flmem_glibc_tunable_is_boundless(tunables, TUNABLE))
 		found = variable && flmem_glibc_arena_max_parse(variable, &limit);
 	if (found)
 		*ret_limit = limit;
 	return found;
+}
+
+bool flmem_glibc_arena_max_overrides(const char *tunables)
+{
+	uint64_t limit;
+
+	return flmem_glibc_tunable_is_boundless(tunables, TUNABLE) ||
+	       flmem_glibc_arena_max_find(NULL, tunables, &limit);
 }
 
 char *flmem_glibc_arena_max_replace(const char *tunables, const char *limit)

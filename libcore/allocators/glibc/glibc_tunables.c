@@ -92,6 +92,34 @@ bool flmem_glibc_tunable_find(const char *tunables, const char *name, uint64_t l
 	return found;
 }
 
+static bool is_boundless(const char *value)
+{
+	size_t length;
+	int base;
+
+	value += strspn(value, " \t");
+	if (*value == '-') {
+		value += 1 + strspn(value + 1, "0");
+		return *value >= '1' && *value <= '9';
+	}
+	value += *value == '+';
+	value += skip_base(value, &base);
+	value += strspn(value, "0");
+	for (length = 0; digit_value(value[length]) < base;)
+		length++;
+	/* flmem_glibc_number_parse() has read every number of 32 bits. */
+	return length > (base == 16 ? 8U : 9U);
+}
+
+bool flmem_glibc_tunable_is_boundless(const char *tunables, const char *name)
+{
+	const char *entry = tunables ? find_tunable(tunables, tunables, name) : NULL;
+
+	while (entry && !is_boundless(entry))
+		entry = find_tunable(tunables, entry, name);
+	return entry;
+}
+
 /* 2.35 introduced the tunable: 1 is madvise(). 2.43 does so by default, on AArch64 alone. */
 bool flmem_glibc_asks_for_huge_pages(const char *version, const char *tunables, bool aarch64)
 {

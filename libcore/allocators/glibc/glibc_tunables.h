@@ -24,6 +24,12 @@ bool flmem_glibc_tunable_find(const char *tunables, const char *name, uint64_t l
 /* True when GLIBC_TUNABLES has an entry with this name, valid or not. */
 bool flmem_glibc_tunable_has(const char *tunables, const char *name);
 
+/*
+ * True when an entry with this name has a number that sets no limit: -1, or more than 32 bits.
+ * glibc takes it (as the largest of 64 bits), so the older variable does not count any more.
+ */
+bool flmem_glibc_tunable_is_boundless(const char *tunables, const char *name);
+
 /* Whether glibc.malloc.hugetlb, or its absence, makes malloc ask the kernel for huge pages. */
 bool flmem_glibc_asks_for_huge_pages(const char *version, const char *tunables, bool aarch64);
 

@@ -205,7 +205,7 @@ static bool live_arena_client_4(const struct flmem_process_report *process,
 	    !flmem_live_malloc_is(process, FLMEM_ALLOCATOR_GLIBC) ||
 	    !flmem_live_requested_arenas(process, &arenas) || arenas != 4)
 		return false;
-	remark->path = "MALLOC_ARENA_MAX";
+	remark->path = flmem_live_arena_setting(process);
 	flmem_live_put(remark->current, sizeof(remark->current), "4");
 	flmem_live_put(remark->proposed, sizeof(remark->proposed), "2");
 	return true;

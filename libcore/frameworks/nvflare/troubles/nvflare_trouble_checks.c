@@ -57,9 +57,14 @@ static void report_arenas(const struct flmem_process_report *process,
 	if (flmem_glibc_arena_max_find(NULL, tunables, &limit))
 		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "GLIBC_TUNABLES=%.80s%s", tunables,
 				       count);
-	else if (flmem_glibc_arena_max_find(value, NULL, &limit))
+	else if (flmem_glibc_arena_max_find(value, tunables, &limit))
 		flmem_answer_set_state(answer, FLMEM_STEP_DONE, "MALLOC_ARENA_MAX=%.40s%s", value,
 				       count);
+	else if (flmem_glibc_arena_max_find(value, NULL, &limit))
+		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
+				       "GLIBC_TUNABLES='%.80s' overrides MALLOC_ARENA_MAX and sets "
+				       "no limit%s",
+				       tunables, count);
 	else if (value)
 		flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
 				       "MALLOC_ARENA_MAX='%.40s' sets no limit%s", value, count);
