@@ -393,34 +393,6 @@ detach_beside_late() {
 	assert_output ': ended'
 }
 
-# A process that forks all the time may be refused.
-attaches() {
-	"$FLMEM" profile attach --pid "$VICTIM" -o "$PROFILE" --force --timeout 20s
-}
-
-detaches() {
-	"$FLMEM" profile detach --pid "$VICTIM" --timeout 20s
-}
-
-@test "children that are forked while it is attached to may use the dynamic linker" {
-	local round
-	start_attachable
-	order forks
-	for round in 1 2 3 4 5 6; do
-		wait_until 60 attaches
-		wait_until 60 detaches
-	done
-	assert_sound
-}
-
-@test "no walk over the linker's list is in a child that is forked, however long it takes" {
-	start_attachable env LD_PRELOAD="$FLMEM_VICTIMS/sampled/slow_walk.so"
-	order forks
-	wait_until 60 attaches
-	wait_until 60 detaches
-	assert_sound
-}
-
 @test "what is refused leaves no file: no Python, a place that is not writable, an existing file" {
 	start_victim safe_threads
 	flmem profile attach --pid "$VICTIM" -o "$PROFILE"

@@ -24,8 +24,8 @@ SOCKET_ORDERS = "libcore/ops/profile/socket_orders.c"
 
 EVERY = ("cli.profile_attach/every entry",)
 TWICE = ("cli.profile_attach/two at once",)
-FORKED = ("cli.profile_attach/forked while",)
-SLOW_WALK = ("cli.profile_attach/no walk over the linker",)
+FORKED = ("cli.profile_forks/forked while",)
+SLOW_WALK = ("cli.profile_forks/middle of any walk",)
 OTHERS = ("cli.profile_attach/an allocator that one library",)
 SEVERAL = ("cli.profile_attach/of several at the same moment",)
 KEPT = ("cli.profile_attach/keeps the old file",)
@@ -80,8 +80,11 @@ FAULTS = (
           "holding forks back in each walk over the linker's list", SLOW_WALK),
     Fault("attach-first-walk", LIFETIME, "syscall(SYS_gettid) == getpid() && ", "",
           "no walk over the linker's list before forks are held back", SLOW_WALK),
-    Fault("attach-walk-in-fork", ATTACH, "sampler_walk_prepare();", ";",
+    Fault("attach-walk-in-fork", ATTACH, "sampler_walk_prepare_late();", ";",
           "knowing of forks before the first walk", FORKED),
+    Fault("attach-fork-before-handlers", FORKS, "\tsyscall(SYS_nanosleep, &pause, NULL);\n\tadd_to_count(&settled, 1);",
+          "\t(void)pause;\n\tadd_to_count(&settled, 1);",
+          "waiting for forks that had begun before the handlers were registered", ("unit.test_sampler_forks",)),
     Fault("attach-late-objects", GOT, "if (!sampler_thread.opened || !sampler_is_active())",
           "if (1)", "redirecting objects without start files that are loaded later",
           ("cli.profile_late/without the start files",)),

@@ -20,15 +20,7 @@ static unsigned opened, caught_up;
 
 void flmem_sampler_order(const char *order, char *answer);
 
-void sampler_walk_prepare(void)
-{
-}
-
-void sampler_walk_begin(void)
-{
-}
-
-void sampler_walk_end(void)
+void sampler_walk_prepare_late(void)
 {
 }
 

@@ -19,8 +19,10 @@
 
 #define PAUSE_NS  100000
 #define WAITS_MAX 10000U /* a second at least */
+/* Handlers of a fork that had begun take less, also on a busy machine. */
+#define HANDLERS_NS 200000000
 
-static uint32_t forking, walking, registered;
+static uint32_t forking, walking, registered, settled;
 
 static void pause_shortly(void)
 {
@@ -78,10 +80,32 @@ static void end_fork_in_child(void)
 	walking = sampler_thread.walks > 0;
 }
 
-void sampler_walk_prepare(void)
+static void register_handlers(void)
 {
 	if (!__atomic_exchange_n(&registered, 1, __ATOMIC_SEQ_CST))
 		pthread_atfork(begin_fork, end_fork_in_parent, end_fork_in_child);
+}
+
+void sampler_walk_prepare(void)
+{
+	register_handlers();
+	add_to_count(&settled, 1);
+}
+
+/*
+ * Where other threads run. A fork whose handlers were just called when these were registered (since
+ * glibc 2.36; before, the list is locked over a whole fork) does not call them, and copies the
+ * process when its own have returned.
+ */
+void sampler_walk_prepare_late(void)
+{
+	const struct timespec pause = {.tv_nsec = HANDLERS_NS};
+
+	register_handlers();
+	if (read_count(&settled))
+		return;
+	syscall(SYS_nanosleep, &pause, NULL);
+	add_to_count(&settled, 1);
 }
 
 /* A handler of the program may open a library in the middle of a fork: that one is its own. */

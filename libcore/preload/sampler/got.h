@@ -97,6 +97,8 @@ HIDDEN void sampler_seen_clear(void);
  * may be within walks.
  */
 HIDDEN void sampler_walk_prepare(void);
+/* The same in a process that runs: it waits until forks that began before have ended. */
+HIDDEN void sampler_walk_prepare_late(void);
 HIDDEN void sampler_walk_begin(void);
 /* False, and nothing is begun, while another thread forks. */
 HIDDEN bool sampler_walk_try(void);

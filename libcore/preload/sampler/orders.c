@@ -121,7 +121,7 @@ void flmem_sampler_order(const char *order, char *answer)
 {
 	const char *why = "the order is not known";
 
-	sampler_walk_prepare();
+	sampler_walk_prepare_late();
 	if (strncmp(order, attach_order, sizeof(attach_order) - 1) == 0)
 		why = run_attach(order + sizeof(attach_order) - 1);
 	else if (strcmp(order, FLMEM_SAMPLER_ORDER_DETACH) == 0)
