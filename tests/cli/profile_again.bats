@@ -220,3 +220,12 @@ has_profile() {
 	done
 	assert_sound
 }
+
+@test "a child that was forked before the sampler of its parent was relocated is refused" {
+	start_attachable "$FLMEM" start --role client --profile-ready --
+	order clear flmem_sampler_socket
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 5 'not loaded completely'
+	[ ! -e "$PROFILE" ]
+	assert_sound
+}

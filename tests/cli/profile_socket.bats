@@ -69,6 +69,14 @@ uptime_ticks() {
 	awk -v rate="$(getconf CLK_TCK)" '{ print int($1 * rate) }' /proc/uptime
 }
 
+@test "a variable that was left to a process without a preloaded sampler makes no socket" {
+	start_attachable env FLMEM_PROFILE_SOCKET=assume-seccomp
+	attach
+	[[ "$(cat "/proc/$VICTIM/task/"*/comm)" != *flmem-sampler* ]]
+	detach
+	assert_sound
+}
+
 @test "a process with a socket is switched on and off without a borrowed thread, and again" {
 	local before
 	start_listening

@@ -132,6 +132,28 @@ static int take_attach_answer(const struct attach_attempt *attempt,
 			       (int)attempt->pid);
 }
 
+/*
+ * A child that was forked while its parent loaded the sampler may have it before it was relocated:
+ * then its constructors have not run.
+ */
+static int check_loaded(const struct attach_attempt *attempt,
+			const struct flmem_target_inspection *target,
+			const struct flmem_attached *attached, struct flmem_error *err)
+{
+	struct flmem_sampler_socket socket;
+	uint64_t address;
+
+	if (!flmem_module_symbol(attached->module, FLMEM_SAMPLER_SOCKET_SYMBOL, &address))
+		return 0; /* that of `profile run`, which is preloaded */
+	if (flmem_process_read_memory(&target->process, address, &socket, sizeof(socket)) == 0 &&
+	    socket.magic == FLMEM_SAMPLER_SOCKET_MAGIC)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "the sampler of process %d is not loaded completely: the process "
+			       "was forked just when its parent loaded it; restart it",
+			       (int)attempt->pid);
+}
+
 static int send_order(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 		      const struct flmem_attached *attached, const char *order,
 		      struct flmem_error *err)
@@ -151,7 +173,9 @@ static int send_order(struct attach_attempt *attempt, struct flmem_target_inspec
 				       "process %d has loaded a sampler of another version of "
 				       "flmem; use that version, or restart the process",
 				       (int)attempt->pid);
-	rc = run_attach_call(attempt, target, &function, err);
+	rc = check_loaded(attempt, target, attached, err);
+	if (!rc)
+		rc = run_attach_call(attempt, target, &function, err);
 	if (rc == FLMEM_EFAILED && attempt->detach && !attempt->options.dry_run)
 		return flmem_attached_explain_detach(rc, attempt->pid, err);
 	if (rc || attempt->options.dry_run)

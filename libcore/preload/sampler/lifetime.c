@@ -461,7 +461,7 @@ static void begin_from_environment(const char *path)
  */
 static bool is_preloaded(void)
 {
-	return syscall(SYS_gettid) == getpid() && sampler_is_interposed();
+	return sampler_is_first_thread() && sampler_is_interposed();
 }
 
 __attribute__((constructor)) static void begin_profile(void)

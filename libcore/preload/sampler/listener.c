@@ -466,7 +466,8 @@ __attribute__((constructor)) static void prepare_listener(void)
 
 	flmem_sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
 	flmem_sampler_socket.process = sampler_process();
-	if (!asked)
+	/* The program may have left the variable to one that the sampler is not preloaded into. */
+	if (!asked || !sampler_is_first_thread())
 		return;
 	/* Orders would go to the one, and the state would be that of the other. */
 	if (!sampler_is_alone())

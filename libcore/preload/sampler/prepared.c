@@ -38,7 +38,8 @@ __attribute__((constructor)) static void allow_tracing(void)
 {
 	const int before = errno;
 
-	if (!sampler_may_be_filtered()) /* without Yama it fails, and is not needed */
+	/* Without Yama it fails, and is not needed. */
+	if (sampler_is_first_thread() && !sampler_may_be_filtered())
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	errno = before;
 }

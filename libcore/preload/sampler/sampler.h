@@ -332,6 +332,12 @@ static inline uint32_t sampler_process(void)
 	return (uint32_t)syscall(SYS_getpid);
 }
 
+/* That of a constructor of what is preloaded; `profile attach` loads it in another one. */
+static inline bool sampler_is_first_thread(void)
+{
+	return (uint32_t)syscall(SYS_gettid) == sampler_process();
+}
+
 static inline bool sampler_protect(uintptr_t memory, size_t size, int access)
 {
 	return syscall(SYS_mprotect, memory, size, access) == 0;

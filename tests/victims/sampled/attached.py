@@ -6,7 +6,7 @@ bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork
 processor time in ms), "replace PATH PATH" (whether the second came to the place of the first),
 "keep PATH" and "drop" (a block of an allocator that only that
 library uses), "registered" (what a library registered that was loaded, asking the linker nothing), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
-children call the dynamic linker), "unseal" (what the linker made read-only becomes writable), "check";
+children call the dynamic linker), "clear NAME" (the first word of a variable), "unseal" (what the linker made read-only becomes writable), "check";
 each is answered by a line. ATTACHED_PAUSE_S is how long a thread waits before it allocates again.
 """
 import _ctypes
@@ -176,6 +176,8 @@ def obey(order):
     elif word == "call":
         path, function, *text = rest.split()
         return getattr(ctypes.CDLL(path), function)(*(one.encode() for one in text))
+    elif word == "clear":
+        ctypes.c_uint64.in_dll(libc, rest).value = 0
     elif word == "unseal":
         return unseal()
     elif word == "exec":
