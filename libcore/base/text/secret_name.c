@@ -192,10 +192,12 @@ static enum flmem_secrecy match_word_at(const char *name, size_t length, size_t 
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(secret_words); i++) {
 		const char *word = secret_words[i].word;
-		size_t end = at + strlen(word);
+		size_t end;
 
-		if (has_word_at(name, length, at, word) &&
-		    is_at_place(name, length, at, end, secret_words[i].where) &&
+		if (!has_word_at(name, length, at, word))
+			continue;
+		end = at + strlen(word);
+		if (is_at_place(name, length, at, end, secret_words[i].where) &&
 		    !is_harmless(name, length, at, end))
 			return secret_words[i].secrecy;
 	}
