@@ -50,7 +50,7 @@ FAULTS = (
     Fault("released-is-running", "libcore/remote/checks/preflight.c", "flmem_status_read(process, &status, NULL) || !status.rss_bytes.unknown)",
           "flmem_status_read(process, &status, NULL) || 1)",
           "a process that has released its memory and still ends", ("cli.detect_truth/has released its memory",)),
-    Fault("lazy-is-live", "libcore/ops/detect/detect.c", "!session->options.skip_heap && flmem_madv_free_decides(report)", "0",
+    Fault("lazy-is-live", "libcore/ops/target/madv_free.c", "bytes->unknown != flmem_madv_free_unsought || !is_mostly_outside(report)", "1",
           "memory that the program itself has released with MADV_FREE", ("cli.detect_truth/with MADV_FREE",)),
     Fault("ulimit-unseen", "libcore/ops/detect/detect.c", "if (!flmem_headroom_limit(process, name, &max))", "if (1)",
           "the limits of the process (ulimit)", ("cli.detect_truth/a limit of the process",)),

@@ -28,7 +28,6 @@
 #include "proc/limits/headroom.h"
 #include "proc/maps.h"
 #include "proc/process.h"
-#include "proc/rollup.h"
 #include "proc/status.h"
 #include "remote/checks/preflight.h"
 #include "remote/sampled_file.h"
@@ -437,8 +436,8 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 		rc = check_trim(&view, &found.allocators, report);
 	if (!rc)
 		rc = read_interpreter(session, &view, &found, report);
-	if (!rc && !session->options.skip_heap && flmem_madv_free_decides(report))
-		report->memory.madv_free_bytes = flmem_rollup_bytes(process, "LazyFree");
+	if (!rc && !session->options.skip_heap)
+		flmem_madv_free_search(process, report);
 	return rc;
 }
 

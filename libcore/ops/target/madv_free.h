@@ -24,9 +24,10 @@ struct flmem_u64 flmem_madv_free_bytes(const struct flmem_view *view,
 				       const struct flmem_allocator_report *reports);
 
 /*
- * Whether most of RSS is anonymous memory outside of every heap that was not searched for such
- * pages: the program, or an allocator that flmem does not know, may have released it.
+ * Searches a process below 1 GiB for such pages, if most of RSS is anonymous memory outside of
+ * every heap: the program, or an allocator that flmem does not know, may have released it.
  */
-bool flmem_madv_free_decides(const struct flmem_process_report *report);
+void flmem_madv_free_search(const struct flmem_process *process,
+			    struct flmem_process_report *report);
 
 #endif
