@@ -10,6 +10,7 @@ import time
 
 import averaging
 import collecting
+import costing
 import cuda
 import diskways
 import exchanging
@@ -326,7 +327,8 @@ ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap"
        "detect": detect, "watch": watching.watch, "heap": heap,
        "gc": collecting.collect, "cuda": cuda.cuda, "average": averaging.average,
        "disk": diskways.disk,
-       "fetch": fetching.fetch, "exchange": exchanging.exchange, "recover": recovering.recover,
+       "fetch": fetching.fetch, "exchange": exchanging.exchange, "cost": costing.cost,
+       "recover": recovering.recover,
        "transfer": transferring.transfer,
        "sample": sampling.sample, "sample-heaps": sampling.sample_heaps, "profilers": profilers.compare,
        "read-profile": reading.read, "truth": truth.truth,

@@ -38,7 +38,7 @@ def make_certificates(folder):
         file.write("a CN=a\n")
 
 
-class _Way:  # pylint: disable=too-few-public-methods
+class Way:  # pylint: disable=too-few-public-methods
     """The options with which server and client get the certificates."""
 
     def __init__(self, name, folder):
@@ -88,7 +88,7 @@ def probe(bench, start, tensors):
         make_certificates(folder)
         size = os.path.getsize(model)
         for name, aim in AIMS.items():
-            found = _measure_way(bench, _Way(name, folder), model, folder, bench.count(5), start)
+            found = _measure_way(bench, Way(name, folder), model, folder, bench.count(5), start)
             speeds = {what: [size / t.wall_us * 1e6 / GB for t in timings] for what, timings in found.items()}
             yield figures.of_values(f"bare probe, {name}", speeds["probe"], unit="GB/s")
             yield figures.of_values(f"push, {name}", speeds["push"], unit="GB/s", limit=aim, at_least=True)
