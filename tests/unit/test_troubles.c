@@ -186,7 +186,8 @@ static void answer(const struct step_case *row, struct flmem_trouble_answer *ret
 		.cuda = {.used_bytes = told(row->gpu)},
 		.settings = &setting,
 		.setting_count = row->name != NULL,
-		.limit = {FLMEM_KNOWN(1000 * MIB), FLMEM_KNOWN(500 * MIB)},
+		.limit.cgroup_max_bytes = FLMEM_KNOWN(1000 * MIB),
+		.limit.headroom_bytes = FLMEM_KNOWN(500 * MIB),
 	};
 	struct flmem_watch_result recorded = {
 		.rounds = row->rounds,
