@@ -44,7 +44,7 @@ struct flmem_http_request {
 	void *data;
 	struct MHD_Response *response; /* until it is queued */
 	unsigned status;
-	bool answered, begun, has_body, expects, large, ambiguous;
+	bool answered, begun, has_body, expects, large, ambiguous, chunked;
 };
 
 void flmem_http_answer_field(struct flmem_http_answer *answer, const char *name, const char *format,
@@ -179,10 +179,17 @@ static const char *const single_names[SINGLES] = {
 
 /*
  * A space in front of the colon, or a line break of another kind: the library takes both, and a
- * proxy may take them for another header (RFC 9112, 2.2 and 5.1).
+ * proxy may take them for another header (RFC 9112, 2.2 and 5.1). The library (0.9.75) adds the
+ * second line of a field to its name.
  */
 static bool is_field(const char *name, const char *value)
 {
+	static const char *const lengths[] = {"Content-Length", "Transfer-Encoding"};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lengths); i++)
+		if (strncasecmp(name, lengths[i], strlen(lengths[i])) == 0 &&
+		    name[strlen(lengths[i])])
+			return false;
 	for (; *name; name++)
 		if (*name <= ' ' || *name > '~')
 			return false;
@@ -259,6 +266,7 @@ static void check_head(struct flmem_http_request *request)
 	request->expects = expect && strcasecmp(expect, "100-continue") == 0;
 	if (length && !flmem_text_read_digits(&length, &bytes))
 		bytes = UINT64_MAX;
+	request->chunked = coding;
 	request->has_body = coding || bytes;
 	request->large = coding || bytes > DRAIN_MAX;
 	if (!has_clear_fields(request) || strstr(request->path, ESCAPED_NUL) ||
@@ -353,7 +361,11 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
 	}
 	if (!request->answered)
 		call_handler(request, handler->end);
-	return queue_answer(request, request->ambiguous);
+	/*
+	 * The library takes other line breaks between chunks than proxies may: what follows could
+	 * be a request that only it sees.
+	 */
+	return queue_answer(request, request->ambiguous || request->chunked);
 }
 
 static void finish_request(void *context, struct MHD_Connection *connection, void **data,

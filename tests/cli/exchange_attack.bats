@@ -95,13 +95,19 @@ raw() {
 		'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n' \
 		'Transfer-Encoding: chunked\r\nContent-Length: 5\r\n' \
 		'Transfer-Encoding : chunked\r\nContent-Length: 5\r\n' \
-		'Content-Length : 5\r\n' 'X: a\rContent-Length: 5\r\n' 'Host: y\r\n'; do
+		'Content-Length : 5\r\n' 'X: a\rContent-Length: 5\r\n' 'Host: y\r\n' \
+		'Content-Length:\r\n 5\r\n' 'Content-Length: 5\r\n 6\r\n' 'Transfer-Encoding:\r\n chunked\r\n'; do
 		raw "$patch$fields\\r\\n0\\r\\n\\r\\n$next"
 		[ "$(grep -a -c '^HTTP/1.1' raw)" -eq 1 ] || fail "$fields: $(cat raw)"
 		grep -a -q '^HTTP/1.1 400' raw
 	done
 	offset
 	[ "$OFFSET" -eq 0 ]
+	# Line breaks that are none for a proxy: these are chunks, but nothing after them is a request.
+	for fields in '5\nhello\n0\n\n' '5;x\nhello\r\n0\r\n\r\n'; do
+		raw "${patch}Transfer-Encoding: chunked\\r\\n\\r\\n$fields$next"
+		[ "$(grep -a -c '^HTTP/1.1' raw)" -eq 1 ] || fail "$fields: $(cat raw)"
+	done
 	# Without a body, the next request follows at once.
 	raw "GET /v1/status HTTP/1.1\\r\\nHost: x\\r\\nHost: y\\r\\n\\r\\n$next"
 	[ "$(grep -a -c '^HTTP/1.1' raw)" -eq 1 ] || fail "two hosts: $(cat raw)"
