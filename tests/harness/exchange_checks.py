@@ -386,11 +386,11 @@ def stopped():
 
 
 def kills(count=int(os.environ.get("FLMEM_KILLS", "50"))):
-    """Killed at any instant, the next one goes on; the bytes are equal."""
-    data, chance = noise(400000), random.Random(3)
+    """Killed at any instant, the next one goes on; the bytes are equal. A pull writes 256 KiB at a time."""
+    data, chance = noise(4000000), random.Random(3)
     put("m", data)
     server = exchange_fake.Server({"m": data})
-    server.chunk_bytes, server.pause_s = 20000, 0.005
+    server.chunk_bytes, server.pause_s = 200000, 0.005
     for what, done in (("push", lambda: server.uploads and server.content("m") == data),
                        ("pull", lambda: os.path.exists("out"))):
         words = ["push", server.base, "m", "-c", "a"] if what == "push" else ["pull", server.base, "-o", "out"]
