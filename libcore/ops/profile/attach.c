@@ -32,7 +32,9 @@
 #include "runtimes/cpython_state.h"
 #include "settings/preload.h"
 
-#define LIBRARY_MAX (4U << 20)
+#define LIBRARY_MAX	(4U << 20)
+#define LOADING_US	2000000U /* loading the library takes less */
+#define LOADING_STEP_US 5000U
 
 /* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
 struct attach_attempt {
@@ -132,22 +134,33 @@ static int take_attach_answer(const struct attach_attempt *attempt,
 			       (int)attempt->pid);
 }
 
+static bool has_constructed_sampler(const struct flmem_process *process, uint64_t socket_address)
+{
+	struct flmem_sampler_socket socket;
+
+	return flmem_process_read_memory(process, socket_address, &socket, sizeof(socket)) == 0 &&
+	       socket.magic == FLMEM_SAMPLER_SOCKET_MAGIC;
+}
+
 /*
  * A child that was forked while its parent loaded the sampler may have it before it was relocated:
- * then its constructors have not run.
+ * then its constructors have not run, and will not. Those of one that another flmem is loading at
+ * this moment will.
  */
 static int check_loaded(const struct attach_attempt *attempt,
 			const struct flmem_target_inspection *target,
 			const struct flmem_attached *attached, struct flmem_error *err)
 {
-	struct flmem_sampler_socket socket;
+	const uint64_t start_us = flmem_clock_us();
 	uint64_t address;
 
 	if (!flmem_module_symbol(attached->module, FLMEM_SAMPLER_SOCKET_SYMBOL, &address))
 		return 0; /* that of `profile run`, which is preloaded */
-	if (flmem_process_read_memory(&target->process, address, &socket, sizeof(socket)) == 0 &&
-	    socket.magic == FLMEM_SAMPLER_SOCKET_MAGIC)
-		return 0;
+	while (flmem_clock_us() - start_us < LOADING_US) {
+		if (has_constructed_sampler(&target->process, address))
+			return 0;
+		flmem_clock_sleep_us(LOADING_STEP_US);
+	}
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "the sampler of process %d is not loaded completely: the process "
 			       "was forked just when its parent loaded it; restart it",

@@ -57,6 +57,9 @@
 
 extern struct flmem_sampler_socket flmem_sampler_socket __attribute__((visibility("default")));
 struct flmem_sampler_socket flmem_sampler_socket;
+/* The symbol is that of whichever sampler was loaded first. */
+extern struct flmem_sampler_socket sampler_socket
+	__attribute__((alias("flmem_sampler_socket"), visibility("hidden")));
 
 extern void flmem_sampler_order(const char *order, char *answer)
 	__attribute__((visibility("default")));
@@ -74,9 +77,9 @@ static struct {
 
 static void set_stage(enum flmem_sampler_socket_stage stage, int error)
 {
-	flmem_sampler_socket.error = (uint32_t)error;
-	__atomic_store_n(&flmem_sampler_socket.stage, stage, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &flmem_sampler_socket.stage, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	sampler_socket.error = (uint32_t)error;
+	__atomic_store_n(&sampler_socket.stage, stage, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &sampler_socket.stage, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void pause_listener(long ns)
@@ -455,8 +458,8 @@ static void start_listener(void)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (error)
 		set_stage(FLMEM_SAMPLER_SOCKET_NO_THREAD, error);
-	syscall(SYS_futex, &flmem_sampler_socket.stage, FUTEX_WAIT_PRIVATE,
-		FLMEM_SAMPLER_SOCKET_STARTING, &most, NULL, 0);
+	syscall(SYS_futex, &sampler_socket.stage, FUTEX_WAIT_PRIVATE, FLMEM_SAMPLER_SOCKET_STARTING,
+		&most, NULL, 0);
 }
 
 __attribute__((constructor)) static void prepare_listener(void)
@@ -464,8 +467,8 @@ __attribute__((constructor)) static void prepare_listener(void)
 	const char *asked = getenv(FLMEM_SAMPLER_SOCKET_VARIABLE);
 	const int before = errno;
 
-	flmem_sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
-	flmem_sampler_socket.process = sampler_process();
+	sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
+	sampler_socket.process = sampler_process();
 	/* The program may have left the variable to one that the sampler is not preloaded into. */
 	if (!asked || !sampler_is_first_thread())
 		return;
@@ -486,8 +489,8 @@ __attribute__((destructor)) static void remove_listener(void)
 {
 	ino_t namespace;
 
-	if (flmem_sampler_socket.stage == FLMEM_SAMPLER_SOCKET_LISTENING &&
-	    flmem_sampler_socket.process == sampler_process() && read_pid_namespace(&namespace) &&
+	if (sampler_socket.stage == FLMEM_SAMPLER_SOCKET_LISTENING &&
+	    sampler_socket.process == sampler_process() && read_pid_namespace(&namespace) &&
 	    namespace == listener_place.namespace)
 		sampler_unlink(AT_FDCWD, listener_place.address.sun_path);
 }
