@@ -74,14 +74,18 @@ int flmem_attached_read(const struct flmem_target_inspection *target,
 	uint64_t address;
 	int rc = 0;
 
-	/* Of two that were loaded at once one was refused, and does nothing. */
+	/*
+	 * Of two that were loaded at once one was refused, and does nothing. Both use the variables
+	 * of the first one in the order of lookup.
+	 */
 	for (size_t i = 0; i < modules->count && !rc && !found.state.phase; i++) {
 		struct flmem_attached one = {.module = &modules->rows[i]};
 
 		if (!has_sampler_state(one.module, &address))
 			continue;
 		rc = read_sampler_state(target, address, &one, err);
-		if (!found.module || one.state.phase || one.state.preloaded)
+		if (!found.module || one.state.phase || one.state.preloaded ||
+		    (unsigned)one.module->lookup_rank < (unsigned)found.module->lookup_rank)
 			found = one;
 	}
 	if (!rc)
