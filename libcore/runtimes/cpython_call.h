@@ -18,6 +18,7 @@
 
 #include "elf/view.h"
 #include "remote/borrow.h"
+#include "remote/chain.h"
 #include "remote/checks/candidates.h"
 #include "remote/seccomp/syscalls.h"
 #include "runtimes/cpython.h"
@@ -64,6 +65,14 @@ struct flmem_cpython_function {
 	size_t answer_size;
 	const char *then_name; /* static: called with the address of the text afterwards */
 	uint64_t then;	       /* 0: nothing */
+	const struct flmem_chain *chain; /* these calls instead, without a text; or NULL */
+	/*
+	 * Called right before and after the calls, or NULL: what keeps the process from being
+	 * changed meanwhile. `is_over` is false where they may still be made.
+	 */
+	int (*begin)(void *context, struct flmem_error *err);
+	void (*end)(void *context, bool is_over);
+	void *context;
 };
 
 struct flmem_cpython_call {

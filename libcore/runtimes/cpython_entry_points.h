@@ -50,4 +50,9 @@ bool flmem_cpython_has_debugger_entry(const struct flmem_cpython_session *sessio
  */
 int flmem_cpython_entry_debugger(struct flmem_cpython_session *session, struct flmem_error *err);
 
+/* The calls of a function; `area` is the place of the answer, then the text, if it has one. */
+int flmem_cpython_function_plan(const struct flmem_cpython_function *function,
+				struct flmem_buf *area, struct flmem_chain *chain,
+				struct flmem_error *err);
+
 #endif

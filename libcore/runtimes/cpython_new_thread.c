@@ -220,30 +220,6 @@ static int fill_area(const struct flmem_cpython_session *session, const unsigned
 	return 0;
 }
 
-/* The place of the answer, then the text. */
-static int fill_function_area(const struct flmem_cpython_function *function, struct flmem_buf *area,
-			      struct flmem_chain *chain, struct flmem_error *err)
-{
-	struct flmem_call *call = flmem_chain_add(chain, function->name, function->address);
-
-	for (size_t i = 0; i < function->answer_size; i++)
-		flmem_buf_putc(area, '\0');
-	flmem_buf_append(area, function->text, strlen(function->text) + 1);
-	if (area->failed)
-		return flmem_error_nomem(err, "cannot hold the text for a function");
-	call->args[0] = function->answer_size;
-	call->args[1] = function->answer ? 0 : function->number;
-	call->area_args = function->answer ? 3U : 1U;
-	if (function->then) {
-		call = flmem_chain_add(chain, function->then_name, function->then);
-		call->args[0] = function->answer_size;
-		call->area_args = 1U;
-	}
-	chain->area.bytes = (unsigned char *)area->data;
-	chain->area.length = area->length;
-	return 0;
-}
-
 static void copy_lender(const struct flmem_new_thread *thread, struct flmem_cpython_result *result)
 {
 	result->tid = thread->lender;
@@ -371,6 +347,26 @@ static void take_function_answer(const struct flmem_cpython_session *session,
 	result->took_us = run->complete ? run->call_ns[0] / 1000U : 0;
 }
 
+/* Between what its caller does before and after. */
+static int run_function_chain(struct flmem_cpython_session *session,
+			      const struct flmem_new_thread *thread,
+			      const struct flmem_chain *chain,
+			      const struct flmem_borrow_options *options,
+			      struct flmem_borrow_result *ret_run, struct flmem_error *err)
+{
+	const struct flmem_cpython_function *function = &session->call->function;
+	int rc = function->begin ? function->begin(function->context, err) : 0;
+
+	*ret_run = (struct flmem_borrow_result){0};
+	if (rc)
+		return rc;
+	rc = flmem_new_thread_run(session->view, thread, chain, options, ret_run, err);
+	if (function->end)
+		function->end(function->context, !(rc == FLMEM_EFAILED && ret_run->started &&
+						   !ret_run->self_restored));
+	return rc;
+}
+
 static int run_function(struct flmem_cpython_session *session,
 			const struct flmem_new_thread *thread,
 			const struct flmem_borrow_options *options, struct flmem_error *err)
@@ -378,11 +374,11 @@ static int run_function(struct flmem_cpython_session *session,
 	FLMEM_AUTO_BUF struct flmem_buf area = FLMEM_BUF_INIT;
 	struct flmem_borrow_result run;
 	struct flmem_chain chain = {0};
-	int rc = fill_function_area(&session->call->function, &area, &chain, err);
+	int rc = flmem_cpython_function_plan(&session->call->function, &area, &chain, err);
 
 	if (rc)
 		return rc;
-	rc = flmem_new_thread_run(session->view, thread, &chain, options, &run, err);
+	rc = run_function_chain(session, thread, &chain, options, &run, err);
 	/* The area is read before the thread is stopped again, which may come too late. */
 	if (rc && !(rc == FLMEM_EFAILED && run.self_restored))
 		return rc == FLMEM_EFAILED && run.started ? explain_late_code(session, &run, err)

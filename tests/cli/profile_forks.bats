@@ -38,6 +38,54 @@ assert_no_child_hangs() {
 	assert_no_child_hangs
 }
 
+# The linker takes 0.1 s in the middle of loading the sampler, and four threads fork all the time.
+loads_beside() {
+	LOADS=$FLMEM_VICTIMS/sampled/slow_loads.so
+	start_attachable env LD_AUDIT="$LOADS" "$@"
+	order call "$LOADS" fork_often
+}
+
+assert_no_child_broke() {
+	order call "$LOADS" count_broken
+	[ "$ANSWER" = 0 ] || fail "children that could not use the linker: $ANSWER"
+	assert_sound
+}
+
+# Pages of code that are in no file, but for the kernel's.
+assert_one_gate() {
+	local count
+	count=$(grep -c 'r-xp 00000000 00:00 0 *$' "/proc/$VICTIM/maps")
+	[ "$count" = 1 ] || fail "gates: $count"
+}
+
+cycle_again() {
+	wait_until 60 detaches
+	cycle
+	assert_no_child_broke
+	assert_one_gate
+}
+
+@test "children that are forked while the linker loads the sampler may use it" {
+	local round
+	for round in 1 2 3; do
+		loads_beside
+		wait_until 60 attaches
+		assert_no_child_broke
+		assert_one_gate
+	done
+}
+
+@test "the gate for forks of an attempt that failed serves the next one" {
+	loads_beside SLOW_LOADS_REFUSED=1
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE" --force --timeout 20s
+	assert_status 7
+	assert_stderr "did not load the sampler"
+	wait_until 60 attaches
+	assert_no_child_broke
+	assert_one_gate
+	cycle_again
+}
+
 @test "children that are forked while it is attached to may use the dynamic linker" {
 	local round
 	start_attachable

@@ -20,12 +20,16 @@ CLOCK = "libcore/proc/time_namespace.c"
 GROUP_ROOM = "libcore/proc/limits/group_room.c"
 LISTENER = "libcore/preload/sampler/listener.c"
 SOCKET = "libcore/ops/profile/attached_socket.c"
+GATE = "libcore/ops/profile/fork_gate.c"
+GATE_CODE = "libcore/ops/profile/fork_gate_code.c"
 SOCKET_ORDERS = "libcore/ops/profile/socket_orders.c"
 
 EVERY = ("cli.profile_attach/every entry",)
 TWICE = ("cli.profile_attach/two at once",)
 FORKED = ("cli.profile_forks/forked while",)
 SLOW_WALK = ("cli.profile_forks/middle of any walk",)
+LOADED = ("cli.profile_forks/linker loads the sampler",)
+GATE_UNIT = ("unit.test_fork_gate",)
 OTHERS = ("cli.profile_attach/an allocator that one library",)
 SEVERAL = ("cli.profile_attach/of several at the same moment",)
 KEPT = ("cli.profile_attach/keeps the old file",)
@@ -90,6 +94,31 @@ FAULTS = (
     Fault("attach-fork-before-handlers", FORKS, "\tsyscall(SYS_nanosleep, &pause, NULL);\n\tadd_to_count(&settled, 1);",
           "\t(void)pause;\n\tadd_to_count(&settled, 1);",
           "waiting for forks that had begun before the handlers were registered", ("unit.test_sampler_forks",)),
+    Fault("attach-gate-not-closed", ORDER, "function.begin = flmem_fork_gate_close;", ";",
+          "holding forks back while the linker loads the sampler", LOADED),
+    Fault("attach-gate-closed-late", "libcore/runtimes/cpython_new_thread.c",
+          "int rc = function->begin ? function->begin(function->context, err) : 0;", "int rc = 0;",
+          "closing the gate before the calls", LOADED),
+    Fault("attach-gate-let-through", GATE_CODE, '"jz 3f\\n"\n\t"decl', '"jmp 3f\\n"\n\t"decl',
+          "forks that wait at the gate", GATE_UNIT),
+    Fault("attach-gate-for-good", GATE_CODE, '"lock cmpxchgl %ecx, .Lclosed(%rip)\\n"', '"nop\\n"',
+          "opening a gate whose flmem has ended", GATE_UNIT),
+    Fault("attach-gate-below-zero", GATE_CODE, '"jz 5f\\n"', '"nop\\n"',
+          "a fork that ends in a child of another", GATE_UNIT),
+    Fault("attach-gate-child", GATE_CODE, '"movl $0, .Lforks(%rip)\\n"', "",
+          "a child that counts no fork", GATE_UNIT),
+    Fault("attach-gate-on-their-way", GATE, "if (!data.forks && data.closed == gate->number)",
+          "if (data.closed == gate->number)", "waiting for forks that went through the gate", GATE_UNIT),
+    Fault("attach-gate-handlers", GATE, "if (!rc)\n\t\tawait_gate_handlers();", ";",
+          "waiting for forks that had begun before the gate was registered", GATE_UNIT),
+    Fault("attach-gate-shared", GATE, "!data.registered ||\n\t\t    data.closed)", "!data.registered)",
+          "leaving a gate alone that another flmem has closed", GATE_UNIT),
+    Fault("attach-gate-opened-late", GATE, "if (is_over && read_gate", "if (read_gate",
+          "leaving the gate closed while the linker may still load", GATE_UNIT),
+    Fault("attach-gate-of-others", GATE, "&& data.closed == gate->number)\n\t\twrite", "&& gate)\n\t\twrite",
+          "opening only what was closed by the same flmem", GATE_UNIT),
+    Fault("attach-gate-left", GATE, "if (has_code || has_data)", "if (0)",
+          "taking pages of a gate back that is not made", GATE_UNIT),
     Fault("attach-late-objects", GOT, "if (!sampler_thread.opened || !sampler_is_active())",
           "if (1)", "redirecting objects without start files that are loaded later",
           ("cli.profile_late/without the start files",)),

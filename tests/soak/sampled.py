@@ -80,11 +80,23 @@ class Preloaded(trimming.Running):
                                  INTERVAL, "--limit", LIMIT, "--"))
 
 
+def gate_pages(rows):
+    """The pages of the gate for forks (libcore/ops/profile/fork_gate.h): code, then data."""
+    ends = [[int(number, 16) for number in row[0].rpartition("-")[::2]] if "-" in row[0] else [0, 0] for row in rows]
+    found = []
+    for at, (code, data) in enumerate(zip(rows, rows[1:])):
+        is_gate = code[1:] == ("r-xp", "") and data[1:] == ("rw-p", "") and ends[at][1] == ends[at + 1][0]
+        if is_gate and all(end - start == 4096 for start, end in ends[at:at + 2]):
+            found += [code, data]
+    return found
+
+
 class Apart(proc.Snapshot):
-    """The library of the sampler stays; that nothing else does is what got.check() finds out."""
+    """The library of the sampler stays, and the gate; that nothing else does is what got.check() finds out."""
 
     def _mappings(self):
-        known = [row for row in proc.mappings(self.pid) if got.is_sampler(row[2])]
+        rows = proc.mappings(self.pid)
+        known = [row for row in rows if got.is_sampler(row[2])] + gate_pages(rows)
         self.mappings = [row for row in self.mappings if row not in known] + known
         return super()._mappings()
 

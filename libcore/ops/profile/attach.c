@@ -20,6 +20,7 @@
 #include "base/text/text.h"
 #include "elf/libc.h"
 #include "ops/profile/attached.h"
+#include "ops/profile/fork_gate.h"
 #include "ops/profile/jemalloc_engine.h"
 #include "ops/profile/prepare.h"
 #include "ops/profile/socket_orders.h"
@@ -276,6 +277,19 @@ static bool find_library_function(const struct flmem_modules *modules, const cha
 	return false;
 }
 
+struct attach_caller {
+	struct attach_attempt *attempt;
+	struct flmem_target_inspection *target;
+};
+
+static int call_for_gate(void *context, const struct flmem_cpython_function *function,
+			 struct flmem_error *err)
+{
+	const struct attach_caller *caller = context;
+
+	return run_attach_call(caller->attempt, caller->target, function, err);
+}
+
 /* Libraries that come later find a function of the sampler, which they call when they begin. */
 static int load_sampler(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			const char *path, struct flmem_attached *attached, struct flmem_error *err)
@@ -284,8 +298,20 @@ static int load_sampler(struct attach_attempt *attempt, struct flmem_target_insp
 						  .text = path,
 						  .number = RTLD_NOW | RTLD_GLOBAL,
 						  .then_name = "unlink"};
-	int rc;
+	struct attach_caller caller = {attempt, target};
+	struct flmem_fork_gate gate = {.target = target};
+	int rc = 0;
 
+	if (!attempt->options.dry_run) {
+		rc = flmem_fork_gate_make(&gate, call_for_gate, &caller, err);
+		if (!rc)
+			rc = renew_attached(target, attached, err);
+		function.begin = flmem_fork_gate_close;
+		function.end = flmem_fork_gate_open;
+		function.context = &gate;
+	}
+	if (rc || attached->module) /* another flmem has loaded it meanwhile */
+		return rc;
 	if (!find_library_function(&target->modules, "dlopen", &function.address) ||
 	    !find_library_function(&target->modules, "unlink", &function.then))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,

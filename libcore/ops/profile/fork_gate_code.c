@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The code of the gate. It is copied into another process: it uses nothing but its own two pages
+ * and the kernel, changes no register that a function has to keep, and no errno.
+ *
+ * A fork counts itself before it reads whether the gate is closed; flmem closes the gate before it
+ * reads the count. So one of them sees the other. The count is never below zero: in a child that a
+ * signal handler has forked in the middle of another fork, that one ends as well.
+ *
+ * No clock: a process may be stopped, or be in a time namespace. Each wait is a pause of 0.1 ms,
+ * which takes 0.15 ms with the usual slack of timers. The fork that has waited for too long opens
+ * the gate for all, but not one that was closed again meanwhile.
+ */
+
+#include "ops/profile/fork_gate.h"
+
+#include <stddef.h>
+
+_Static_assert(offsetof(struct flmem_fork_gate_data, forks) == 8 &&
+		       offsetof(struct flmem_fork_gate_data, closed) == 12,
+	       "the code has these offsets");
+
+#ifdef __x86_64__
+__asm__(".pushsection .rodata\n"
+	".balign 16\n"
+	".globl flmem_fork_gate_prepare, flmem_fork_gate_parent\n"
+	".globl flmem_fork_gate_child, flmem_fork_gate_end\n"
+	".hidden flmem_fork_gate_prepare, flmem_fork_gate_parent\n"
+	".hidden flmem_fork_gate_child, flmem_fork_gate_end\n"
+	".Lgate:\n"
+	".set .Lforks, .Lgate + 4096 + 8\n"
+	".set .Lclosed, .Lgate + 4096 + 12\n"
+	"flmem_fork_gate_prepare:\n"
+	"endbr64\n"
+	"movl $12000, %r8d\n"
+	"1: lock incl .Lforks(%rip)\n"
+	"movl .Lclosed(%rip), %r9d\n"
+	"testl %r9d, %r9d\n"
+	"jz 3f\n"
+	"decl %r8d\n"
+	"jz 2f\n"
+	"call .Lleave\n"
+	"leaq .Lpause(%rip), %rdi\n"
+	"xorl %esi, %esi\n"
+	"movl $35, %eax\n" /* nanosleep */
+	"syscall\n"
+	"jmp 1b\n"
+	"2: movl %r9d, %eax\n"
+	"xorl %ecx, %ecx\n"
+	"lock cmpxchgl %ecx, .Lclosed(%rip)\n"
+	"3: ret\n"
+	".balign 16\n"
+	"flmem_fork_gate_parent:\n"
+	"endbr64\n"
+	".Lleave:\n"
+	"movl .Lforks(%rip), %eax\n"
+	"4: testl %eax, %eax\n"
+	"jz 5f\n"
+	"leal -1(%rax), %ecx\n"
+	"lock cmpxchgl %ecx, .Lforks(%rip)\n"
+	"jnz 4b\n"
+	"5: ret\n"
+	".balign 16\n"
+	"flmem_fork_gate_child:\n"
+	"endbr64\n"
+	"movl $0, .Lforks(%rip)\n"
+	"movl $0, .Lclosed(%rip)\n"
+	"ret\n"
+	".balign 16\n"
+	".Lpause: .quad 0, 100000\n"
+	"flmem_fork_gate_end:\n"
+	".popsection\n");
+#else
+const unsigned char flmem_fork_gate_prepare[1], flmem_fork_gate_parent[1], flmem_fork_gate_child[1],
+	flmem_fork_gate_end[1];
+#endif
