@@ -84,7 +84,7 @@ FAULTS = (
           "holding forks back in each walk over the linker's list", SLOW_WALK),
     Fault("attach-first-walk", LIFETIME, "sampler_is_first_thread() && ", "",
           "no walk over the linker's list before forks are held back", SLOW_WALK),
-    Fault("attach-half-loaded", ORDER, "socket.magic == FLMEM_SAMPLER_SOCKET_MAGIC;", "1;",
+    Fault("attach-half-loaded", ROOM, "socket.magic == FLMEM_SAMPLER_SOCKET_MAGIC;", "1;",
           "not calling a sampler that was not relocated", ("cli.profile_again/before the sampler of its parent",)),
     Fault("attach-late-socket", LISTENER, "if (!asked || !sampler_is_first_thread())", "if (!asked)",
           "no socket in a process that the sampler is loaded into later",

@@ -33,9 +33,7 @@
 #include "runtimes/cpython_state.h"
 #include "settings/preload.h"
 
-#define LIBRARY_MAX	(4U << 20)
-#define LOADING_US	2000000U /* loading the library takes less */
-#define LOADING_STEP_US 5000U
+#define LIBRARY_MAX (4U << 20)
 
 /* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
 struct attach_attempt {
@@ -135,39 +133,6 @@ static int take_attach_answer(const struct attach_attempt *attempt,
 			       (int)attempt->pid);
 }
 
-static bool has_constructed_sampler(const struct flmem_process *process, uint64_t socket_address)
-{
-	struct flmem_sampler_socket socket;
-
-	return flmem_process_read_memory(process, socket_address, &socket, sizeof(socket)) == 0 &&
-	       socket.magic == FLMEM_SAMPLER_SOCKET_MAGIC;
-}
-
-/*
- * A child that was forked while its parent loaded the sampler may have it before it was relocated:
- * then its constructors have not run, and will not. Those of one that another flmem is loading at
- * this moment will.
- */
-static int check_loaded(const struct attach_attempt *attempt,
-			const struct flmem_target_inspection *target,
-			const struct flmem_attached *attached, struct flmem_error *err)
-{
-	const uint64_t start_us = flmem_clock_us();
-	uint64_t address;
-
-	if (!flmem_module_symbol(attached->module, FLMEM_SAMPLER_SOCKET_SYMBOL, &address))
-		return 0; /* that of `profile run`, which is preloaded */
-	while (flmem_clock_us() - start_us < LOADING_US) {
-		if (has_constructed_sampler(&target->process, address))
-			return 0;
-		flmem_clock_sleep_us(LOADING_STEP_US);
-	}
-	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "the sampler of process %d is not loaded completely: the process "
-			       "was forked just when its parent loaded it; restart it",
-			       (int)attempt->pid);
-}
-
 static int send_order(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 		      const struct flmem_attached *attached, const char *order,
 		      struct flmem_error *err)
@@ -187,7 +152,7 @@ static int send_order(struct attach_attempt *attempt, struct flmem_target_inspec
 				       "process %d has loaded a sampler of another version of "
 				       "flmem; use that version, or restart the process",
 				       (int)attempt->pid);
-	rc = check_loaded(attempt, target, attached, err);
+	rc = flmem_attached_check_loaded(&target->process, attached, err);
 	if (!rc)
 		rc = run_attach_call(attempt, target, &function, err);
 	if (rc == FLMEM_EFAILED && attempt->detach && !attempt->options.dry_run)

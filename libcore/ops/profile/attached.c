@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text/text.h"
 #include "ops/profile/prepare.h"
 #include "proc/limits/group_room.h"
 #include "proc/limits/headroom.h"
 #include "proc/status.h"
+
+#define LOADING_US	2000000U /* loading the library takes less */
+#define LOADING_STEP_US 5000U
 
 /* What a profile must leave to the process where its memory is limited. */
 #define LEFT_BYTES (UINT64_C(256) << 20)
@@ -138,6 +142,33 @@ int flmem_attached_refuse_sampled(const struct flmem_process *process,
 	return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d is already sampled%s%.200s%s; %s",
 			       (int)process->pid, path[0] ? ", into '" : "", path,
 			       path[0] ? "'" : "", hint);
+}
+
+static bool has_constructed_sampler(const struct flmem_process *process, uint64_t socket_address)
+{
+	struct flmem_sampler_socket socket;
+
+	return flmem_process_read_memory(process, socket_address, &socket, sizeof(socket)) == 0 &&
+	       socket.magic == FLMEM_SAMPLER_SOCKET_MAGIC;
+}
+
+int flmem_attached_check_loaded(const struct flmem_process *process,
+				const struct flmem_attached *attached, struct flmem_error *err)
+{
+	const uint64_t start_us = flmem_clock_us();
+	uint64_t address;
+
+	if (!flmem_module_symbol(attached->module, FLMEM_SAMPLER_SOCKET_SYMBOL, &address))
+		return 0; /* that of `profile run`, which is preloaded */
+	while (flmem_clock_us() - start_us < LOADING_US) {
+		if (has_constructed_sampler(process, address))
+			return 0;
+		flmem_clock_sleep_us(LOADING_STEP_US);
+	}
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "the sampler of process %d is not loaded completely: the process "
+			       "was forked just when its parent loaded it; restart it",
+			       (int)process->pid);
 }
 
 int flmem_attached_explain_detach(int rc, pid_t pid, struct flmem_error *err)

@@ -36,6 +36,14 @@ int flmem_attached_refuse_sampled(const struct flmem_process *process,
 				  const struct flmem_attached *attached, bool can_detach,
 				  struct flmem_error *err);
 
+/*
+ * A child that was forked while its parent loaded the sampler may have it before it was relocated:
+ * then its constructors have not run, and will not. Those of one that another flmem is loading at
+ * this moment will.
+ */
+int flmem_attached_check_loaded(const struct flmem_process *process,
+				const struct flmem_attached *attached, struct flmem_error *err);
+
 /* It is harmless to ask twice: a sampler that is idle is refused. */
 int flmem_attached_explain_detach(int rc, pid_t pid, struct flmem_error *err);
 
