@@ -27,7 +27,7 @@ forks_beside() {
 }
 
 assert_no_child_hangs() {
-	order call "$SLOW" count_hung
+	order call "$SLOW" count_failed
 	[ "$ANSWER" = 0 ] || fail "children that hung: $ANSWER"
 	assert_sound
 }
@@ -46,7 +46,7 @@ loads_beside() {
 }
 
 assert_no_child_broke() {
-	order call "$LOADS" count_broken
+	order call "$LOADS" count_failed
 	[ "$ANSWER" = 0 ] || fail "children that could not use the linker: $ANSWER"
 	assert_sound
 }

@@ -49,7 +49,7 @@ FAULTS = (
           "counting no change from before the call", RELEASED),
     Fault("lazy-is-live", "libcore/ops/target/madv_free.c", "bytes->unknown != flmem_madv_free_unsought || !is_mostly_outside(report)", "1",
           "memory that the program itself has released with MADV_FREE", ("cli.detect_truth/with MADV_FREE",)),
-    Fault("ulimit-unseen", "libcore/ops/detect/detect.c", "if (!flmem_headroom_limit(process, name, &max))", "if (1)",
+    Fault("ulimit-unseen", "libcore/ops/detect/detect.c", "if (!flmem_headroom_limit_find(limits, name, &max))", "if (1)",
           "the limits of the process (ulimit)", ("cli.detect_truth/a limit of the process",)),
     Fault("untouched-is-sampled", "libcore/ops/detect/verdict_explain.c", "if (heap->error_bytes.unknown && !heap->resident_bytes.unknown &&", "if (0 &&",
           "why figures of jemalloc exceed RSS", ("unit.test_verdict_causes",)),

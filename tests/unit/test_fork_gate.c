@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "flags.h"
 #include "ops/profile/fork_gate.h"
 #include "remote/chain.h"
 
@@ -30,22 +31,6 @@ struct caller {
 static struct flmem_target_inspection *self;
 static struct flmem_fork_gate gate, second;
 static bool is_preparing, is_released, has_forked;
-
-static bool read_flag(const bool *flag)
-{
-	return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
-}
-
-static void set_flag(bool *flag)
-{
-	__atomic_store_n(flag, true, __ATOMIC_SEQ_CST);
-}
-
-static void await_flag(const bool *flag)
-{
-	while (!read_flag(flag))
-		sched_yield();
-}
 
 /* While the gate waits for forks that had begun, the handler of one returns and that fork ends. */
 int nanosleep(const struct timespec *time, struct timespec *left)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forks and walks over the linker's list: a fork that had begun before its handlers were there. */
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,27 +11,12 @@
 
 #include <cmocka.h>
 
+#include "flags.h"
 #include "preload/sampler/got.h"
 #include "preload/sampler/sampler.h"
 
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
 static bool is_preparing, is_released, has_forked;
-
-static bool read_flag(const bool *flag)
-{
-	return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
-}
-
-static void set_flag(bool *flag)
-{
-	__atomic_store_n(flag, true, __ATOMIC_SEQ_CST);
-}
-
-static void await_flag(const bool *flag)
-{
-	while (!read_flag(flag))
-		sched_yield();
-}
 
 /* As long as it waits, the handler returns and the fork ends. */
 long syscall(long number, ...)

@@ -151,23 +151,22 @@ static void init_process_report(const struct flmem_process *process,
 }
 
 static int read_memory(const struct flmem_process *process, struct flmem_memory_report *memory,
-		       struct flmem_error *err)
+		       struct flmem_status *ret_status, struct flmem_error *err)
 {
-	struct flmem_status status;
-	int rc = flmem_status_read(process, &status, err);
+	int rc = flmem_status_read(process, ret_status, err);
 
 	if (rc)
 		return rc;
-	if (status.rss_bytes.unknown)
+	if (ret_status->rss_bytes.unknown)
 		rc = flmem_preflight_identity(process, err);
 	if (rc)
 		return rc;
-	memory->rss_bytes = status.rss_bytes;
-	memory->anon_bytes = status.anon_bytes;
-	memory->file_bytes = status.file_bytes;
-	memory->shmem_bytes = status.shmem_bytes;
-	memory->swap_bytes = status.swap_bytes;
-	memory->hugetlb_bytes = status.hugetlb_bytes;
+	memory->rss_bytes = ret_status->rss_bytes;
+	memory->anon_bytes = ret_status->anon_bytes;
+	memory->file_bytes = ret_status->file_bytes;
+	memory->shmem_bytes = ret_status->shmem_bytes;
+	memory->swap_bytes = ret_status->swap_bytes;
+	memory->hugetlb_bytes = ret_status->hugetlb_bytes;
 	return 0;
 }
 
@@ -176,10 +175,11 @@ static int read_memory(const struct flmem_process *process, struct flmem_memory_
  * since the first read is the error of both.
  */
 static int read_memory_again(const struct flmem_process *process,
-			     struct flmem_memory_report *memory, struct flmem_error *err)
+			     struct flmem_memory_report *memory, struct flmem_status *ret_status,
+			     struct flmem_error *err)
 {
 	struct flmem_u64 before = memory->rss_bytes;
-	int rc = read_memory(process, memory, err);
+	int rc = read_memory(process, memory, ret_status, err);
 	struct flmem_u64 after = memory->rss_bytes;
 
 	if (before.unknown || after.unknown)
@@ -483,13 +483,13 @@ static void read_cgroup_limit(struct flmem_detect_session *session,
 	report->headroom_bytes = limit.headroom_bytes;
 }
 
-static void read_ulimit(const struct flmem_process *process, const char *name,
-			struct flmem_u64 used, struct flmem_u64 *ret_max,
-			struct flmem_u64 *ret_left)
+/* `limits`: of /proc/PID/limits. */
+static void find_ulimit(const char *limits, const char *name, struct flmem_u64 used,
+			struct flmem_u64 *ret_max, struct flmem_u64 *ret_left)
 {
 	uint64_t max;
 
-	if (!flmem_headroom_limit(process, name, &max))
+	if (!flmem_headroom_limit_find(limits, name, &max))
 		return;
 	*ret_max = *ret_left = FLMEM_UNKNOWN(no_ulimit);
 	if (max == UINT64_MAX)
@@ -500,15 +500,16 @@ static void read_ulimit(const struct flmem_process *process, const char *name,
 		*ret_left = FLMEM_KNOWN(subtract_or_0(max, used.value));
 }
 
-static void read_ulimits(const struct flmem_process *process, struct flmem_limit_report *limit)
+static void read_ulimits(const struct flmem_process *process, const struct flmem_status *status,
+			 struct flmem_limit_report *limit)
 {
-	struct flmem_status status;
+	FLMEM_AUTO_BUF struct flmem_buf limits = FLMEM_BUF_INIT;
 
-	if (flmem_status_read(process, &status, NULL))
+	if (!flmem_headroom_limits_read(process, &limits))
 		return;
-	read_ulimit(process, "Max address space", status.size_bytes,
+	find_ulimit(limits.data, "Max address space", status->size_bytes,
 		    &limit->address_space_max_bytes, &limit->address_space_left_bytes);
-	read_ulimit(process, "Max data size", status.data_bytes, &limit->data_max_bytes,
+	find_ulimit(limits.data, "Max data size", status->data_bytes, &limit->data_max_bytes,
 		    &limit->data_left_bytes);
 }
 
@@ -528,6 +529,7 @@ int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
 {
 	FLMEM_AUTO(flmem_process_report_clear) struct flmem_process_report report = {0};
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_status status;
 	int rc = flmem_process_open(pid, &process, err);
 
 	if (!rc)
@@ -541,19 +543,19 @@ int flmem_detect_session_read(struct flmem_detect_session *session, pid_t pid,
 	if (session->options.ask)
 		(void)flmem_process_pin_memory(&process, NULL);
 	init_process_report(&process, &report);
-	rc = read_memory(&process, &report.memory, err);
+	rc = read_memory(&process, &report.memory, &status, err);
 	if (!rc)
 		rc = read_target_argv_env(session, &process, &report, err);
 	if (!rc)
 		rc = read_traced_parts(session, &process, &report, err);
 	if (!rc)
-		rc = read_memory_again(&process, &report.memory, err);
+		rc = read_memory_again(&process, &report.memory, &status, err);
 	if (!rc)
 		rc = add_verdict(session, &report, err);
 	if (rc)
 		return rc;
 	read_cgroup_limit(session, &process, &report.limit);
-	read_ulimits(&process, &report.limit);
+	read_ulimits(&process, &status, &report.limit);
 	/* Values read from a process that was ending are invalid. */
 	if (!flmem_process_alive(&process))
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d ended while it was read",

@@ -79,8 +79,8 @@ int flmem_attached_read(const struct flmem_target_inspection *target,
 	int rc = 0;
 
 	/*
-	 * Of two that were loaded at once one was refused, and does nothing. Both use the variables
-	 * of the first one in the order of lookup.
+	 * Of two that were loaded at once one was refused, and does nothing. Before one has begun,
+	 * all that attach choose the first one in the order of lookup.
 	 */
 	for (size_t i = 0; i < modules->count && !rc && !found.state.phase; i++) {
 		struct flmem_attached one = {.module = &modules->rows[i]};

@@ -56,11 +56,7 @@ static bool parse_word(const char *at, uint64_t *ret_number)
 	return flmem_parse_u64(word, 0, UINT64_MAX, ret_number, NULL) == 0;
 }
 
-/*
- * Soft limit in /proc/PID/limits, whose names have a fixed width; prlimit(2) takes
- * CAP_SYS_RESOURCE for a process of another user.
- */
-static bool read_limit(const char *limits, const char *name, uint64_t *ret_bytes)
+bool flmem_headroom_limit_find(const char *limits, const char *name, uint64_t *ret_limit)
 {
 	const char *at = strstr(limits, name);
 
@@ -69,9 +65,15 @@ static bool read_limit(const char *limits, const char *name, uint64_t *ret_bytes
 	at += strlen(name);
 	at += strspn(at, " ");
 	if (!flmem_text_starts(at, "unlimited"))
-		return parse_word(at, ret_bytes);
-	*ret_bytes = UINT64_MAX;
+		return parse_word(at, ret_limit);
+	*ret_limit = UINT64_MAX;
 	return true;
+}
+
+/* prlimit(2) takes CAP_SYS_RESOURCE for a process of another user. */
+bool flmem_headroom_limits_read(const struct flmem_process *process, struct flmem_buf *limits)
+{
+	return flmem_io_read_file_at(process->dirfd, "limits", FILE_LIMIT, limits) == 0;
 }
 
 bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
@@ -79,8 +81,8 @@ bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
 {
 	FLMEM_AUTO_BUF struct flmem_buf limits = FLMEM_BUF_INIT;
 
-	return flmem_io_read_file_at(process->dirfd, "limits", FILE_LIMIT, &limits) == 0 &&
-	       read_limit(limits.data, name, ret_limit);
+	return flmem_headroom_limits_read(process, &limits) &&
+	       flmem_headroom_limit_find(limits.data, name, ret_limit);
 }
 
 /* `line`: of /proc/PID/status, with what the limit counts. */

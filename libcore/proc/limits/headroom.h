@@ -12,6 +12,7 @@
 
 #include <flmem/error.h>
 
+#include "base/text/buf.h"
 #include "proc/process.h"
 
 /*
@@ -42,5 +43,9 @@ int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem
  */
 bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
 			  uint64_t *ret_limit);
+
+/* Its two steps, for who needs several limits: the text of that file, and one of it. */
+bool flmem_headroom_limits_read(const struct flmem_process *process, struct flmem_buf *limits);
+bool flmem_headroom_limit_find(const char *limits, const char *name, uint64_t *ret_limit);
 
 #endif
