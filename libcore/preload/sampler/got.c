@@ -28,8 +28,12 @@
 #define RELOCATION_DATA	 R_AARCH64_ABS64
 #endif
 
+#ifdef __x86_64__
 #define PUSH	  0x68 /* of 4 bytes that follow */
 #define STUB_SIZE 9    /* of what is read of an entry of the PLT */
+#else
+#define STUB_SIZE 8
+#endif
 
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
 #define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed))
@@ -51,6 +55,9 @@ struct changed {
 
 #ifdef __x86_64__
 static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+#else
+#define BTI_C	      0xd503245fU
+#define SAVE_X16_LINK 0xa9bf7bf0U /* stp x16, x30, [sp, #-16]! */
 #endif
 
 /* Used under the linker's lock. */
@@ -124,13 +131,13 @@ static bool make_changed(void)
 static void close_page(struct pass *pass)
 {
 	if (pass->page && !(pass->access & PROT_WRITE))
-		sampler_protect(pass->page, SAMPLER_PAGE, pass->access);
+		sampler_protect(pass->page, sampler_page_size(), pass->access);
 	pass->page = 0;
 }
 
 static bool open_page(struct pass *pass, uintptr_t slot)
 {
-	uintptr_t page = slot & ~(uintptr_t)(SAMPLER_PAGE - 1);
+	uintptr_t page = sampler_page_of(slot);
 	int access;
 
 	if (pass->page == page)
@@ -139,7 +146,8 @@ static bool open_page(struct pass *pass, uintptr_t slot)
 	access = sampler_areas_access(&pass->areas, page);
 	if (access < 0 || !(access & PROT_READ))
 		return false;
-	if (!(access & PROT_WRITE) && !sampler_protect(page, SAMPLER_PAGE, access | PROT_WRITE))
+	if (!(access & PROT_WRITE) &&
+	    !sampler_protect(page, sampler_page_size(), access | PROT_WRITE))
 		return false;
 	pass->page = page;
 	pass->access = access;
@@ -153,8 +161,9 @@ static bool is_in_object(const struct sampler_object *object, uintptr_t address)
 
 /*
  * It leads to the linker, which would replace it by the function at the first call: by the code of
- * the PLT that names this very relocation (psABI: push its index; with IBT an endbr64 before it). A
- * function of the object itself does not begin like that.
+ * the PLT that names this very relocation (psABI: push its index; with IBT an endbr64 before it), on
+ * aarch64 by the first entry of the PLT, which all have in common (it saves x16 and x30; with BTI a
+ * landing pad before it). A function of the object itself does not begin like that.
  */
 static bool is_unbound(const struct pass *pass, const struct sampler_object *object,
 		       uintptr_t value, const struct entry *entry)
@@ -163,20 +172,20 @@ static bool is_unbound(const struct pass *pass, const struct sampler_object *obj
 	int access = sampler_areas_access(&pass->areas, value);
 
 	if (entry->kind != RELOCATION_CALL || !is_in_object(object, value) || access < 0 ||
-	    (access & needed) != needed)
+	    (access & needed) != needed || !is_in_object(object, value + STUB_SIZE))
 		return false;
 #ifdef __x86_64__
 	const unsigned char *code = (const unsigned char *)value;
 	uint32_t index;
 
-	if (!is_in_object(object, value + STUB_SIZE))
-		return false;
 	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
 		code += sizeof(endbr64);
 	memcpy(&index, code + 1, sizeof(index));
 	return code[0] == PUSH && index == entry->index;
 #else
-	return true;
+	const uint32_t *code = (const uint32_t *)value;
+
+	return value % sizeof(*code) == 0 && code[code[0] == BTI_C] == SAVE_X16_LINK;
 #endif
 }
 

@@ -13,7 +13,7 @@
 /* Pages of its own: cleared in a child of fork(). */
 struct sampler_shown {
 	struct flmem_sampler_state state;
-} __attribute__((aligned(4096)));
+} SAMPLER_PAGES_OF_ITS_OWN;
 
 extern struct sampler_shown flmem_sampler_state __attribute__((visibility("default")));
 

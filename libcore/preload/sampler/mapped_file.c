@@ -188,7 +188,7 @@ static void read_program_headers(struct flmem_profile_module *module)
 		}
 	}
 	if (lowest != UINT64_MAX)
-		module->bias = module->start - (lowest & ~(uint64_t)(SAMPLER_PAGE - 1));
+		module->bias = module->start - sampler_page_of(lowest);
 	if (notes)
 		read_build_id(module->bias + notes, notes_size, module);
 }

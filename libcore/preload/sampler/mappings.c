@@ -150,12 +150,13 @@ static void remove_range(uintptr_t start, uintptr_t end, struct sampler_removal 
 /* Up to the end of its last page. False: the kernel refuses it, too. */
 static bool find_range_end(uintptr_t start, size_t length, uintptr_t *ret_end)
 {
+	const uintptr_t page = sampler_page_size();
 	uintptr_t end;
 
-	if (!length || start % SAMPLER_PAGE || __builtin_add_overflow(start, length, &end) ||
-	    __builtin_add_overflow(end, SAMPLER_PAGE - 1, &end))
+	if (!length || start % page || __builtin_add_overflow(start, length, &end) ||
+	    __builtin_add_overflow(end, page - 1, &end))
 		return false;
-	*ret_end = end & ~(uintptr_t)(SAMPLER_PAGE - 1);
+	*ret_end = sampler_page_of(end);
 	return *ret_end <= ADDRESSES_END;
 }
 

@@ -78,8 +78,8 @@ static void take_segment(struct sampler_object *object, const ElfW(Phdr) * part,
 	if (part->p_type == PT_DYNAMIC)
 		*ret_dynamic = (const void *)at;
 	if (part->p_type == PT_GNU_RELRO) {
-		object->sealed_start = at & ~(uintptr_t)(SAMPLER_PAGE - 1);
-		object->sealed_end = end & ~(uintptr_t)(SAMPLER_PAGE - 1);
+		object->sealed_start = sampler_page_of(at);
+		object->sealed_end = sampler_page_of(end);
 	}
 	if (part->p_type != PT_LOAD)
 		return;

@@ -16,7 +16,7 @@
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
 struct sampler_control sampler_control;
 struct sampler_tables sampler_tables;
-uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((aligned(4096)));
+uint8_t sampler_filter[SAMPLER_FILTER_SIZE] SAMPLER_PAGES_OF_ITS_OWN;
 struct sampler_shown flmem_sampler_state;
 extern struct sampler_shown sampler_shown __attribute__((alias("flmem_sampler_state")));
 

@@ -26,7 +26,7 @@
 
 #define MASK_SIZE  8L
 #define STACK_NEED 2560U /* more than any sample takes: tests/victims/sampled/small_stack.c */
-#define STACK_MAX  ((uintptr_t)SAMPLER_PAGE * SAMPLER_PAGE) /* one byte per page in a buffer */
+#define PAGES_MAX  SAMPLER_PAGE /* of a stack: one byte per page in a buffer */
 #define UNSEEN_MAX 1024U
 #define STEP_MAX   (UINT64_C(1) << 20) /* a stack is extended by, where nobody asked for it */
 
@@ -56,7 +56,8 @@ bool sampler_file_is_whole(void)
 /* Half of the address space is the kernel's; nothing of a program is in the first page. */
 bool sampler_can_be(uintptr_t address, size_t length)
 {
-	return address >= SAMPLER_PAGE && !(address >> 47) && length <= (1U << 20);
+	return address >= SAMPLER_PAGE && !(address >> SAMPLER_ADDRESS_BITS) &&
+	       length <= (1U << 20);
 }
 
 /* The answer holds for one sample: the C library unmaps stacks and blocks unseen. */
@@ -173,13 +174,14 @@ static uintptr_t find_stack_top(void)
  */
 static bool is_one_piece(uintptr_t low, uintptr_t high, unsigned char *seen)
 {
-	size_t pages = (high - low + SAMPLER_PAGE - 1) / SAMPLER_PAGE, unseen = 0;
+	const uintptr_t page = sampler_page_size();
+	size_t pages = (high - low + page - 1) / page, unseen = 0;
 
-	if (pages > SAMPLER_PAGE || syscall(SYS_mincore, low, high - low, seen) < 0)
+	if (pages > PAGES_MAX || syscall(SYS_mincore, low, high - low, seen) < 0)
 		return false;
 	for (size_t i = 0; i < pages; i++)
 		if (!(seen[i] & 1) &&
-		    (++unseen > UNSEEN_MAX || !ask_kernel(low + i * SAMPLER_PAGE)))
+		    (++unseen > UNSEEN_MAX || !ask_kernel(low + i * page)))
 			return false;
 	return true;
 }
@@ -187,12 +189,12 @@ static bool is_one_piece(uintptr_t low, uintptr_t high, unsigned char *seen)
 bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch)
 {
 	struct sampler_thread *thread = &sampler_thread;
-	uintptr_t low = address & ~(uintptr_t)(SAMPLER_PAGE - 1), top, high;
+	uintptr_t low = sampler_page_of(address), top, high;
 
 	if (address >= thread->stack_low && address < thread->stack_top)
 		return true;
 	top = find_stack_top();
-	if (address >= top || top - address > STACK_MAX)
+	if (address >= top || top - address > PAGES_MAX * sampler_page_size())
 		return false;
 	high = top == thread->stack_top && thread->stack_low > low ? thread->stack_low : top;
 	if (!is_one_piece(low, high, (unsigned char *)scratch->maps))

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -42,6 +43,17 @@ struct sampler_thread {
 extern __thread struct sampler_thread sampler_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* Kernels for aarch64 have pages of 4, 16 or 64 KiB, and give programs 48 bits of addresses. */
+#ifdef __aarch64__
+#define SAMPLER_PAGE_MAX     65536U
+#define SAMPLER_ADDRESS_BITS 48
+#else
+#define SAMPLER_PAGE_MAX     4096U
+#define SAMPLER_ADDRESS_BITS 47
+#endif
+#define SAMPLER_PAGES_OF_ITS_OWN __attribute__((aligned(SAMPLER_PAGE_MAX)))
+
+/* No page is smaller; how large they are: sampler_page_size(). */
 #define SAMPLER_PAGE	    4096U
 #define SAMPLER_FILTER_SIZE (1U << 20)
 #define SAMPLER_EXACT_BITS  18U
@@ -211,7 +223,7 @@ struct sampler_control {
 	struct sampler_return returns[SAMPLER_RETURNS];
 	struct sampler_range range[SAMPLER_RANGES];
 	struct sampler_known_rule rule[SAMPLER_RULES];
-} __attribute__((aligned(4096)));
+} SAMPLER_PAGES_OF_ITS_OWN;
 
 /* A hash table of records: each slot has a record's number plus one. */
 struct sampler_index {
@@ -250,6 +262,25 @@ extern struct sampler_tables sampler_tables __attribute__((visibility("hidden"))
 extern uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((visibility("hidden")));
 
 #define HIDDEN __attribute__((visibility("hidden")))
+
+static inline uintptr_t sampler_page_size(void)
+{
+	return SAMPLER_PAGE == SAMPLER_PAGE_MAX ? SAMPLER_PAGE : getauxval(AT_PAGESZ);
+}
+
+/* The beginning of the page that has the address. */
+static inline uintptr_t sampler_page_of(uintptr_t address)
+{
+	return address & ~(sampler_page_size() - 1);
+}
+
+/* On aarch64 code may sign the addresses it returns to, above those that a program has. */
+static inline uintptr_t sampler_return_address(uintptr_t saved)
+{
+	return SAMPLER_PAGE == SAMPLER_PAGE_MAX
+		       ? saved
+		       : saved & ((UINT64_C(1) << SAMPLER_ADDRESS_BITS) - 1);
+}
 
 static inline bool sampler_is_active(void)
 {

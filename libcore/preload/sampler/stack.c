@@ -49,7 +49,10 @@ static uint32_t make_native_frame(struct sampler_scratch *scratch, uintptr_t add
 	return sampler_frame_find(&frame);
 }
 
-/* Whether the instruction before a return address is a call: E8, or FF /2 in its lengths. */
+/*
+ * Whether the instruction before a return address is a call: E8, or FF /2 in its lengths; BL, or BLR
+ * and its forms that check a signature.
+ */
 static bool is_behind_call(uintptr_t address)
 {
 #ifdef __x86_64__
@@ -64,7 +67,11 @@ static bool is_behind_call(uintptr_t address)
 			return true;
 	return false;
 #else
-	return address % 4 == 0;
+	uint32_t code;
+
+	return address % sizeof(code) == 0 &&
+	       sampler_read(address - sizeof(code), &code, sizeof(code)) &&
+	       (code >> 26 == 0x25 || (code & 0xfefff000) == 0xd63f0000);
 #endif
 }
 
@@ -146,7 +153,7 @@ static bool step_by_link(struct native_frame *frame)
 	if (!is_above(frame->bp, frame->sp) || !read_stack_words(frame->bp, link, 2))
 		return false;
 	*frame = (struct native_frame){
-		.pc = link[1],
+		.pc = sampler_return_address(link[1]),
 		.sp = frame->bp + sizeof(link),
 		.bp = link[0],
 	};
@@ -163,7 +170,7 @@ static bool step_by_rule(struct native_frame *frame, const struct sampler_rule *
 	    (rule->bp_offset &&
 	     !read_stack_words(cfa + (uintptr_t)(intptr_t)rule->bp_offset, &bp, 1)))
 		return false;
-	*frame = (struct native_frame){.pc = pc, .sp = cfa, .bp = bp};
+	*frame = (struct native_frame){.pc = sampler_return_address(pc), .sp = cfa, .bp = bp};
 	return true;
 }
 
@@ -181,7 +188,7 @@ static bool step_to_caller(struct sampler_scratch *scratch, struct native_frame 
 static void walk_frames_from(struct sampler_scratch *scratch, const void *const *hook)
 {
 	struct native_frame frame = {
-		.pc = (uintptr_t)hook[1],
+		.pc = sampler_return_address((uintptr_t)hook[1]),
 		.sp = (uintptr_t)(hook + 2),
 		.bp = (uintptr_t)hook[0],
 	};
@@ -256,7 +263,7 @@ static uintptr_t find_frame_low(const struct native_frame *frame)
 static void collect_natives_from(struct sampler_scratch *scratch, const void *const *hook)
 {
 	struct native_frame frame = {
-		.pc = (uintptr_t)hook[1],
+		.pc = sampler_return_address((uintptr_t)hook[1]),
 		.sp = (uintptr_t)(hook + 2),
 		.bp = (uintptr_t)hook[0],
 	};

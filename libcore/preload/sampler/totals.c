@@ -185,7 +185,7 @@ static uint64_t read_own_rss(void)
 		i++;
 	for (i++; i < length && text[i] >= '0' && text[i] <= '9'; i++)
 		pages = pages * 10 + (uint64_t)(text[i] - '0');
-	return pages * SAMPLER_PAGE;
+	return pages * sampler_page_size();
 }
 
 /* Drops every second moment and doubles the period: the timeline covers the whole run. */
