@@ -506,15 +506,14 @@ static int attempt_attach(pid_t pid, const struct flmem_attach_options *options,
 	return rc;
 }
 
-/* What is borrowed for more than a release of memory has been tried on this processor only. */
 static int check_attach_processor(struct flmem_error *err)
 {
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 	(void)err;
 	return 0;
 #else
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "not supported here: attach needs x86-64; start the program with: "
+			       "not supported here: attach needs x86-64 or aarch64; start the program with: "
 			       "flmem profile run");
 #endif
 }

@@ -7,7 +7,7 @@
  * middle of dlopen() has the linker as it is at that moment, and nobody in the child finishes it.
  * The sampler's own handlers of forks are in the library that is loaded then, so this gate comes
  * without the linker: two pages, and handlers in them that are registered as pthread_atfork() does.
- * They stay there, open. x86-64 only, as attaching is.
+ * They stay there, open.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,12 @@
 #include "ops/target/inspection.h"
 #include "runtimes/cpython_call.h"
 
+/* Of any kernel for the processor; the code knows it. */
+#ifdef __aarch64__
+#define FLMEM_FORK_GATE_PAGE 65536U
+#else
 #define FLMEM_FORK_GATE_PAGE 4096U
+#endif
 
 /* The second page, whose distance the code in the first one knows. */
 struct flmem_fork_gate_data {
