@@ -177,7 +177,7 @@ FAULTS = (
     Fault("sample-move-fails", HOOKS, "sampler_mapping_came(&removal, removal.start, SIZE_MAX);",
           "sampler_mapping_came(&removal, removal.start, 0);",
           "keeping samples of mappings whose mremap() failed", MOVED),
-    Fault("sample-odd-length", MAPPINGS, "*ret_end = end & ~(uintptr_t)(SAMPLER_PAGE - 1);",
+    Fault("sample-odd-length", MAPPINGS, "*ret_end = sampler_page_of(end);",
           "*ret_end = start + length;", "what is unmapped up to the end of a page", MOVED),
     Fault("sample-grown-file", RECORD, "if (!sampler_is_memory(scratch, address))", "if (0)",
           "not counting files that grow", MOVED),

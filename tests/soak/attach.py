@@ -202,8 +202,8 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
     found = [one for one in pythons.every() if one.path]
-    if not found or os.uname().machine != "x86_64":
-        print("no CPython, or not x86-64")
+    if not found or os.uname().machine not in ("x86_64", "aarch64"):
+        print("no CPython, or neither x86-64 nor aarch64")
         sys.exit(SKIPPED)
     print(f"seed {options.seed}")
     chance = random.Random(options.seed)

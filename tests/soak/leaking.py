@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 sys.path.insert(0, HERE)
 
 import kit  # noqa: E402
-from harness import SKIPPED, command, proc, report  # noqa: E402
+from harness import command, proc, report  # noqa: E402
 
 VERSIONS = ("2.9.0",)
 SITE = "site-1"
@@ -141,9 +141,6 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--versions", nargs="+", default=VERSIONS)
     args = parser.parse_args()
-    if os.uname().machine != "x86_64":
-        print("SKIP: profile attach needs x86-64")
-        sys.exit(SKIPPED)
     flmem = command.Flmem(args.build)
     rows = []
     for version in args.versions:

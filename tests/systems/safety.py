@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safety victims with Debian's kernel for aarch64, emulated: safety.py DIRECTORY [SET...]
+"""The safety victims and profiles with Debian's kernel for aarch64, emulated: safety.py DIRECTORY [SET...]
 
 DIRECTORY has the build of the wheel for aarch64 that `make wheels` leaves there, and keeps what is
 downloaded, as for run.py.
@@ -25,12 +25,17 @@ SYSTEM = "arm64-bookworm"
 TRIMS = {"waits": 15, "allocators": 3, "busy": 6, "traps": 3, "code": 3, "hooks": 3, "extensions": 5,
          "kills": 8}
 OTHER_KERNEL = ("waits@arm64-trixie-16k", "busy@arm64-trixie-16k", "kills@arm64-trixie-16k")
+# Sets of profiling.py: with the programs of a system. Debian 13's sign the addresses they return to.
+PROFILES = {"profiles": SYSTEM, "profiles-signed": "arm64-trixie"}
+OTHER_KERNEL += ("profiles@arm64-trixie-16k",)
+CYCLES, KILLS = 10, 6
 BUILD = "manylinux_2_28_aarch64/build"
 PLAIN = ("max,pauth-impdef=on,sve=off,sme=off",)
 TAGGED = ("-M", "virt,mte=on")
-PACKAGES = ("libgcc-s1", "zlib1g", "libexpat1", "python3.11-minimal", "libpython3.11-minimal",
-            "libpython3.11-stdlib", "libffi8", "libbz2-1.0", "liblzma5", "libssl3", "libstdc++6",
-            "libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0")
+PACKAGES = ("libgcc-s1", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0", "liblzma5", "libstdc++6")
+INTERPRETER = ("python{}-minimal", "libpython{}-minimal", "libpython{}-stdlib")
+MORE = {"bookworm": ("libssl3", "libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0"),
+        "trixie": ("libssl3t64",)}
 LINKED = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
           "mimalloc": "libmimalloc.so.2*"}
 BLOCKED = ("safe_cases.c", "safe_cases_fd.c", "safe_cases_process.c", "safe_cases_send.c",
@@ -50,7 +55,7 @@ mount -t tmpfs tmpfs /dev/shm
 mount -t devpts devpts /dev/pts
 ip link set lo up
 echo "SYSTEM $(uname -m) Linux $(uname -r), $(python3 -V)"
-python3 -B /tests/systems/victims.py /build {words} 2>&1
+python3 -B /tests/systems/{words} 2>&1
 echo END
 sync
 poweroff -f
@@ -64,8 +69,14 @@ def compile_one(output, sources, *words):
                     *(os.path.join(victims, source) for source in sources), *words], check=True)
 
 
-def compile_victims(folder, libraries):
+def compile_needed(folder):
+    """What tests/soak/ and profiling.py need."""
     os.makedirs(folder)
+    compile_one(os.path.join(folder, "..", "killat"), ["../soak/killat.c"])
+    compile_one(os.path.join(folder, "lazy.so"), ["sampled/lazy.c"], "-shared", "-fPIC", "-Wl,-z,lazy")
+
+
+def compile_victims(folder, libraries):
     for name in ALONE:
         compile_one(os.path.join(folder, "safe_" + name), [f"safe_{name}.c", "safe_common.c"])
     for suffix, words in (("", ()), ("_static", ("-static",))):
@@ -78,24 +89,27 @@ def compile_victims(folder, libraries):
     for name, pattern in LINKED.items():
         compile_one(os.path.join(folder, "safe_threads_" + name), ["safe_threads.c", "safe_common.c"],
                     sorted(glob.glob(os.path.join(libraries, pattern)))[0])
-    compile_one(os.path.join(folder, "..", "killat"), ["../soak/killat.c"])
 
 
 def unpack_packages(place, system):
     folder = os.path.join(place, "python")
     if not os.path.isdir(folder):
         os.makedirs(folder + ".part", exist_ok=True)
-        run.download(folder + ".part", system, PACKAGES)
+        names = [name.format(run.PYTHONS[system.suite]) for name in INTERPRETER]
+        run.download(folder + ".part", system, (*PACKAGES, *MORE[system.suite], *names))
         for package in glob.glob(os.path.join(folder + ".part", "*.deb")):
             subprocess.run(["dpkg-deb", "-x", package, os.path.join(folder + ".part", "root")], check=True)
         os.rename(folder + ".part", folder)
     return os.path.join(folder, "root")
 
 
-def make_tree(tree, place, build, packages):
+def make_tree(tree, place, build, packages, python):
     """Debian's files, flmem where `victims.py` looks for it, and the tests."""
     left_out = shutil.ignore_patterns("modules", "gconv", "audit", "linux-image*", "test", "idlelib",
                                       "lib2to3", "tkinter", "ensurepip", "pydoc_data", "nvflare")
+    if not os.path.exists(os.path.join(place, "root", "lib", "ld-linux-aarch64.so.1")):
+        os.makedirs(os.path.join(tree, "usr", "lib"))
+        os.symlink("usr/lib", os.path.join(tree, "lib"))  # since Debian 13 all is below /usr
     for root in (os.path.join(place, "root"), packages):
         for name in ("lib", "usr/lib"):
             if os.path.isdir(os.path.join(root, name)):
@@ -106,12 +120,13 @@ def make_tree(tree, place, build, packages):
     busybox = [path for path in (os.path.join(place, "root", folder, "busybox")
                                  for folder in ("bin", "usr/bin")) if os.path.exists(path)]
     shutil.copy(busybox[0], os.path.join(tree, "bin"))
-    shutil.copy(os.path.join(packages, "usr", "bin", "python3.11"), os.path.join(tree, "usr", "bin"))
-    os.symlink("python3.11", os.path.join(tree, "usr", "bin", "python3"))
+    shutil.copy(os.path.join(packages, "usr", "bin", python), os.path.join(tree, "usr", "bin"))
+    os.symlink(python, os.path.join(tree, "usr", "bin", "python3"))
     shutil.copy(os.path.join(build, "cli", "flmem"), os.path.join(tree, "build", "cli"))
     libraries = os.path.join(tree, "usr", "lib", "aarch64-linux-gnu")
     shutil.copy(os.path.join(build, "libcore", "libflmem.so.0"), libraries)
-    compile_victims(os.path.join(tree, "build", "tests", "victims"), libraries)
+    shutil.copytree(os.path.join(build, "libcore", "flmem"), os.path.join(libraries, "flmem"))
+    compile_needed(os.path.join(tree, "build", "tests", "victims"))
     for folder in ("harness", "soak", "victims", "systems"):
         shutil.copytree(os.path.join(run.TOP, "tests", folder), os.path.join(tree, "tests", folder),
                         ignore=left_out)
@@ -119,7 +134,7 @@ def make_tree(tree, place, build, packages):
 
 def run_set(directory, build, word):
     name, _, kernel = word.partition("@")
-    system = run.SYSTEMS[SYSTEM]
+    system = run.SYSTEMS[PROFILES.get(name, SYSTEM)]
     if not shutil.which(system.emulator) or not shutil.which(system.compiler):
         raise run.Absent(f"{system.emulator} or {system.compiler} is not installed")
     if not os.path.exists(os.path.join(build, "cli", "flmem")):
@@ -133,9 +148,15 @@ def run_set(directory, build, word):
     with tempfile.TemporaryDirectory() as folder:
         tree, disk = os.path.join(folder, "tree"), os.path.join(folder, "disk")
         os.makedirs(tree)
-        make_tree(tree, place, build, packages)
+        make_tree(tree, place, build, packages, "python" + run.PYTHONS[system.suite])
+        if name in PROFILES:
+            words = f"profiling.py /build {CYCLES} {KILLS}"
+        else:
+            words = f"victims.py /build {name} {TRIMS[name]}"
+            compile_victims(os.path.join(tree, "build", "tests", "victims"),
+                            os.path.join(tree, "usr", "lib", "aarch64-linux-gnu"))
         with open(os.path.join(tree, "init"), "w", encoding="ascii") as file:
-            file.write(INIT.replace("{words}", f"{name} {TRIMS[name]}"))
+            file.write(INIT.replace("{words}", words))
         with open(disk, "wb") as file:
             file.write(run.pack_tree(tree))
         if kernel:
@@ -146,7 +167,7 @@ def run_set(directory, build, word):
 def main():
     directory = os.path.abspath(sys.argv[1])
     build = os.path.join(directory, BUILD)
-    for name in sys.argv[2:] or (*TRIMS, *OTHER_KERNEL):
+    for name in sys.argv[2:] or (*TRIMS, *PROFILES, *OTHER_KERNEL):
         try:
             run_set(directory, build, name)
         except run.Absent as reason:

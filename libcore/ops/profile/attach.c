@@ -506,18 +506,6 @@ static int attempt_attach(pid_t pid, const struct flmem_attach_options *options,
 	return rc;
 }
 
-static int check_attach_processor(struct flmem_error *err)
-{
-#if defined(__x86_64__) || defined(__aarch64__)
-	(void)err;
-	return 0;
-#else
-	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-			       "not supported here: attach needs x86-64 or aarch64; start the program with: "
-			       "flmem profile run");
-#endif
-}
-
 static int finish_attach(int rc, struct flmem_attach_result *result, const struct flmem_error *err)
 {
 	result->code = rc;
@@ -542,8 +530,6 @@ int flmem_profile_attach(pid_t pid, const struct flmem_attach_options *options,
 	    !options->dry_run)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "name the profile to write with --output FILE");
-	if (!rc)
-		rc = check_attach_processor(err);
 	if (!rc)
 		rc = attempt_attach(pid, options, false, ret_result, err);
 	return finish_attach(rc, ret_result, err);

@@ -10,10 +10,10 @@
 #include "elf/libc.h"
 #include "remote/chain.h"
 
-#define PAGE	      FLMEM_FORK_GATE_PAGE
-#define CODE_MAX      512U
-#define MAGIC	      UINT64_C(0x666c6d656d676174)
-#define NOREPLACE     0x100000 /* MAP_FIXED_NOREPLACE; older headers lack it */
+#define PAGE	  FLMEM_FORK_GATE_PAGE
+#define CODE_MAX  512U
+#define MAGIC	  UINT64_C(0x666c6d656d676174)
+#define NOREPLACE 0x100000 /* MAP_FIXED_NOREPLACE; older headers lack it */
 /* Of programs; as the sampler has them. */
 #ifdef __aarch64__
 #define ADDRESSES_END (UINT64_C(1) << 48)

@@ -180,8 +180,7 @@ static bool is_one_piece(uintptr_t low, uintptr_t high, unsigned char *seen)
 	if (pages > PAGES_MAX || syscall(SYS_mincore, low, high - low, seen) < 0)
 		return false;
 	for (size_t i = 0; i < pages; i++)
-		if (!(seen[i] & 1) &&
-		    (++unseen > UNSEEN_MAX || !ask_kernel(low + i * page)))
+		if (!(seen[i] & 1) && (++unseen > UNSEEN_MAX || !ask_kernel(low + i * page)))
 			return false;
 	return true;
 }

@@ -50,8 +50,8 @@ static uint32_t make_native_frame(struct sampler_scratch *scratch, uintptr_t add
 }
 
 /*
- * Whether the instruction before a return address is a call: E8, or FF /2 in its lengths; BL, or BLR
- * and its forms that check a signature.
+ * Whether the instruction before a return address is a call: E8, or FF /2 in its lengths; on
+ * aarch64 BL, or BLR and its forms that check a signature.
  */
 static bool is_behind_call(uintptr_t address)
 {

@@ -2,7 +2,7 @@
 """
 A program that is attached to: eight threads allocate and compare checksums, and one keeps a
 bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork", "import NAME",
-"open PATH" (which calls its function), "load PATH", "opens FOLDER" (all libraries of it; the
+"open PATH" (which calls its function), "load PATH", "lazy PATH" (its calls are bound when they are made first), "opens FOLDER" (all libraries of it; the
 processor time in ms), "replace PATH PATH" (whether the second came to the place of the first),
 "keep PATH" and "drop" (a block of an allocator that only that
 library uses), "registered" (what a library registered that was loaded, asking the linker nothing), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
@@ -87,10 +87,13 @@ def start_forks():
         threading.Thread(target=fork_often, args=(len(counts) - 1,), daemon=True).start()
 
 
-def keep_block(path):
-    """Its calls are bound when they are made first, not when it is loaded."""
+def open_lazily(path, more=0):
     libc.dlopen.restype = ctypes.c_void_p
-    libc.dlopen(path.encode(), os.RTLD_LAZY | os.RTLD_DEEPBIND)
+    libc.dlopen(path.encode(), os.RTLD_LAZY | more)
+
+
+def keep_block(path):
+    open_lazily(path, os.RTLD_DEEPBIND)
     library = ctypes.CDLL(path, mode=os.RTLD_DEEPBIND)
     library.keep_block.restype = ctypes.c_void_p
     library.drop_block.argtypes = [ctypes.c_void_p]
@@ -163,6 +166,8 @@ def obey(order):
         return ctypes.CDLL(rest).open_neighbour()
     elif word == "load":
         ctypes.CDLL(rest)
+    elif word == "lazy":
+        open_lazily(rest)
     elif word == "opens":
         return open_all(rest)
     elif word == "replace":
