@@ -23,7 +23,7 @@
 #include "remote/seccomp/syscalls.h"
 
 /* Calls that a chain may hold if each is enclosed by two clock readings. */
-#define FLMEM_BORROW_CALLS 8
+#define FLMEM_BORROW_CALLS 9
 
 #define FLMEM_SPARED_MAX 64
 

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FLMEM_CHAIN_CALLS 20
+#define FLMEM_CHAIN_CALLS 22
 #define FLMEM_CHAIN_ARGS  6
 #define FLMEM_CHAIN_DATA  768
 

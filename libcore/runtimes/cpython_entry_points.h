@@ -17,7 +17,8 @@ struct flmem_cpython_session {
 	struct flmem_cpython_place place;
 	struct flmem_cpython_state state; /* as it was when the entry point was chosen */
 	unsigned threads_started;	  /* started so far; all unusable */
-	size_t calls_locked; /* returned calls of the new thread once it holds the lock */
+	size_t calls_locked;	 /* returned calls of the new thread once it holds the lock */
+	unsigned stopping_calls; /* of those, the ones that may never return: a bit each */
 	char unusable[FLMEM_ERROR_MESSAGE_MAX]; /* why the last of them was */
 	bool cannot_start;			/* through the functions of the C library */
 	struct flmem_spared_threads spared;	/* in all tries */

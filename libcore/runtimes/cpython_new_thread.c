@@ -108,13 +108,26 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
 	return false;
 }
 
+/* A call that does not return where the word of the lock is not zero. */
+static void plan_stopping_lock(struct flmem_cpython_session *session,
+			       const struct functions *functions, uint64_t lock,
+			       struct flmem_chain *chain)
+{
+	struct flmem_call *call;
+
+	session->stopping_calls |= 1U << chain->count;
+	call = flmem_chain_add(chain, "lock", functions->thread.lock);
+	call->args[0] = lock;
+	call->data_args = 1U;
+}
+
 /*
  * Stops the thread for good if the interpreter is finalising: a copy of the pointer that it then
  * sets is taken for the first word of a lock, which only zero leaves open. Waiting for a lock
  * survives signals, such as those of setuid(); sleeping does not.
  */
-static void plan_stop(const struct flmem_cpython_session *session,
-		      const struct functions *functions, struct flmem_chain *chain)
+static void plan_stop(struct flmem_cpython_session *session, const struct functions *functions,
+		      struct flmem_chain *chain)
 {
 	uint64_t lock = flmem_chain_put(chain, NULL, LOCK_SIZE);
 	struct flmem_call *call = flmem_chain_add(chain, "memccpy", functions->thread.copy);
@@ -124,15 +137,13 @@ static void plan_stop(const struct flmem_cpython_session *session,
 	call->args[2] = NO_BYTE_OF_A_POINTER;
 	call->args[3] = sizeof(uint64_t);
 	call->data_args = 1U;
-	call = flmem_chain_add(chain, "lock", functions->thread.lock);
-	call->args[0] = lock;
-	call->data_args = 1U;
+	plan_stopping_lock(session, functions, lock, chain);
 }
 
 static bool stops_unless_initialised(const struct flmem_cpython_session *session,
 				     const struct functions *functions)
 {
-	return !functions->create && functions->thread.copy && session->place.layout.initialized;
+	return functions->thread.copy && session->place.layout.initialized;
 }
 
 /*
@@ -140,7 +151,7 @@ static bool stops_unless_initialised(const struct flmem_cpython_session *session
  * and perhaps makes again, must not be entered. Of the number, which is 1 then, bytes are copied up
  * to the first zero, so that the second one opens the lock; of 0 only one is, before the lock.
  */
-static void plan_stop_unless_initialised(const struct flmem_cpython_session *session,
+static void plan_stop_unless_initialised(struct flmem_cpython_session *session,
 					 const struct functions *functions,
 					 struct flmem_chain *chain)
 {
@@ -153,30 +164,29 @@ static void plan_stop_unless_initialised(const struct flmem_cpython_session *ses
 	call->args[2] = 0;
 	call->args[3] = 2;
 	call->data_args = 1U;
-	call = flmem_chain_add(chain, "lock", functions->thread.lock);
-	call->args[0] = lock;
-	call->data_args = 1U;
+	plan_stopping_lock(session, functions, lock, chain);
 }
 
 /*
- * Since 3.14 finalisation turns away only the threads that have a state when it begins. So
- * PyThreadState_New() creates the state, then the interpreter must not be finalising: what begins
- * later finds that state. PyGILState_Ensure() of 3.15 has a check of its own, but makes
- * finalisation wait meanwhile, by a counter that fork() copies and the child does not reset: a
- * child that is forked in that moment never finishes Py_FinalizeEx(). PyThreadState_New() counts as
- * one use, hence the second PyGILState_Release(), which ends the process if PyThreadState_New() had
- * no memory: accepts_new_thread() requires it.
+ * An interpreter that is not initialised is not entered at all. Since 3.14 finalisation turns away
+ * only the threads that have a state when it begins. So PyThreadState_New() creates the state, then
+ * the interpreter must not be finalising: what begins later finds that state. PyGILState_Ensure()
+ * of 3.15 has a check of its own, but makes finalisation wait meanwhile, by a counter that fork()
+ * copies and the child does not reset: a child that is forked in that moment never finishes
+ * Py_FinalizeEx(). PyThreadState_New() counts as one use, hence the second PyGILState_Release(),
+ * which ends the process if PyThreadState_New() had no memory: accepts_new_thread() requires it.
  */
-static void plan_lock(const struct flmem_cpython_session *session,
-		      const struct functions *functions, struct flmem_chain *chain)
+static void plan_lock(struct flmem_cpython_session *session, const struct functions *functions,
+		      struct flmem_chain *chain)
 {
+	session->stopping_calls = 0;
+	if (stops_unless_initialised(session, functions))
+		plan_stop_unless_initialised(session, functions, chain);
 	if (functions->create) {
 		flmem_chain_add(chain, "PyThreadState_New", functions->create)->args[0] =
 			session->state.main_interpreter;
 		plan_stop(session, functions, chain);
 	}
-	if (stops_unless_initialised(session, functions))
-		plan_stop_unless_initialised(session, functions, chain);
 	flmem_chain_add(chain, "PyGILState_Ensure", functions->ensure);
 }
 
@@ -281,11 +291,11 @@ static int explain_unlocked(const struct flmem_cpython_session *session,
 			       (int)run->tid);
 }
 
-/* In the last call before PyGILState_Ensure(); the interpreter may be initialised again by now. */
+/* By a lock before PyGILState_Ensure(); the interpreter may be initialised again by now. */
 static bool was_stopped(const struct flmem_cpython_session *session,
 			const struct flmem_borrow_result *run)
 {
-	return session->calls_locked > 2 && run->returned + 2 == session->calls_locked;
+	return session->stopping_calls >> run->returned & 1U;
 }
 
 /* Explains the state of injected code that has not ended. */

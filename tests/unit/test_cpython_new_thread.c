@@ -383,23 +383,32 @@ static void an_interpreter_that_begins_to_end_is_not_entered(void **state)
 	end(&scene);
 }
 
-/* As if it ended after the check: a number that is not 0 begins with such a byte. */
-static void an_interpreter_that_ended_after_the_check_stops_the_thread(void **state)
+/* The offset of a number that is not 0 and begins with such a byte; 0 if there is none. */
+static uint32_t offset_of_round_number(const struct scene *scene)
 {
 	uint32_t number = 0, offset = 0;
-	struct scene scene;
 
-	(void)state;
-	start(&scene, idle);
 	for (; (!number || number & 0xff) && offset < 65536; offset += sizeof(number))
-		assert_int_equal(flmem_process_read_memory(&scene.target.process,
-							   scene.session.place.runtime + offset,
+		assert_int_equal(flmem_process_read_memory(&scene->target.process,
+							   scene->session.place.runtime + offset,
 							   &number, sizeof(number)),
 				 0);
-	if (!number || number & 0xff || scene.session.place.layout.creates_state) {
-		print_message("SKIP: no such number, or a Python that makes a state first\n");
+	return number && !(number & 0xff) ? offset - (uint32_t)sizeof(number) : 0;
+}
+
+/* As if it ended after the check of flmem, and before that of the thread. */
+static void expect_stopped_thread(bool creates_state)
+{
+	struct scene scene;
+	uint32_t offset;
+
+	start(&scene, idle);
+	scene.session.place.layout.creates_state = creates_state;
+	offset = offset_of_round_number(&scene);
+	if (!offset) {
+		print_message("SKIP: no such number\n");
 	} else {
-		scene.session.place.layout.initialized = offset - (uint32_t)sizeof(number);
+		scene.session.place.layout.initialized = offset;
 		scene.call.timeout_us = 300000;
 		assert_int_equal(enter(&scene), FLMEM_EFAILED);
 		if (!strstr(scene.err.message, "began to end, so the code does not run"))
@@ -408,6 +417,34 @@ static void an_interpreter_that_ended_after_the_check_stops_the_thread(void **st
 		assert_null(scene.result.answer.output);
 		assert_true(is_child_there(&scene));
 	}
+	end(&scene);
+}
+
+static void an_interpreter_that_ended_after_the_check_stops_the_thread(void **state)
+{
+	(void)state;
+	expect_stopped_thread(false);
+}
+
+/* As with 3.14: a state must not be made in such an interpreter either. */
+static void an_interpreter_that_ended_after_the_check_gets_no_state(void **state)
+{
+	(void)state;
+	expect_stopped_thread(true);
+}
+
+/* The longest chain of all. */
+static void code_runs_after_a_state_was_made(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	start(&scene, idle);
+	scene.session.place.layout.creates_state = true;
+	if (enter(&scene))
+		fail_msg("%s", scene.err.message);
+	assert_string_equal(scene.result.answer.output, "42\n");
+	assert_int_equal(count_threads(&scene), 1);
 	end(&scene);
 }
 
@@ -446,6 +483,8 @@ int main(void)
 		cmocka_unit_test(threads_that_flmem_is_late_for_count),
 		cmocka_unit_test(an_interpreter_that_begins_to_end_is_not_entered),
 		cmocka_unit_test(an_interpreter_that_ended_after_the_check_stops_the_thread),
+		cmocka_unit_test(an_interpreter_that_ended_after_the_check_gets_no_state),
+		cmocka_unit_test(code_runs_after_a_state_was_made),
 		cmocka_unit_test(without_an_answer_nothing_is_certain),
 		cmocka_unit_test(no_more_threads_are_started_than_a_few),
 		cmocka_unit_test(a_computing_thread_starts_one),
