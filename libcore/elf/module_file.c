@@ -13,15 +13,20 @@
 #include "elf/modules_private.h"
 
 /*
- * ELF header, program headers, and usually the build id; without one, compilers of another version
- * give the same headers to other code, but hardly the same symbols.
+ * ELF header, program headers, and usually the build id. Without one, compilers of another version
+ * give the same headers to other code, but hardly the same symbols, which follow: all of the first
+ * mapping is compared then.
  */
 #define HEAD_BYTES  65536U
+#define WHOLE_BYTES (UINT64_C(16) << 20)
 #define STEP_BYTES  8192U
 #define LEAST_BYTES 1024U
 
+/* Of the note that has the build id: its kind and its owner. */
+static const char build_id_note[] = "\3\0\0\0GNU";
+
 static bool is_mapped_at(const struct flmem_module *module, int fd, const struct flmem_map *head,
-			 size_t offset)
+			 size_t offset, bool *has_build_id)
 {
 	const struct flmem_process *process = module->owner->process;
 	const size_t length = head->end - head->start - offset;
@@ -31,6 +36,7 @@ static bool is_mapped_at(const struct flmem_module *module, int fd, const struct
 
 	if (got < (ssize_t)(offset ? 0 : LEAST_BYTES))
 		return false;
+	*has_build_id |= memmem(stored, (size_t)got, build_id_note, sizeof(build_id_note)) != NULL;
 	return !flmem_process_read_memory(process, head->start + offset, mapped, (size_t)got) &&
 	       memcmp(mapped, stored, (size_t)got) == 0;
 }
@@ -39,13 +45,16 @@ static bool is_mapped_at(const struct flmem_module *module, int fd, const struct
 static bool has_same_head(const struct flmem_module *module, int fd)
 {
 	const struct flmem_map *head = flmem_maps_find(module->owner->maps, module->start);
+	bool has_build_id = false;
+	uint64_t end, at;
 
 	if (!head || head->offset || !(head->flags & FLMEM_MAP_READ))
 		return false;
-	for (size_t at = 0; at < HEAD_BYTES && at < head->end - head->start; at += STEP_BYTES)
-		if (!is_mapped_at(module, fd, head, at))
+	end = head->end - head->start;
+	for (at = 0; at < end && at < (has_build_id ? HEAD_BYTES : WHOLE_BYTES); at += STEP_BYTES)
+		if (!is_mapped_at(module, fd, head, at, &has_build_id))
 			return false;
-	return true;
+	return has_build_id || at >= end;
 }
 
 /*

@@ -123,8 +123,8 @@ static bool read_function(struct flmem_image *image, uint64_t names, struct func
 	return memchr(function->name, 0, sizeof(function->name)) != NULL;
 }
 
-/* One whose entry is behind the headers. */
-static bool find_function(struct flmem_image *image, struct function *ret_function)
+/* One whose entry is behind the headers, and at this offset of the file or behind it. */
+static bool find_function(struct flmem_image *image, uint64_t from, struct function *ret_function)
 {
 	uint64_t table, size, names, unused;
 
@@ -133,7 +133,7 @@ static bool find_function(struct flmem_image *image, struct function *ret_functi
 		return false;
 	for (uint64_t i = 100; i < size / sizeof(ElfW(Sym)); i++) {
 		ret_function->entry_at = table + i * sizeof(ElfW(Sym));
-		if (read_function(image, names, ret_function))
+		if (ret_function->entry_at >= from && read_function(image, names, ret_function))
 			return true;
 	}
 	return false;
@@ -162,7 +162,8 @@ static void check_covered_library(const char *path, const char *other,
 }
 
 /* As the library, but that a function is elsewhere. */
-static void make_other(const char *path, const char *other, struct function *ret_function)
+static void make_other(const char *path, const char *other, uint64_t from,
+		       struct function *ret_function)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
 	FLMEM_AUTO_IMAGE struct flmem_image *image = NULL;
@@ -170,7 +171,7 @@ static void make_other(const char *path, const char *other, struct function *ret
 
 	copy_file(path, other);
 	assert_int_equal(flmem_image_open(open(path, O_RDONLY | O_CLOEXEC), &image, NULL), 0);
-	assert_true(find_function(image, ret_function));
+	assert_true(find_function(image, from, ret_function));
 	value = ret_function->value + 16;
 	fd = open(other, O_WRONLY | O_CLOEXEC);
 	assert_int_equal(pwrite(fd, &value, sizeof(value),
@@ -178,33 +179,55 @@ static void make_other(const char *path, const char *other, struct function *ret
 			 sizeof(value));
 }
 
-/* Two files without a build id, or with the same one, as here, may have the same headers. */
-static void a_file_that_differs_behind_its_headers_is_another_one(void **state)
+/* Of a library, with an entry in its table of symbols that is at this offset or behind it. */
+static void expect_told_apart(const struct tree *tree, const char *library, uint64_t from)
 {
-	void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
-	const struct tree *tree = *state;
-	const struct link_map *object;
 	struct function function = {0};
 	char path[128], other[128];
 	int status = -1;
 	pid_t pid;
 
-	if (geteuid() != 0 || !library) {
-		print_message("SKIP: only root can mount a file, and this needs glibc\n");
-		skip();
-	}
 	snprintf(path, sizeof(path), "%s/library.so", tree->path);
 	snprintf(other, sizeof(other), "%s/other.so", tree->path);
-	assert_int_equal(dlinfo(library, RTLD_DI_LINKMAP, &object), 0);
-	copy_file(object->l_name, path);
-	make_other(path, other, &function);
+	copy_file(library, path);
+	make_other(path, other, from, &function);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
 		check_covered_library(path, other, &function);
 	waitpid(pid, &status, 0);
-	dlclose(library);
 	assert_int_equal(status, 0);
+}
+
+static void skip_without_mounts(void)
+{
+	if (geteuid() == 0)
+		return;
+	print_message("SKIP: only root can mount a file\n");
+	skip();
+}
+
+/* Two files with the same build id, as here, may have the same headers. */
+static void a_file_that_differs_behind_its_headers_is_another_one(void **state)
+{
+	void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+	const struct link_map *object;
+
+	skip_without_mounts();
+	if (!library) {
+		print_message("SKIP: this needs glibc\n");
+		skip();
+	}
+	assert_int_equal(dlinfo(library, RTLD_DI_LINKMAP, &object), 0);
+	expect_told_apart(*state, object->l_name, 0);
+	dlclose(library);
+}
+
+/* Those without one may have many symbols. */
+static void without_a_build_id_all_symbols_are_compared(void **state)
+{
+	skip_without_mounts();
+	expect_told_apart(*state, VICTIMS "/elf/many.so", 65536);
 }
 
 /* What fork() of a program is; it runs the program, which waits. */
@@ -261,6 +284,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_file_that_differs_behind_its_headers_is_another_one, tree_setup,
 			tree_teardown),
+		cmocka_unit_test_setup_teardown(without_a_build_id_all_symbols_are_compared,
+						tree_setup, tree_teardown),
 	};
 
 	return cmocka_run_group_tests_name("mapped_file", tests, NULL, NULL);
