@@ -168,9 +168,9 @@ bool flmem_map_is_deleted(const struct flmem_map *map)
 }
 
 /* libflmem-sampler.so, -ready.so, and .flmem-NUMBER.so of `attach`, which is deleted. */
-static bool is_sampler_file(const char *name)
+bool flmem_map_is_sampler(const struct flmem_map *map)
 {
-	const char *base = flmem_text_basename(name);
+	const char *base = flmem_text_basename(map->name);
 
 	return flmem_text_starts(base, "libflmem-sampler") ||
 	       (flmem_text_starts(base, ".flmem-") && strstr(base, ".so"));
@@ -179,7 +179,7 @@ static bool is_sampler_file(const char *name)
 bool flmem_maps_have_sampler(const struct flmem_maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
-		if (is_sampler_file(maps->rows[i].name))
+		if (flmem_map_is_sampler(&maps->rows[i]))
 			return true;
 	return false;
 }

@@ -153,9 +153,11 @@ static bool list_modules_of_dump(struct dump_reader *r, bool symbols)
 	return true;
 }
 
-static bool is_jemalloc_file(const char *path)
+/* Or of the sampler, through which the calls of a process go that both sample. */
+static bool is_allocator_file(const struct flmem_map *map)
 {
-	return flmem_text_starts(flmem_text_basename(path), "libjemalloc");
+	return flmem_text_starts(flmem_text_basename(map->name), "libjemalloc") ||
+	       flmem_map_is_sampler(map);
 }
 
 static bool push_address_frame(struct dump_reader *r, uint64_t address)
@@ -172,7 +174,7 @@ static bool push_address_frame(struct dump_reader *r, uint64_t address)
 		frame.offset -= r->reader.modules[module].bias;
 		frame.module = r->reader.modules[module].path;
 		frame.unresolved = r->unidentified[module];
-		r->of_allocator[r->reader.profile->frame_count] = is_jemalloc_file(frame.module);
+		r->of_allocator[r->reader.profile->frame_count] = is_allocator_file(map);
 		if (frame.unresolved)
 			module = FLMEM_PROFILE_NONE;
 	}

@@ -41,7 +41,6 @@ enum {
 	LINE_NUMBER = 2,
 	FUNCTION_ID = 1,
 	FUNCTION_NAME = 2,
-	FUNCTION_SYSTEM_NAME = 3,
 	FUNCTION_FILE = 4,
 };
 
@@ -200,16 +199,15 @@ static void put_mappings(struct encoder *e, const char *const *modules, size_t c
 	}
 }
 
+/* Without a system name: where that is the name, pprof takes "<module>" for a template's argument. */
 static void put_function(struct encoder *e, const struct flmem_heap_frame *frame, uint64_t id)
 {
 	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
-	uint64_t name;
+	const char *name = frame->function ? frame->function
+					   : flmem_heap_frame_text(frame, text, sizeof(text));
 
 	put_pprof_number(&e->part, FUNCTION_ID, id);
-	name = frame->function ? put_string(e, frame->function)
-			       : put_string(e, flmem_heap_frame_text(frame, text, sizeof(text)));
-	put_pprof_number(&e->part, FUNCTION_NAME, name);
-	put_pprof_number(&e->part, FUNCTION_SYSTEM_NAME, name);
+	put_pprof_number(&e->part, FUNCTION_NAME, put_string(e, name));
 	put_pprof_number(&e->part, FUNCTION_FILE,
 			 put_string(e, frame->file ? frame->file : frame->module));
 	put_part(e, PROFILE_FUNCTION);

@@ -96,6 +96,8 @@ def main():
     def frame(location):
         line, = locations[location]["line"]
         function = functions[line["function_id"]]
+        # Go's pprof shows "<module>" as "<unknown>" otherwise.
+        assert function["system_name"] != function["name"]
         mapping = locations[location]["mapping_id"]
         return {"name": text[function["name"]], "file": text[function["filename"]],
                 "line": line["line"], "module": text[mappings[mapping]["filename"]] if mapping else ""}

@@ -35,6 +35,12 @@ FAULTS = (
     Fault("dump-bias", DUMP, "factor = -1 / expm1(-mean / (double)interval_bytes);",
           "factor = mean > 0 && interval_bytes;",
           "removing the bias of the samples", READER),
+    Fault("dump-sampler", READ, "flmem_map_is_sampler(map);", "0;",
+          "leaving out frames of flmem's own sampler", READER),
+    Fault("pprof-system-name", "libcore/report/pprof.c", "put_pprof_number(&e->part, FUNCTION_ID, id);",
+          "put_pprof_number(&e->part, FUNCTION_ID, id);\n"
+          "\tput_pprof_number(&e->part, FUNCTION_NAME + 1, put_string(e, name));",
+          "letting pprof show what is called <module>", ("cli.profile_read/pprof is what Go reads",)),
     Fault("dump-inode", READ, "if (status.st_ino != map->inode)", "if (0)",
           "taking no names from another file", READER),
     Fault("dump-changed", READ, "if (status.st_mtime > r->written_s)",

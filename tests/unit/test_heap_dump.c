@@ -158,6 +158,31 @@ static void stacks_begin_at_the_caller(void **state)
 	flmem_heap_profile_free(p);
 }
 
+/* Of a process that flmem's sampler samples, too. */
+static void frames_of_the_sampler_are_left_out(void **state)
+{
+	static const char *const names[] = {"/opt/lib/libflmem-sampler.so",
+					    "/tmp/.flmem-7e5195ce4fcfb486.so (deleted)"};
+	char text[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct flmem_heap_profile *p;
+
+		snprintf(text, sizeof(text),
+			 "heap_v2/512\n@ 0x1010 0x2020 0x3030\n  t*: 1: 512 [0: 0]\n" MAPS
+			 "1000-2000 r-xp 00000000 08:01 11 /usr/lib/libjemalloc.so.2\n"
+			 "2000-3000 r-xp 00000000 08:01 12 %s\n"
+			 "3000-4000 r-xp 00000000 08:01 13 /opt/app/worker\n",
+			 names[i]);
+		p = read_text(text);
+		assert_int_equal(p->site_count, 1);
+		assert_string_equal(p->frames[p->nodes[p->sites[0].node].frame].module,
+				    "/opt/app/worker");
+		flmem_heap_profile_free(p);
+	}
+}
+
 static void growth_is_not_found_in_one_moment(void **state)
 {
 	struct flmem_heap_profile *p = read_fixture(LIVE_DUMP);
@@ -433,6 +458,7 @@ int main(void)
 		cmocka_unit_test(what_a_dump_lacks_is_unknown),
 		cmocka_unit_test(totals_are_known_where_jemalloc_counts_them),
 		cmocka_unit_test(stacks_begin_at_the_caller),
+		cmocka_unit_test(frames_of_the_sampler_are_left_out),
 		cmocka_unit_test(growth_is_not_found_in_one_moment),
 		cmocka_unit_test(rounds_cannot_be_selected),
 		cmocka_unit_test(two_dumps_are_compared),
