@@ -199,7 +199,7 @@ static void put_mappings(struct encoder *e, const char *const *modules, size_t c
 	}
 }
 
-/* Without a system name: where that is the name, pprof takes "<module>" for a template's argument. */
+/* Without a system name: pprof would take "<module>" for the argument of a template. */
 static void put_function(struct encoder *e, const struct flmem_heap_frame *frame, uint64_t id)
 {
 	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
