@@ -139,6 +139,7 @@ static void report_low(struct flmem_check *check, const struct flmem_limit *limi
 	propose_limit(limit->style, limit->need.least, proposed);
 	flmem_check_report(check, &(struct flmem_remark){.node = limit->node,
 							 .path = limit->path,
+							 .missing = limit->missing,
 							 .detail = detail,
 							 .proposed = proposed,
 							 .severity = tight ? &warning : NULL});
@@ -153,9 +154,10 @@ static void report_unclear(struct flmem_check *check, const struct flmem_limit *
 	snprintf(detail, sizeof(detail), "%s; the server needs %s, a client %s", why,
 		 flmem_text_bytes(peaks->server, server, sizeof(server)),
 		 flmem_text_bytes(peaks->client, client, sizeof(client)));
-	flmem_check_report(
-		check,
-		&(struct flmem_remark){.node = limit->node, .path = limit->path, .detail = detail});
+	flmem_check_report(check, &(struct flmem_remark){.node = limit->node,
+							 .path = limit->path,
+							 .missing = limit->missing,
+							 .detail = detail});
 }
 
 void flmem_limit_hold(struct flmem_check *check, enum flmem_limit_outcome outcome,
@@ -163,16 +165,18 @@ void flmem_limit_hold(struct flmem_check *check, enum flmem_limit_outcome outcom
 {
 	uint64_t bytes = 0, usable;
 	bool known = flmem_limit_parse(limit->style, limit->text, &bytes), low, decided;
+	bool certain = known && !limit->doubt;
 
 	if (known && bytes == UINT64_MAX) /* no limit */
 		return;
 	usable = bytes / 100 * USABLE_PERCENT;
-	low = known && usable < limit->need.least;
-	decided = low || (known && usable >= limit->need.most);
+	low = certain && usable < limit->need.least;
+	decided = low || (certain && usable >= limit->need.most);
 	if (outcome == FLMEM_LIMIT_UNCLEAR && !decided)
 		report_unclear(check, limit,
-			       known ? limit->need.doubt
-				     : "its value is known only when the file is used");
+			       limit->doubt ? limit->doubt
+			       : known	    ? limit->need.doubt
+					    : "its value is known only when the file is used");
 	if (outcome == FLMEM_LIMIT_LOW && decided)
 		check->found->held_plan.limits++;
 	if (outcome == FLMEM_LIMIT_LOW && low)

@@ -40,9 +40,11 @@ struct flmem_limit_need {
 struct flmem_limit {
 	const struct flmem_node *node; /* the value, with its place in the checked file */
 	const char *path;	       /* NULL: that of the node */
+	const char *missing;	       /* the key that the node lacks, as another file has it */
 	const char *text;	       /* the value without quotes */
 	enum flmem_limit_style style;
 	struct flmem_limit_need need;
+	const char *doubt; /* static: why it may not be the limit that applies; NULL: it is */
 };
 
 /* What one rule reports of each limit. */

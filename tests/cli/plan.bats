@@ -118,6 +118,92 @@ finding_at() { # FILE LINE RULE SEVERITY PROPOSED
 	assert_stderr 'the plan does not fit a node of 8 GiB'
 }
 
+ranged() { # NAMESPACE LIMITS of a pod, and of a LimitRange with a default, a maximum, a minimum
+	cat >kit/pod.yaml <<-END
+		kind: Pod
+		metadata: {namespace: $1}
+		spec:
+		  containers:
+		    - command: [python3, -m, nvflare.private.fed.app.client.client_train, -m, /w]
+		      resources: {$2}
+		    - command: [sleep, "9"]
+	END
+	cat >kit/range.yaml <<-END
+		kind: LimitRange
+		metadata: {namespace: $3}
+		spec:
+		  limits:
+		    - type: Container
+		      default: {memory: $4}
+		      max: {memory: $5}
+		      min: {memory: $6}
+	END
+}
+
+@test "a container without a limit gets that of a LimitRange" {
+	cd "$BATS_TEST_TMPDIR"
+	mkdir kit
+	ranged fl '' fl 8Gi 64Gi 1Gi
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 5 PLAN-LIMIT-LOW error 24Gi
+	assert_output 'default 8Gi of the LimitRange in range.yaml'
+	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 1 ]
+	flmem recommend kit/range.yaml kit/pod.yaml --params 2B --clients 4 --json
+	finding_at pod.yaml 5 PLAN-LIMIT-LOW error 24Gi
+	[ "$(jq '.problems | length' <<<"$output")" = 0 ]
+	ranged fl '' fl 64Gi 64Gi 1Gi # enough
+	flmem recommend kit --params 2B --clients 4 --json
+	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 0 ]
+	[ "$(jq .held_plan.limits <<<"$output")" = 1 ]
+	ranged fl '' fl 8Gi 9Gi 1Gi # its maximum is its default
+	sed -i '/default:/d' kit/range.yaml
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 5 PLAN-LIMIT-LOW error 24Gi
+	assert_output 'default 9Gi of the LimitRange in range.yaml'
+	ranged fl '' other 8Gi 64Gi 1Gi
+	flmem recommend kit --params 2B --clients 4 --json
+	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 0 ]
+	ranged fl '' '' 8Gi 64Gi 1Gi
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 5 PLAN-LIMIT-UNCLEAR info ''
+	assert_output 'only one of the pod and the LimitRange has a namespace'
+	ranged '' '' '' '{{ .Values.memory }}' 64Gi 1Gi
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 5 PLAN-LIMIT-UNCLEAR info ''
+	ranged '' '' '' 8Gi 64Gi 1Gi
+	{ printf -- '---\n'; sed 's/8Gi/9Gi/' kit/range.yaml; } >>kit/range.yaml
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 5 PLAN-LIMIT-UNCLEAR info ''
+	assert_output 'several LimitRanges have a default'
+}
+
+@test "a LimitRange that does not admit the limit of a container is an error" {
+	cd "$BATS_TEST_TMPDIR"
+	mkdir kit
+	ranged '' 'limits: {memory: 70Gi}' '' 8Gi 64Gi 1Gi
+	{ printf -- '---\n'; cat kit/range.yaml; } >>kit/pod.yaml # several documents of one file
+	rm kit/range.yaml
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 6 PLAN-LIMIT-RANGE error ''
+	assert_output 'it admits at most 64Gi'
+	ranged '' 'limits: {memory: 30Gi}' '' 8Gi 64Gi 40Gi
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 6 PLAN-LIMIT-RANGE error ''
+	assert_output 'it admits at least 40Gi'
+	ranged '' '' '' 8Gi 8Gi 1Gi
+	flmem recommend kit --params 2B --clients 4 --json
+	finding_at pod.yaml 5 PLAN-LIMIT-LOW error 24Gi
+	finding_at pod.yaml 5 PLAN-LIMIT-RANGE error ''
+	assert_output 'it admits at most 8Gi, and a client needs 21.3 GiB'
+	sed -i 's/default:.*//; s/min:.*//; s/Container/Pod/' kit/range.yaml
+	flmem recommend kit --params 2B --clients 4 --json # a pod has a bound, and no default
+	finding_at pod.yaml 5 PLAN-LIMIT-RANGE error ''
+	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 1 ]
+	ranged '' 'limits: {memory: 30Gi}' '' 8Gi 30Gi 30Gi # within
+	flmem recommend kit --params 2B --clients 4 --json
+	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 0 ]
+}
+
 @test "a check that held no limit against the plan has not passed" {
 	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B --clients 4 --fail-on error
 	assert_status 9

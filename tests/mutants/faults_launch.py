@@ -17,6 +17,7 @@ COMMS = ("unit.test_comm_rules",)
 
 LIMITS = "libcore/frameworks/limits.c"
 CONTAINERS = "libcore/frameworks/launch/launch_limits.c"
+RANGES = "libcore/frameworks/launch/launch_limit_ranges.c"
 PLANS = ("cli.plan",)
 
 FAULTS = (
@@ -28,14 +29,23 @@ FAULTS = (
           "programs that are commands of a cell", ("unit.test_script_rules",)),
     Fault("marks-searched-again", "libcore/frameworks/launch/launch_search.c", "if (kept->marks != program->marks)",
           "if (1)", "the marks of a script searched for each word", ("unit.test_recommend_time",)),
-    Fault("limit-usable", LIMITS, "known && usable < limit->need.least", "known && bytes < limit->need.least",
+    Fault("limit-usable", LIMITS, "certain && usable < limit->need.least", "certain && bytes < limit->need.least",
           "a limit that leaves less than a tenth", PLANS),
-    Fault("limit-most", LIMITS, "known && usable >= limit->need.most", "known",
+    Fault("limit-most", LIMITS, "certain && usable >= limit->need.most", "certain",
           "a limit that suffices for one role of two", PLANS),
     Fault("limit-decimal", LIMITS, "unit[0] && unit[1] != 'i';", "0;", "a limit in powers of 1000", ("unit.test_limits",)),
     Fault("limit-default", "libcore/frameworks/nvflare/rules/nvflare_limit_rules.c", "if (server ||", "if (",
           "a default of all sites beside that of the server", PLANS),
     Fault("limit-module", CONTAINERS, "strchr(\"0123456789$\\\"\", text[word->start]);", "true;", "-m of Python behind docker run", PLANS),
+    Fault("range-doubt", LIMITS, "bool certain = known && !limit->doubt;", "bool certain = known;",
+          "a LimitRange of which it is not known whether it applies", PLANS),
+    Fault("range-maximum", RANGES, "fallback ? fallback : most", "fallback",
+          "the maximum of a LimitRange that is the default", PLANS),
+    Fault("range-namespace", RANGES, "strcmp(space, own) != 0)\n\t\treturn;", "0)\n\t\treturn;",
+          "a LimitRange of another namespace", PLANS),
+    Fault("range-own-limit", CONTAINERS, "(own > most || own < least)", "own > most",
+          "a limit below the minimum of a LimitRange", PLANS),
+    Fault("range-of-pod", RANGES, 'strcmp(type, "Pod") == 0) {', "0) {", "the maximum of a pod, which is no default", PLANS),
     Fault("comm-zero", SIZES, "{FLMEM_COMM_CHUNK, 1}", "{FLMEM_COMM_CHUNK, 0}", "a chunk of 0", COMMS),
     Fault("comm-stalls", SIZES, "window / chunk + 1, chunk", "window / chunk + 2, chunk",
           "a window below what is acknowledged", COMMS),

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "frameworks/launch/launch_limit_ranges.h"
 #include "frameworks/launch/launch_search.h"
 
 /* Levels of a document; deeper ones hold no container. */
@@ -99,6 +100,79 @@ static void hold_container(const struct search *search, const struct flmem_node 
 		flmem_limit_hold(search->check, search->outcome, &limit);
 }
 
+/* A container without a limit gets that of a LimitRange. */
+static void hold_fallback(const struct search *search, const struct flmem_node *map)
+{
+	struct flmem_limit limit = {.node = map, .style = FLMEM_LIMIT_KUBERNETES, .text = ""};
+	struct flmem_limit_range range;
+	char path[256];
+
+	if (!flmem_limit_ranges_is_container(map) || !find_container_need(search, map, &limit.need))
+		return;
+	range = flmem_limit_ranges_find(search->check->bundle, map);
+	if (!range.fallback && !range.doubt)
+		return;
+	snprintf(path, sizeof(path), "default %.60s of the LimitRange in %.100s",
+		 range.fallback ? range.fallback->text : "memory",
+		 range.fallback_file ? flmem_text_basename(range.fallback_file) : "its folder");
+	limit.text = range.fallback ? range.fallback->text : "";
+	limit.path = path;
+	limit.missing = "memory";
+	limit.doubt = range.doubt;
+	flmem_limit_hold(search->check, search->outcome, &limit);
+}
+
+static void report_range(struct flmem_check *check, const struct flmem_node *node,
+			 const struct flmem_limit_range *range, const char *detail)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "LimitRange in %.100s",
+		 flmem_text_basename(range->bound_file));
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = node, .path = path, .detail = detail});
+}
+
+/* Holds a limit of a container, and what it has to be, against the bounds of a LimitRange. */
+static void hold_range(const struct search *search, const struct flmem_node *map)
+{
+	const struct flmem_node *value = FLMEM_NODE_DIG(map, "resources", "limits", "memory");
+	struct flmem_limit_range range = flmem_limit_ranges_find(search->check->bundle, map);
+	struct flmem_limit_need need;
+	char needed[FLMEM_TEXT_BYTES_MAX], detail[256];
+	uint64_t own = 0, most = UINT64_MAX, least = 0;
+
+	if (range.doubt || !find_container_need(search, map, &need))
+		return;
+	if (range.most)
+		flmem_limit_parse(FLMEM_LIMIT_KUBERNETES, range.most->text, &most);
+	if (range.least)
+		flmem_limit_parse(FLMEM_LIMIT_KUBERNETES, range.least->text, &least);
+	if (value && flmem_limit_parse(FLMEM_LIMIT_KUBERNETES, value->text, &own) &&
+	    (own > most || own < least)) {
+		snprintf(detail, sizeof(detail), "it admits %s %.60s",
+			 own > most ? "at most" : "at least",
+			 own > most ? range.most->text : range.least->text);
+		report_range(search->check, value, &range, detail);
+	} else if (need.least > most) {
+		snprintf(detail, sizeof(detail),
+			 "it admits at most %.60s, and %s needs %s with the strategy '%s'",
+			 range.most->text, need.whose,
+			 flmem_text_bytes(need.least, needed, sizeof(needed)),
+			 search->check->bundle->peaks->strategy);
+		report_range(search->check, value ? value : map, &range, detail);
+	}
+}
+
+static void hold_ranges(const struct search *search, const struct flmem_node *node, unsigned depth)
+{
+	if (node->kind == FLMEM_NODE_MAP && node->parent)
+		hold_range(search, node);
+	for (const struct flmem_node *n = node->first; n && n->parent == node && depth < DEPTH_MAX;
+	     n = n->next)
+		hold_ranges(search, n, depth + 1);
+}
+
 /*
  * A service of Compose, or a container of a pod. The outermost map is none: that of a Helm chart
  * is about a parent process, whose jobs are pods apart from it.
@@ -113,6 +187,7 @@ static void hold_containers(const struct search *search, const struct flmem_node
 			       FLMEM_LIMIT_DOCKER);
 		hold_container(search, node, FLMEM_NODE_DIG(node, "resources", "limits", "memory"),
 			       FLMEM_LIMIT_KUBERNETES);
+		hold_fallback(search, node);
 	}
 	for (const struct flmem_node *n = node->first; n && n->parent == node && depth < DEPTH_MAX;
 	     n = n->next)
@@ -406,16 +481,27 @@ static void limit_unclear(struct flmem_check *check)
 	hold_limits(check, FLMEM_LIMIT_UNCLEAR);
 }
 
+static void limit_range(struct flmem_check *check)
+{
+	struct flmem_launches launches;
+	const struct search search = {.check = check, .launches = &launches};
+
+	if (!check->bundle->peaks || !check->subject)
+		return;
+	flmem_launches_read(check->input, &launches);
+	hold_ranges(&search, check->subject, 0);
+}
+
 static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "PLAN-LIMIT-LOW",
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 .condition = "with --model or --params: a memory limit of a service of "
 				      "Compose, a container of Kubernetes, docker run, a batch job "
-				      "of Slurm, srun, sbatch or a unit of systemd below the peak "
-				      "that the "
-				      "plan predicts for what runs in it; a warning if less than a "
-				      "tenth of the limit is left",
+				      "of Slurm, srun, sbatch or a unit of systemd, or that a "
+				      "LimitRange gives to a container without one, below the peak "
+				      "that the plan predicts for what runs in it; a warning if "
+				      "less than a tenth of the limit is left",
 			 .message = FLMEM_LIMIT_LOW_MESSAGE,
 			 .source = "docs/guides/planning.md; control groups v2, memory.max"},
 		.inputs = {&flmem_launch_file},
@@ -424,13 +510,29 @@ static const struct flmem_rule_row rows[] = {
 	{
 		.rule = {.id = "PLAN-LIMIT-UNCLEAR",
 			 .severity = FLMEM_SEVERITY_INFO,
-			 .condition = "with --model or --params: such a limit whose value is a "
-				      "variable or per processor, that several processes share, or "
-				      "that is for a process whose role is not known",
+			 .condition =
+				 "with --model or --params: such a limit whose value is a "
+				 "variable or per processor, that several processes share, "
+				 "that is for a process whose role is not known, or that a "
+				 "LimitRange gives of which it is not known whether it applies",
 			 .message = FLMEM_LIMIT_UNCLEAR_MESSAGE,
 			 .source = "docs/guides/planning.md"},
 		.inputs = {&flmem_launch_file},
 		.check = limit_unclear,
+	},
+	{
+		.rule = {.id = "PLAN-LIMIT-RANGE",
+			 .severity = FLMEM_SEVERITY_ERROR,
+			 .condition =
+				 "with --model or --params: a LimitRange of Kubernetes in the "
+				 "same file or folder that does not admit the memory limit of a "
+				 "container, or none that suffices for the peak of the plan",
+			 .message = "the LimitRange of Kubernetes does not admit the memory limit "
+				    "that the container has or needs, so that the pod is not "
+				    "created; change one of them",
+			 .source = "Kubernetes 1.34, plugin/pkg/admission/limitranger"},
+		.inputs = {&flmem_launch_file},
+		.check = limit_range,
 	},
 };
 

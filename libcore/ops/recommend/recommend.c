@@ -13,6 +13,7 @@
 #include "base/files/io.h"
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "frameworks/launch/launch_limit_ranges.h"
 #include "frameworks/launch/launch_search.h"
 #include "frameworks/limits.h"
 #include "ops/recommend/recommend_correct.h"
@@ -210,16 +211,22 @@ static bool runs_checked_file(const struct job *job, const struct flmem_found_fi
 	return false;
 }
 
-/* Keeps the text of a file that is not checked, if it may start one that is. */
-static void keep_other(struct job *job, const struct flmem_found_file *file, struct flmem_buf *text)
+/* Keeps a file that is not checked, if it may start one that is, or bounds its memory. */
+static void keep_other(struct job *job, struct flmem_found_file *file, struct flmem_buf *text)
 {
 	struct flmem_rule_input *other = &job->others[job->other_count];
+	bool ranges = job->peaks && flmem_limit_ranges_are_likely(text);
 
-	if (!flmem_launch_sets_for_others(text))
+	if (!ranges && !flmem_launch_sets_for_others(text))
 		return;
 	*other = (struct flmem_rule_input){.kind = &flmem_launch_file, .file = file->path};
-	other->document.syntax = file->syntax;
-	other->document.text = *text;
+	if (ranges) {
+		flmem_limit_ranges_read(file->syntax, text, &other->document);
+		file->checked = flmem_limit_ranges_are_in(&other->document);
+	} else {
+		other->document.syntax = file->syntax;
+		other->document.text = *text;
+	}
 	flmem_buf_init(text);
 	job->other_count++;
 }
@@ -258,7 +265,7 @@ static int recognise_document(const struct flmem_found_file *file,
  * Reads the file into the slot after the inputs read so far; `*ret_known` is false when no rules
  * apply to it.
  */
-static int read_document(struct job *job, const struct flmem_found_file *file, bool *ret_known,
+static int read_document(struct job *job, struct flmem_found_file *file, bool *ret_known,
 			 struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT, copy = FLMEM_BUF_INIT;
@@ -303,7 +310,7 @@ static int read_document(struct job *job, const struct flmem_found_file *file, b
 	*ret_known = input->kind;
 	if (!*ret_known)
 		keep_other(job, file, &input->document.text);
-	if (!*ret_known && file->named)
+	if (!*ret_known && file->named && !file->checked)
 		return flmem_error_set(why, FLMEM_EUSAGE, 0, FLMEM_RECOMMEND_NO_RULES);
 	return *ret_known ? check_root(input, ret_known, why) : 0;
 }
