@@ -19,6 +19,8 @@ LIMITS = "libcore/frameworks/limits.c"
 CONTAINERS = "libcore/frameworks/launch/launch_limits.c"
 RANGES = "libcore/frameworks/launch/launch_limit_ranges.c"
 PLANS = ("cli.plan",)
+SPECS = "libcore/frameworks/nvflare/rules/nvflare_spec_rules.c"
+SPEC = ("unit.test_nvflare_specs",)
 
 FAULTS = (
     Fault("text-behind", "libcore/frameworks/nvflare/nvflare_environ_texts.c", "length > TEXT_MAX && i <", "0 && i <",
@@ -34,7 +36,7 @@ FAULTS = (
     Fault("limit-most", LIMITS, "certain && usable >= limit->need.most", "certain",
           "a limit that suffices for one role of two", PLANS),
     Fault("limit-decimal", LIMITS, "unit[0] && unit[1] != 'i';", "0;", "a limit in powers of 1000", ("unit.test_limits",)),
-    Fault("limit-default", "libcore/frameworks/nvflare/rules/nvflare_limit_rules.c", "if (server ||", "if (",
+    Fault("limit-default", "libcore/frameworks/nvflare/rules/nvflare_limit_rules.c", "server || peaks->client >=", "peaks->client >=",
           "a default of all sites beside that of the server", PLANS),
     Fault("limit-module", CONTAINERS, "strchr(\"0123456789$\\\"\", text[word->start]);", "true;", "-m of Python behind docker run", PLANS),
     Fault("range-doubt", LIMITS, "bool certain = known && !limit->doubt;", "bool certain = known;",
@@ -46,6 +48,16 @@ FAULTS = (
     Fault("range-own-limit", CONTAINERS, "(own > most || own < least)", "own > most",
           "a limit below the minimum of a LimitRange", PLANS),
     Fault("range-of-pod", RANGES, 'strcmp(type, "Pod") == 0) {', "0) {", "the maximum of a pod, which is no default", PLANS),
+    Fault("spec-memory", SPECS, "*text >= '1' &&", "*text >= '0' &&", "memory that NVFlare refuses", SPEC),
+    Fault("spec-conflict", SPECS, "if (native && find_portable_memory(resources, spec))", "if (0 && find_portable_memory(resources, spec))",
+          "memory for a launcher beside memory for all", SPEC),
+    Fault("spec-managed", SPECS, "bool whole = modes &&", "bool whole = 0 &&", "all of a part for processes", SPEC),
+    Fault("spec-before", SPECS, "else if (memory && is_before_2_9(check))", "else if (0 && is_before_2_9(check))",
+          "memory that older versions do not read", SPEC),
+    Fault("spec-open-props", "libcore/frameworks/nvflare/nvflare_specs.c", "\tvisit_open_props(walk, props);\n", "",
+          "properties of a job that are a variable", SPEC),
+    Fault("spec-portable", "libcore/frameworks/nvflare/nvflare_specs.c", "if (!flmem_nvflare_spec_has_modes(spec->asked))", "if (1)",
+          "an entry with parts for launchers", SPEC),
     Fault("comm-zero", SIZES, "{FLMEM_COMM_CHUNK, 1}", "{FLMEM_COMM_CHUNK, 0}", "a chunk of 0", COMMS),
     Fault("comm-stalls", SIZES, "window / chunk + 1, chunk", "window / chunk + 2, chunk",
           "a window below what is acknowledged", COMMS),

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "frameworks/nvflare/nvflare_specs.h"
 
 /* The keys of a meta file, and of meta_props, with the resources of sites. */
 static const char *const spec_keys[] = {"resource_spec", "launcher_spec"};
@@ -33,7 +34,8 @@ static bool has_gpus(const struct flmem_node *resources, int levels)
 /* The blocks for all sites, of launcher_spec and of resource_spec. */
 static bool is_for_all(const char *site)
 {
-	return strcmp(site, "default") == 0 || strcmp(site, "@default") == 0;
+	return strcmp(site, FLMEM_NVFLARE_LAUNCHER_DEFAULT) == 0 ||
+	       strcmp(site, FLMEM_NVFLARE_RESOURCE_DEFAULT) == 0;
 }
 
 static bool is_deployed_to(const struct flmem_node *sites, const char *site)
@@ -86,22 +88,6 @@ static bool lists_some(const struct flmem_check *check, const struct flmem_node 
 	return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] != ']';
 }
 
-/* An argument of a call by its name or place (NULL: none), or of what "**" stands for. */
-static const struct flmem_node *call_argument(const struct flmem_check *check,
-					      const struct flmem_node *call, const char *name,
-					      const char *place)
-{
-	const struct flmem_node *args = flmem_node_get(call, "args");
-	const struct flmem_node *found = flmem_node_get(args, name), *more;
-
-	if (!found && place)
-		found = flmem_node_get(args, place);
-	more = found ? NULL : flmem_nvflare_map(check, flmem_node_get(args, "**"));
-	return flmem_node_is_kind(more, FLMEM_NODE_MAP) ? flmem_node_get(more, name)
-	       : more					? more
-							: found;
-}
-
 /* SimEnv(gpu_config=...), PocEnv(gpu_ids=[...]), simulator_run(gpu=...) and the like; or NULL. */
 static const struct flmem_node *gpus_of_call(const struct flmem_check *check,
 					     const struct flmem_node *call)
@@ -109,12 +95,14 @@ static const struct flmem_node *gpus_of_call(const struct flmem_check *check,
 	const char *path = flmem_nvflare_path_text(call);
 
 	if (flmem_text_ends(path, ".SimEnv"))
-		return call_argument(check, call, "gpu_config", NULL);
+		return flmem_nvflare_call_argument(check, call, "gpu_config", NULL);
 	if (flmem_text_ends(path, ".PocEnv"))
-		return call_argument(check, call, "gpu_ids", NULL);
+		return flmem_nvflare_call_argument(check, call, "gpu_ids", NULL);
 	if (flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, ".SimulatorRunner"))
-		return call_argument(check, call, "gpu", "5");
-	return strcmp(path, "simulator_run") == 0 ? call_argument(check, call, "gpu", "4") : NULL;
+		return flmem_nvflare_call_argument(check, call, "gpu", "5");
+	return strcmp(path, "simulator_run") == 0
+		       ? flmem_nvflare_call_argument(check, call, "gpu", "4")
+		       : NULL;
 }
 
 static bool runs_on_gpus(const struct flmem_check *check, const struct flmem_node *call)
@@ -130,7 +118,7 @@ static const struct flmem_node *recipe_meta_of(const struct flmem_check *check,
 					       const struct flmem_node *call)
 {
 	return flmem_text_ends(flmem_nvflare_path_text(call), ".set_recipe_meta")
-		       ? call_argument(check, call, "value", "2")
+		       ? flmem_nvflare_call_argument(check, call, "value", "2")
 		       : NULL;
 }
 
@@ -179,8 +167,8 @@ static const char *gpu_site_of_props(const struct flmem_check *check, const stru
 	const char *path = flmem_nvflare_path_text(call), *site = NULL;
 	const struct flmem_node *props;
 
-	props = call_argument(check, call, "meta_props",
-			      flmem_text_ends(path, ".FedJob") ? "3" : NULL);
+	props = flmem_nvflare_call_argument(check, call, "meta_props",
+					    flmem_text_ends(path, ".FedJob") ? "3" : NULL);
 	props = flmem_nvflare_map(check, props);
 	for (size_t i = 0; !site && i < FLMEM_ARRAY_SIZE(spec_keys); i++)
 		site = gpu_site_in(flmem_nvflare_map(check, flmem_node_get(props, spec_keys[i])),
@@ -194,8 +182,9 @@ static const char *gpu_site_of_added(const struct flmem_check *check, const stru
 	const struct flmem_node *site, *spec;
 	const char *name;
 
-	site = call_argument(check, call, "site_name", "0");
-	spec = flmem_nvflare_map(check, call_argument(check, call, "resource_spec", "1"));
+	site = flmem_nvflare_call_argument(check, call, "site_name", "0");
+	spec = flmem_nvflare_map(check,
+				 flmem_nvflare_call_argument(check, call, "resource_spec", "1"));
 	name = flmem_node_string(site);
 	return name && strcmp(name, "server") != 0 && has_gpus(spec, 1) ? name : NULL;
 }
@@ -222,23 +211,11 @@ static const char *gpu_site_of_call(const struct flmem_check *check, const struc
 	return runs_on_gpus(check, call) ? "clients" : NULL;
 }
 
-/* Behind a call of a script, or the first one: those of functions, then those of methods. */
-static const struct flmem_node *next_call(const struct flmem_check *check,
-					  const struct flmem_node *call)
-{
-	const struct flmem_node *root = check->input->document.root;
-	const struct flmem_node *methods = flmem_node_get(root, "methods");
-	const struct flmem_node *next =
-		call ? call->next : flmem_node_first(flmem_node_get(root, "calls"));
-
-	return next || (call && call->parent == methods) ? next : flmem_node_first(methods);
-}
-
 static void compute_gpu_site(const struct flmem_check *check, struct flmem_once *ret_value)
 {
 	const struct flmem_node *n = NULL;
 
-	while (!ret_value->texts[0] && (n = next_call(check, n)))
+	while (!ret_value->texts[0] && (n = flmem_nvflare_next_call(check, n)))
 		ret_value->texts[0] = gpu_site_of_call(check, n, &ret_value->texts[1]);
 }
 
@@ -320,7 +297,7 @@ static bool has_open_meta(const struct flmem_check *check, const struct flmem_no
 	if (!flmem_text_ends(flmem_nvflare_path_text(call), ".set_recipe_meta"))
 		return false;
 	value = recipe_meta_of(check, call);
-	key = call_argument(check, call, "key", "1");
+	key = flmem_nvflare_call_argument(check, call, "key", "1");
 	return flmem_node_get(args, "*") ||
 	       (value && may_be_spec_key(key) && is_open_spec(check, value));
 }
@@ -333,8 +310,8 @@ static bool has_open_props(const struct flmem_check *check, const struct flmem_n
 
 	if (!flmem_text_starts(path, "nvflare.") || !flmem_text_ends(path, "Job"))
 		return false;
-	props = call_argument(check, call, "meta_props",
-			      flmem_text_ends(path, ".FedJob") ? "3" : NULL);
+	props = flmem_nvflare_call_argument(check, call, "meta_props",
+					    flmem_text_ends(path, ".FedJob") ? "3" : NULL);
 	props = flmem_nvflare_map(check, props);
 	if (flmem_node_is_kind(props, FLMEM_NODE_EXPRESSION) || flmem_node_get(props, "**"))
 		return true;
@@ -351,8 +328,9 @@ static bool has_open_addition(const struct flmem_check *check, const struct flme
 
 	if (strcmp(flmem_nvflare_path_text(call), "add_resource_spec") != 0)
 		return false;
-	site = call_argument(check, call, "site_name", "0");
-	spec = flmem_nvflare_map(check, call_argument(check, call, "resource_spec", "1"));
+	site = flmem_nvflare_call_argument(check, call, "site_name", "0");
+	spec = flmem_nvflare_map(check,
+				 flmem_nvflare_call_argument(check, call, "resource_spec", "1"));
 	return has_open_gpus(spec, 1) ||
 	       (flmem_node_is_kind(site, FLMEM_NODE_EXPRESSION) && has_gpus(spec, 1));
 }
@@ -370,7 +348,7 @@ static bool may_run_on_gpus(const struct flmem_check *check)
 {
 	const struct flmem_node *n = NULL;
 
-	while ((n = next_call(check, n)))
+	while ((n = flmem_nvflare_next_call(check, n)))
 		if (has_open_argument(check, n) || has_open_meta(check, n) ||
 		    has_open_props(check, n) || has_open_addition(check, n))
 			return true;

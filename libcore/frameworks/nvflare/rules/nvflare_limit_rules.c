@@ -8,7 +8,7 @@
 
 #include "base/text/text.h"
 #include "frameworks/limits.h"
-#include "frameworks/nvflare/nvflare_classes.h"
+#include "frameworks/nvflare/nvflare_specs.h"
 #include "frameworks/nvflare/rules/nvflare_rules.h"
 
 struct job_limits {
@@ -19,58 +19,72 @@ struct job_limits {
 static void hold_node(const struct job_limits *limits, const struct flmem_node *value,
 		      enum flmem_limit_style style, const struct flmem_limit_need *need)
 {
-	if (!value || (value->kind != FLMEM_NODE_STRING && value->kind != FLMEM_NODE_INTEGER))
+	if (!value || (value->kind != FLMEM_NODE_STRING && value->kind != FLMEM_NODE_INTEGER &&
+		       value->kind != FLMEM_NODE_EXPRESSION))
 		return;
-	flmem_limit_hold(
-		limits->check, limits->outcome,
-		&(struct flmem_limit){
-			.node = value, .text = value->text, .style = style, .need = *need});
+	flmem_limit_hold(limits->check, limits->outcome,
+			 &(struct flmem_limit){
+				 .node = value,
+				 .text = value->kind == FLMEM_NODE_EXPRESSION ? "" : value->text,
+				 .style = style,
+				 .need = *need});
+}
+
+/* Whether a site has memory itself, and not that of the block for all sites. */
+static bool has_own_memory(const struct flmem_node *asked, bool launcher)
+{
+	return launcher ? FLMEM_NODE_DIG(asked, "k8s", "memory") ||
+				  FLMEM_NODE_DIG(asked, "slurm", "mem_per_node")
+			: flmem_node_get(asked, "memory") != NULL;
+}
+
+static bool is_for_all_sites(const struct flmem_nvflare_spec *spec)
+{
+	return spec->site &&
+	       strcmp(spec->site, spec->launcher ? FLMEM_NVFLARE_LAUNCHER_DEFAULT
+						 : FLMEM_NVFLARE_RESOURCE_DEFAULT) == 0;
+}
+
+static struct flmem_limit_need need_of_spec(const struct flmem_plan_peaks *peaks,
+					    const struct flmem_nvflare_spec *spec)
+{
+	bool server;
+
+	if (!spec->site)
+		return flmem_limit_need_of(peaks, FLMEM_ROLE_NONE);
+	if (!is_for_all_sites(spec))
+		return flmem_limit_need_of(peaks, strcmp(spec->site, "server") == 0
+							  ? FLMEM_ROLE_SERVER
+							  : FLMEM_ROLE_CLIENT);
+	server = has_own_memory(flmem_node_get(spec->sites, "server"), spec->launcher);
+	return flmem_limit_need_of(peaks, server || peaks->client >= peaks->server
+						  ? FLMEM_ROLE_CLIENT
+						  : FLMEM_ROLE_SERVER);
+}
+
+/* Docker takes the memory of a container from launcher_spec before 2.9.0, which refuses it. */
+static bool is_docker_memory(const struct flmem_check *check)
+{
+	static const struct flmem_version_number since = FLMEM_VERSION_NUMBER(2, 9, 0);
+
+	return check->release.count && flmem_version_number_compare(&check->release, &since) < 0;
 }
 
 /* What the launchers of Docker, Kubernetes and Slurm read for a site. */
-static void hold_site(const struct job_limits *limits, const struct flmem_node *site,
-		      const struct flmem_limit_need *need)
+static void hold_spec(void *arg, const struct flmem_nvflare_spec *spec)
 {
-	hold_node(limits, flmem_node_get(site, "memory"), FLMEM_LIMIT_KUBERNETES, need);
-	hold_node(limits, FLMEM_NODE_DIG(site, "docker", "mem_limit"), FLMEM_LIMIT_DOCKER, need);
-	hold_node(limits, FLMEM_NODE_DIG(site, "k8s", "memory"), FLMEM_LIMIT_KUBERNETES, need);
-	hold_node(limits, FLMEM_NODE_DIG(site, "slurm", "mem_per_node"), FLMEM_LIMIT_MEBIBYTES,
-		  need);
-}
+	const struct job_limits *limits = arg;
+	struct flmem_limit_need need = need_of_spec(limits->check->bundle->peaks, spec);
 
-/* The default is for the server, too, unless that has a value. */
-static struct flmem_limit_need need_of_default(const struct flmem_plan_peaks *peaks, bool server)
-{
-	if (server || peaks->client >= peaks->server)
-		return flmem_limit_need_of(peaks, FLMEM_ROLE_CLIENT);
-	return flmem_limit_need_of(peaks, FLMEM_ROLE_SERVER);
-}
-
-static void hold_sites(const struct job_limits *limits, const struct flmem_node *sites,
-		       const char *fallback)
-{
-	const struct flmem_plan_peaks *peaks = limits->check->bundle->peaks;
-	bool server = flmem_node_get(sites, "server") != NULL;
-
-	if (!flmem_node_is_kind(sites, FLMEM_NODE_MAP))
-		return;
-	for (const struct flmem_node *n = flmem_node_first(sites); n; n = n->next) {
-		struct flmem_limit_need need = flmem_limit_need_of(
-			peaks, n->key && strcmp(n->key, "server") == 0 ? FLMEM_ROLE_SERVER
-								       : FLMEM_ROLE_CLIENT);
-
-		if (n->key && strcmp(n->key, fallback) == 0)
-			need = need_of_default(peaks, server);
-		hold_site(limits, n, &need);
-	}
-}
-
-static void hold_job(const struct job_limits *limits)
-{
-	const struct flmem_node *job = limits->check->subject;
-
-	hold_sites(limits, flmem_node_get(job, "resource_spec"), "@default");
-	hold_sites(limits, flmem_node_get(job, "launcher_spec"), "default");
+	hold_node(limits, flmem_node_get(flmem_nvflare_spec_portable(spec), "memory"),
+		  FLMEM_LIMIT_KUBERNETES, &need);
+	hold_node(limits, FLMEM_NODE_DIG(spec->asked, "k8s", "memory"), FLMEM_LIMIT_KUBERNETES,
+		  &need);
+	hold_node(limits, FLMEM_NODE_DIG(spec->asked, "slurm", "mem_per_node"),
+		  FLMEM_LIMIT_MEBIBYTES, &need);
+	if (is_docker_memory(limits->check))
+		hold_node(limits, FLMEM_NODE_DIG(spec->asked, "docker", "mem_limit"),
+			  FLMEM_LIMIT_DOCKER, &need);
 }
 
 /* The settings of containers that the site or one of its studies has for all jobs. */
@@ -102,12 +116,12 @@ static void hold_kit(const struct job_limits *limits)
 
 static void hold_job_limits(struct flmem_check *check, enum flmem_limit_outcome outcome)
 {
-	const struct job_limits limits = {check, outcome};
+	struct job_limits limits = {check, outcome};
 
 	if (!check->bundle->peaks || check->bundle->peaks->framework != FLMEM_FRAMEWORK_NVFLARE)
 		return;
-	if (check->kind == &flmem_nvflare_meta_file)
-		hold_job(&limits);
+	if (check->kind == &flmem_nvflare_meta_file || check->kind == &flmem_nvflare_python_file)
+		flmem_nvflare_specs_visit(check, hold_spec, &limits);
 	else
 		hold_kit(&limits);
 }
@@ -122,10 +136,11 @@ static void job_limit_unclear(struct flmem_check *check)
 	hold_job_limits(check, FLMEM_LIMIT_UNCLEAR);
 }
 
-#define FILES                                                                       \
-	{                                                                           \
-		&flmem_nvflare_meta_file, &flmem_nvflare_resources_file,            \
-			&flmem_nvflare_deployment_file, &flmem_nvflare_studies_file \
+#define FILES                                                                        \
+	{                                                                            \
+		&flmem_nvflare_meta_file, &flmem_nvflare_resources_file,             \
+			&flmem_nvflare_deployment_file, &flmem_nvflare_studies_file, \
+			&flmem_nvflare_python_file                                   \
 	}
 
 static const struct flmem_rule_row rows[] = {
@@ -135,8 +150,10 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .condition =
 				 "with --model or --params: a memory limit in resource_spec or "
-				 "launcher_spec of a job, or in the container settings of a kit's "
-				 "launcher or study, below the peak that the plan predicts for the "
+				 "launcher_spec of a job or a script, or in the container settings "
+				 "of "
+				 "a kit's launcher or study, below the peak that the plan predicts "
+				 "for the "
 				 "server or a client; a warning if less than a tenth of the limit "
 				 "is left",
 			 .message = FLMEM_LIMIT_LOW_MESSAGE,

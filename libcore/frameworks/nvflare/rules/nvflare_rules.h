@@ -56,6 +56,7 @@ extern const struct flmem_rule_table flmem_nvflare_comm_rules;
 extern const struct flmem_rule_table flmem_nvflare_variable_rules;
 extern const struct flmem_rule_table flmem_nvflare_set_rules;
 extern const struct flmem_rule_table flmem_nvflare_limit_rules; /* nothing without a plan */
+extern const struct flmem_rule_table flmem_nvflare_spec_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_nvflare_ignored_rules;
 extern const struct flmem_rule_table flmem_nvflare_interval_rules;
