@@ -424,10 +424,9 @@ static bool is_about_jobs(const char *id)
 		"NVF-COLLECTOR-OFF",	   "NVF-ALLOCATOR-CANNOT-TELL",
 	};
 	static const char *const prefixes[] = {
-		"NVF-ARENA-",	"NVF-ENV-",	"NVF-LAUNCH", "NVF-RESENDS-INV",
-		"NVF-ENVIRON-", "NVF-LIMIT-",	"NVF-SPEC-",  "NVF-HEAP-",
-		"NVF-CONFIG-",	"NVF-CLEANUP-", "LIVE-",      "HOST-",
-		"TREND-",	"OOM-",		"NVF-COMM-",  "NVF-SET-"};
+		"NVF-ARENA-", "NVF-ENV",   "NVF-LAUNCH",  "NVF-RESENDS-INV", "LIVE-",
+		"NVF-LIMIT-", "NVF-HEAP-", "NVF-CONFIG-", "NVF-CLEANUP-",    "NVF-SPEC-",
+		"HOST-",      "TREND-",	   "OOM-",	  "NVF-COMM-",	     "NVF-SET-"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
 		if (strcmp(id, others[i]) == 0)

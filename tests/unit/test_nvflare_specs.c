@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What jobs ask for at sites: what the validator and the resource manager of NVFlare 2.9.0 take, and
+ * What jobs ask for at sites: what the validator and the resource manager of NVFlare 2.9.0 take and
  * what they refuse.
  */
 #include <setjmp.h>
