@@ -32,6 +32,7 @@ PR_SET_CHILD_SUBREAPER = 36
 SKIPPED = 77
 PLAIN = ("-O2", "-fno-sanitize=all")  # sanitizers write down the columns of a line
 STEP_S = 0.1  # in which a log is read for a failure
+END_S = 60  # in which killed processes of a test end
 
 
 class Failure(Exception):
@@ -50,7 +51,11 @@ def children():
 
 
 def end_children():
-    """Kills and reaps what is left, and what that leaves in turn."""
+    """
+    Kills and reaps what is left, and what that leaves in turn, in the order in which it ends: the init
+    of a PID namespace does so only after the others in it were reaped.
+    """
+    end = time.monotonic() + END_S
     while True:
         found = children()
         if not found:
@@ -60,11 +65,14 @@ def end_children():
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        for pid in found:
-            try:
-                os.waitpid(pid, 0)
-            except ChildProcessError:
-                pass
+        try:
+            reaped = os.waitpid(-1, os.WNOHANG)[0]
+        except ChildProcessError:
+            return
+        if not reaped:
+            if time.monotonic() > end:
+                raise Failure(f"processes {found} of a test do not end")
+            time.sleep(0.01)
 
 
 def read_tests(build):
