@@ -179,6 +179,7 @@ def tests_for(path):
 
 
 def run_clean(test):
+    worker.link_clean(test)
     result, text, spent = worker.run(test, 10 * LIMIT_S)
     return test, result, "\n".join(text.splitlines()[-5:]), max(LIMIT_S, CLEAN * spent)
 

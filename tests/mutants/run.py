@@ -49,6 +49,7 @@ def start_worker(build, tests, directory):
 def run_clean(test):
     """(test, what it gives without a fault, the end of what it printed)."""
     try:
+        worker.link_clean(test)
         result, text, _ = worker.run(test, 10 * LIMIT_S)
     except shadow.Failure as error:
         result, text = "failed", str(error)

@@ -83,7 +83,7 @@ static double proportion_of(const struct tree *tree, const struct shape *shape)
 	if (large >= MOST * small)
 		print_error("%s: %.3f s for all, %.3f s in eight parts\n", shape->file, large,
 			    small);
-return large / small;
+	return large / small;
 }
 
 static void long_inputs_take_time_in_proportion(void **state)
