@@ -50,7 +50,7 @@ await() {
 	local tries
 	for tries in {1..1200}; do
 		! "$@" || return 0
-		sleep 0.05
+		nap 0.05
 	done
 	cat server.log 2>/dev/null
 	fail "never: $*"
