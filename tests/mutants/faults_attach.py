@@ -39,6 +39,16 @@ FOREIGN_NAMES = ("cli.profile_socket/names of PID namespaces",)
 SILENT = ("cli.profile_silent/in a folder",)
 
 FAULTS = (
+    Fault("attach-gate-any-page", "libcore/ops/profile/fork_gate.c",
+          "(map->flags & (access | FLMEM_MAP_SHARED)) == access", "1",
+          "taking only a page of code for a gate", ("unit.test_fork_gate",)),
+    Fault("attach-gate-any-code", "libcore/ops/profile/fork_gate.c",
+          "has_gate_code(&gate->target->process, gate->address) && is_gate_free(gate)",
+          "is_gate_free(gate)", "taking only its own code for a gate", ("unit.test_fork_gate",)),
+    Fault("attach-gate-any-data", "libcore/ops/profile/fork_gate.c", "data.magic != MAGIC ||", "",
+          "taking only its own data for those of a gate", ("unit.test_fork_gate",)),
+    Fault("attach-gate-anywhere", "libcore/ops/profile/fork_gate.c", "return length >= GAP_MIN;",
+          "return true;", "making no gate where there is no room for it", ("unit.test_fork_gate",)),
     Fault("attach-unseen-calls", "libcore/preload/sampler/got.c",
           "pass->entries.elsewhere += is_unseen(object, entry);", ";",
           "counting the calls that do not come to the sampler", ("cli.profile_late/was not redirected at the end",)),

@@ -18,6 +18,15 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
+    Fault("part-beside-a-query", "libcore/ops/trim/trim_allocator.c",
+          "job->unfinished |= rc == FLMEM_EFAILED;", ";",
+          "making no part beside a query whose calls have not ended", ("unit.test_trim_parts",)),
+    Fault("part-beside-hooks", "libcore/ops/trim/trim_python.c",
+          "part->job->unfinished |= rc == FLMEM_EFAILED;", ";",
+          "making no part beside a query of hooks whose calls have not ended", ("unit.test_trim_parts",)),
+    Fault("cancels-other-allocators", "libcore/ops/trim/trim_allocator.c",
+          "\t\t\treturn false;\n\t}\n\treturn true;", "\t\t\treturn true;\n\t}\n\treturn true;",
+          "leaving the calls of allocators that hold their own locks", ("unit.test_trim_parts",)),
     Fault("checks-of-long-ago", PART, "part->borrow.recheck = flmem_trim_check_again;", ";",
           "checking again what the program may have changed while a thread was waited for",
           ("cli.hostile/protects while flmem waits",), slow=True),

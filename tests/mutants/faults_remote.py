@@ -20,6 +20,21 @@ TRACEE = "libcore/remote/tracee.c"
 PROBE = "libcore/remote/probe_child.c"
 
 FAULTS = (
+    Fault("process-not-checked-again", "libcore/remote/borrow_state.c",
+          "rc = flmem_preflight_fixed(borrow->view, borrow->err);", "rc = 0;",
+          "seeing what the process has opened since it was checked", ("unit.test_borrow_recheck",)),
+    Fault("results-of-the-program", "libcore/remote/borrow_state.c", "return FLMEM_BORROW_LOST;", ";",
+          "taking nothing from a stack that is the program's again", ("unit.test_borrow_recheck",)),
+    Fault("ended-thread-is-the-process", BORROW, "if (rc == -ESRCH)\n\t\treturn ATTEMPT_NEXT;", ";",
+          "passing over a thread that has ended", ("unit.test_borrow_recheck",)),
+    Fault("started-under-a-sanitizer", "libcore/remote/new_thread.c",
+          'if (flmem_modules_lookup(modules, "__tsan_init", NULL))', "if (0)",
+          "starting no thread under ThreadSanitizer", ("unit.test_new_thread_found",)),
+    Fault("fork-not-found-starts", "libcore/remote/new_thread.c",
+          "(!check->knows_fork ||\n\t\tflmem", "(0 ||\n\t\tflmem",
+          "starting no thread where the only one may be inside fork()", ("unit.test_new_thread_found",)),
+    Fault("ended-thread-made-nothing", "libcore/remote/new_thread.c", "result->self_restored = true;", ";",
+          "asking the answer whether code has run", ("unit.test_new_thread_found",)),
     Fault("seize-not-abandoned", ATTEMPT, "\t\tSYS_ptrace,\n", "",
           "not waiting for an exec that never ends",
           ("cli.silent/executes",), slow=True),

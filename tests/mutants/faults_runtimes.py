@@ -24,6 +24,13 @@ LAYOUT = "libcore/runtimes/cpython_layout.c"
 TABLES = ("unit.test_cpython_table",)
 
 FAULTS = (
+    Fault("request-beside-userfaults", DEBUGGER,
+          "rc = flmem_userfaults_check(session->view->process, err);", ";",
+          "requesting no code of a program that handles its own page faults", ENTRIES),
+    Fault("request-beside-new-filters", DEBUGGER, "if (!rc && has_other_filters(request))", "if (0)",
+          "withdrawing a request where a filter has come", ENTRIES),
+    Fault("request-loses-bits", DEBUGGER, "| BREAK_HARMLESS | BREAK_DEBUGGER", "| BREAK_DEBUGGER",
+          "keeping what others ask of the interpreter at that moment", ENTRIES),
     Fault("debugger-beside-locks", DEBUGGER, "rc = check_allocators(session, err);", ";",
           "requesting no code by PEP 768 while the lock of an arena stays held",
           ("unit.test_cpython_debugger",)),

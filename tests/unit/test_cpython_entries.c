@@ -2,7 +2,12 @@
 /* When no entry point into an interpreter may be used, and what a request to it writes. */
 #include "borrowed.h"
 
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "base/text/buf.h"
@@ -15,7 +20,12 @@
 #define TIMEOUT_US	20000000U
 #define PATH_BYTES	64U /* of the interpreter that is made up */
 #define GIL_DROP	0x01U
+#define HARMLESS	0x0eU /* signals, pending calls, an asynchronous exception */
 #define DEBUGGER_SCRIPT 0x20U
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
 
 /* What flmem reads seems to be so. */
 static bool seems_finalizing, seems_held, seems_handed_on, seems_changing;
@@ -75,6 +85,10 @@ static int answer; /* of code that is requested */
 static bool asked_before, asked_after;
 static void request_as_another(void);
 
+/* The main thread sets a filter for its system calls while the request waits. */
+static bool filtered_meanwhile;
+static void filter_thread(void);
+
 /* The debugger's interface: neither a source nor a file is written, and no answer awaited. */
 int __wrap_flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 					struct flmem_cpython_injected *injected,
@@ -99,6 +113,12 @@ int __wrap_flmem_cpython_injected_await(const struct flmem_cpython_session *sess
 	int rc = injected->check(injected->checker, err);
 
 	(void)session;
+	if (rc)
+		return rc;
+	if (filtered_meanwhile) {
+		filter_thread();
+		rc = injected->check(injected->checker, err);
+	}
 	if (rc)
 		return rc;
 	if (asked_after)
@@ -262,6 +282,7 @@ struct thread_state {
 	char space[7];
 	_Atomic int32_t pending;
 	char path[256];
+	_Atomic bool sets_filter, is_filtered;
 };
 
 static struct thread_state *shared;
@@ -272,10 +293,28 @@ static void request_as_another(void)
 	atomic_store(&shared->pending, 1);
 }
 
+/* It allows everything. */
+static void set_filter(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	const struct sock_fprog program = {.len = 1, .filter = &allow};
+
+	atomic_store(&shared->is_filtered,
+		     !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+			     !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
 static void be_computing(void)
 {
 	for (atomic_store(&shared->ready, true);;)
-		continue;
+		if (atomic_exchange(&shared->sets_filter, false))
+			set_filter();
+}
+
+static void filter_thread(void)
+{
+	atomic_store(&shared->sets_filter, true);
+	await_true(atomic_load(&shared->is_filtered));
 }
 
 struct scene {
@@ -332,6 +371,8 @@ static void a_request_releases_no_lock(void **state)
 	end(&scene);
 	expect_borrowed(rc, &err);
 	assert_false(atomic_load(&shared->breaker) & GIL_DROP);
+	/* What comes between its reading and its writing must not be lost. */
+	assert_int_equal(atomic_load(&shared->breaker) & HARMLESS, HARMLESS);
 	assert_true(atomic_load(&shared->breaker) & DEBUGGER_SCRIPT);
 	assert_int_equal(atomic_load(&shared->pending), 1);
 	assert_string_equal(shared->path, "/tmp/script.py");
@@ -450,6 +491,50 @@ static void a_request_that_becomes_unsafe_is_withdrawn(void **state)
 		fail_msg("%s", err.message);
 }
 
+/* flmem has evaluated the filters that were there before. */
+static void a_request_is_withdrawn_where_a_filter_came_meanwhile(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	filtered_meanwhile = true;
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	filtered_meanwhile = false;
+	end(&scene);
+	if (rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &err);
+	assert_int_equal(atomic_load(&shared->pending), 0);
+	if (!strstr(err.message, "the request for code was withdrawn") ||
+	    !strstr(err.message, "has set a seccomp filter meanwhile"))
+		fail_msg("%s", err.message);
+}
+
+/* The child has it open, too. */
+static void a_program_that_handles_its_own_faults_is_not_asked(void **state)
+{
+	const int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	if (faults < 0) {
+		print_message("SKIP: no userfaultfd may be opened here\n");
+		skip();
+	}
+	start(&scene);
+	close(faults);
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	end(&scene);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_int_equal(atomic_load(&shared->pending), 0);
+	if (!strstr(err.message, "userfaultfd"))
+		fail_msg("%s", err.message);
+}
+
 static void another_interpreter_is_not_asked(void **state)
 {
 	struct flmem_error err = {0};
@@ -497,6 +582,8 @@ int main(void)
 		cmocka_unit_test(so_does_one_that_comes_after_the_script_was_taken),
 		cmocka_unit_test(a_request_that_is_not_carried_out_in_time_is_withdrawn),
 		cmocka_unit_test(a_request_that_becomes_unsafe_is_withdrawn),
+		cmocka_unit_test(a_request_is_withdrawn_where_a_filter_came_meanwhile),
+		cmocka_unit_test(a_program_that_handles_its_own_faults_is_not_asked),
 		cmocka_unit_test(another_interpreter_is_not_asked),
 		cmocka_unit_test(a_path_that_does_not_fit_is_not_written),
 	};

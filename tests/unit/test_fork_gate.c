@@ -5,10 +5,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -326,6 +328,90 @@ static void test_keeps_registers_and_counts(void **state)
 	assert_int_equal(gate_data()->forks, 0);
 }
 
+/* Two pages that are nearly a gate: another one would be made, which the caller refuses. */
+static void expect_no_gate(int access, size_t changed_at, size_t changed_data)
+{
+	unsigned char *pages = mmap(NULL, 2U * FLMEM_FORK_GATE_PAGE, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *data = pages + FLMEM_FORK_GATE_PAGE;
+	struct caller caller = {.refuses_code = true};
+	const struct flmem_fork_gate first = gate;
+
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	memcpy(pages, (void *)(uintptr_t)gate.address, FLMEM_FORK_GATE_PAGE);
+	memcpy(data, gate_data(), sizeof(*gate_data()));
+	pages[changed_at] ^= 1;
+	data[changed_data] ^= 1;
+	assert_int_equal(mprotect(pages, FLMEM_FORK_GATE_PAGE, access), 0);
+	data_of_gate(&first)->closed = data_of_gate(&second)->closed = 1;
+	assert_int_equal(make_gate(&caller), FLMEM_EUNSUPPORTED);
+	data_of_gate(&first)->closed = data_of_gate(&second)->closed = 0;
+	gate = first;
+	munmap(pages, 2U * FLMEM_FORK_GATE_PAGE);
+}
+
+static void test_what_is_nearly_a_gate_is_none(void **state)
+{
+	const size_t code_end = FLMEM_FORK_GATE_PAGE - 1; /* nothing of a gate is there */
+	const size_t data_end = sizeof(struct flmem_fork_gate_data);
+	const size_t magic = offsetof(struct flmem_fork_gate_data, magic);
+	const size_t registered = offsetof(struct flmem_fork_gate_data, registered);
+
+	(void)state;
+	expect_no_gate(PROT_READ, code_end, data_end);
+	expect_no_gate(PROT_READ | PROT_WRITE | PROT_EXEC, 0, data_end);
+	expect_no_gate(PROT_READ | PROT_EXEC, 0, data_end);
+	expect_no_gate(PROT_READ | PROT_EXEC, code_end, magic);
+	expect_no_gate(PROT_READ | PROT_EXEC, code_end, registered);
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* which has most of the addresses */
+#define FILLERS	   4096U
+#define FILLER_MAX ((size_t)1 << 46)
+#define FILLER_MIN ((size_t)1 << 29)
+
+/* So that no gap of a GiB is left. */
+static size_t fill_addresses(struct iovec *fillers)
+{
+	size_t count = 0;
+
+	for (size_t size = FILLER_MAX; size >= FILLER_MIN && count < FILLERS; size /= 2) {
+		void *filler = mmap(NULL, size, PROT_NONE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (filler == MAP_FAILED)
+			continue;
+		fillers[count++] = (struct iovec){filler, size};
+		size *= 2;
+	}
+	return count;
+}
+
+/* Its pages would lie beside those of the program, which may grow or be moved there. */
+static void test_is_refused_without_a_gap(void **state)
+{
+	struct iovec *fillers = calloc(FILLERS, sizeof(*fillers));
+	struct caller caller = {0};
+	const struct flmem_fork_gate first = gate;
+	size_t count;
+	int rc;
+
+	(void)state;
+	assert_non_null(fillers);
+	data_of_gate(&first)->closed = data_of_gate(&second)->closed = 1;
+	count = fill_addresses(fillers);
+	rc = make_gate(&caller);
+	for (size_t i = 0; i < count; i++)
+		munmap(fillers[i].iov_base, fillers[i].iov_len);
+	data_of_gate(&first)->closed = data_of_gate(&second)->closed = 0;
+	gate = first;
+	free(fillers);
+	assert_true(count < FILLERS);
+	assert_int_equal(rc, FLMEM_EUNSUPPORTED);
+	assert_int_equal(caller.made, 0);
+}
+#endif
+
 /* As where a policy forbids code in memory: nothing stays there. */
 static void test_is_refused_without_code(void **state)
 {
@@ -359,6 +445,10 @@ int main(void)
 		cmocka_unit_test(test_waits_for_forks_on_their_way),
 		cmocka_unit_test(test_a_fork_that_takes_long_is_refused),
 		cmocka_unit_test(test_keeps_registers_and_counts),
+		cmocka_unit_test(test_what_is_nearly_a_gate_is_none),
+#ifndef __SANITIZE_ADDRESS__
+		cmocka_unit_test(test_is_refused_without_a_gap),
+#endif
 		cmocka_unit_test(test_is_refused_without_code),
 	};
 

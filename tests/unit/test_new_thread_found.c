@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "elf/modules.h"
 #include "proc/task.h"
 #include "remote/checks/candidates.h"
+#include "remote/checks/forks.h"
 #include "remote/new_thread.h"
 
 #define TIMEOUT_US 20000000U
@@ -65,6 +67,45 @@ int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_ta
 	return 0;
 }
 
+/* What flmem finds out of the process, and how its calls there end. */
+static struct {
+	bool is_sanitized, has_no_fork, loses_thread;
+} seems;
+
+const struct flmem_module *__real_flmem_modules_lookup(const struct flmem_modules *modules,
+						       const char *name, uint64_t *ret_address);
+const struct flmem_module *__wrap_flmem_modules_lookup(const struct flmem_modules *modules,
+						       const char *name, uint64_t *ret_address);
+const struct flmem_module *__wrap_flmem_modules_lookup(const struct flmem_modules *modules,
+						       const char *name, uint64_t *ret_address)
+{
+	return seems.is_sanitized && strcmp(name, "__tsan_init") == 0
+		       ? flmem_modules_main(modules)
+		       : __real_flmem_modules_lookup(modules, name, ret_address);
+}
+
+bool __real_flmem_forks_function(const struct flmem_view *view, struct flmem_range *ret_fork);
+bool __wrap_flmem_forks_function(const struct flmem_view *view, struct flmem_range *ret_fork);
+bool __wrap_flmem_forks_function(const struct flmem_view *view, struct flmem_range *ret_fork)
+{
+	return !seems.has_no_fork && __real_flmem_forks_function(view, ret_fork);
+}
+
+int __real_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *ret_result, struct flmem_error *err);
+int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *ret_result, struct flmem_error *err);
+int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
+			    const struct flmem_borrow_options *options,
+			    struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	return seems.loses_thread
+		       ? flmem_error_set(err, FLMEM_ENOPROC, 0, "it ended during the call")
+		       : __real_flmem_borrow_run(view, chain, options, ret_result, err);
+}
+
 #ifdef __x86_64__
 static void *sleep_long(void *slot)
 {
@@ -94,6 +135,13 @@ static void *wait_for_ever(void *unused)
 	return unused;
 }
 
+static void be_alone(void)
+{
+	atomic_store(&page->ready, true);
+	for (;;)
+		pause();
+}
+
 /* As if a killed flmem had left its chain on the main thread. */
 static void be_masked(void)
 {
@@ -118,6 +166,7 @@ static int end_sleepers(void **state)
 {
 	(void)end_child(state);
 	memset(&listed, 0, sizeof(listed));
+	memset(&seems, 0, sizeof(seems));
 	memset(page, 0, sizeof(*page));
 	return 0;
 }
@@ -224,9 +273,71 @@ static void the_mask_of_a_chain_is_not_that_of_the_program(void **state)
 	assert_int_equal(thread.lender, atomic_load(&page->waiter));
 }
 
+/* Its functions fail in a thread that they have not registered. */
+static void under_thread_sanitizer_none_is_started(void **state)
+{
+	struct flmem_thread_functions functions;
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	(void)state;
+	start(be_alone);
+	target_open(child, &target);
+	seems.is_sanitized = true;
+	rc = flmem_thread_functions_find(&target.view, &functions, &err);
+	target_close(&target);
+	assert_int_equal(rc, FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "ThreadSanitizer"));
+}
+
+/* Its only thread may be inside it, and take no locks. */
+static void without_fork_a_program_without_threads_starts_none(void **state)
+{
+	struct flmem_new_thread thread;
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	start(be_alone);
+	seems.has_no_fork = true;
+	rc = start_from(is_main, false, &thread, &err);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "or fork() is not found"));
+}
+
+/* The code may have run: what it has written decides. */
+static void the_end_of_the_thread_is_not_that_of_the_process(void **state)
+{
+	const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US};
+	const struct flmem_new_thread thread = {0};
+	const struct flmem_chain chain = {0};
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	(void)state;
+	start(be_alone);
+	target_open(child, &target);
+	seems.loses_thread = true;
+	rc = flmem_new_thread_run(&target.view, &thread, &chain, &options, &result, &err);
+	target_close(&target);
+	assert_int_equal(rc, FLMEM_EFAILED);
+	assert_true(result.self_restored);
+	assert_non_null(strstr(err.message, "ended before flmem read their results"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(under_thread_sanitizer_none_is_started, end_sleepers),
+		cmocka_unit_test_teardown(without_fork_a_program_without_threads_starts_none,
+					  end_sleepers),
+		cmocka_unit_test_teardown(the_end_of_the_thread_is_not_that_of_the_process,
+					  end_sleepers),
 		cmocka_unit_test_teardown(of_several_sleeping_threads_none_is_taken, end_sleepers),
 		cmocka_unit_test_teardown(more_threads_than_flmem_lists_are_refused, end_sleepers),
 		cmocka_unit_test_teardown(the_mask_of_a_chain_is_not_that_of_the_program,
