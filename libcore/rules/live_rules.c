@@ -87,13 +87,21 @@ const char *flmem_live_arena_setting(const struct flmem_process_report *process)
 	return variable ? "MALLOC_ARENA_MAX" : NULL;
 }
 
+/* What malloc itself has read. */
+static bool has_limit_in_force(const struct flmem_process_report *process)
+{
+	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
+
+	return allocator && !allocator->heap.arena_max.unknown && allocator->heap.arena_max.value;
+}
+
 static bool is_unlimited(const struct flmem_process_report *process)
 {
 	uint64_t arenas;
 
 	return process->role && !process->settings_unknown &&
 	       flmem_live_malloc_is(process, FLMEM_ALLOCATOR_GLIBC) &&
-	       !flmem_live_requested_arenas(process, &arenas);
+	       !flmem_live_requested_arenas(process, &arenas) && !has_limit_in_force(process);
 }
 
 static void put_arenas(const struct flmem_process_report *process, struct flmem_live_remark *remark)
@@ -127,6 +135,9 @@ static bool live_arena_ignored(const struct flmem_process_report *process,
 	remark->path = name;
 	PUT(remark->current, flmem_live_setting(process, name));
 	put_arenas(process, remark);
+	if (flmem_live_malloc(process)->heap.arena_max.unknown &&
+	    flmem_glibc_arena_max_until_2_38(flmem_live_setting(process, name)))
+		PUT(remark->detail, FLMEM_GLIBC_ARENA_MAX_UNTIL_2_38);
 	return true;
 }
 

@@ -111,3 +111,17 @@ ctypes.CDLL(None).syscall(60 if __import__("os").uname().machine == "x86_64" els
 	flmem detect --pid "$VICTIM"
 	assert_error 3 'main thread .* has exited while other threads still run; flmem does not read'
 }
+
+@test "a limit of arenas with text behind it is the one that malloc has read" {
+	requires "$PYTHON"
+	MALLOC_ARENA_MAX=4x start_victim "$PYTHON" -uc 'import time; print("ready"); time.sleep(1000)'
+	flmem detect --pid "$VICTIM" --json
+	local arenas
+	arenas=$(value 'p["heap"]["arena_max"]')
+	flmem recommend --pid "$VICTIM" --role client
+	if [ "$arenas" = 4 ]; then # glibc up to 2.38
+		refute_output LIVE-ARENA-IGNORED
+	else
+		assert_output LIVE-ARENA-IGNORED
+	fi
+}

@@ -105,6 +105,9 @@ last() {
 	grep '"action":"trimmed"' "$JSON" | grep -q 'the condition is met'
 	watch --duration 1s --auto --when 'rss > 1T' --cool-down 100ms
 	[ "$(actions)" -eq 0 ]
+	watch --duration 200ms --auto # ends before it has checked anything
+	[ "$(actions undecided)" -eq 1 ]
+	grep -q 'no round ended, and the first check is after 30 s' "$JSON"
 }
 
 @test "text says what was done and why" {

@@ -20,4 +20,10 @@ FAULTS = (
           "growth below teeth that thinning averages", ("unit.test_trend_sweep",)),
     Fault("teeth-lowest-of-group", "libcore/series/trend.c", ">= c->bytes[c->count - 1])\n\t\t\tcontinue;", "< c->bytes[c->count - 1])\n\t\t\tcontinue;",
           "the lowest of a group of low points", ("unit.test_trend_sweep",)),
+    Fault("auto-unchecked", "libcore/ops/watch/auto_trim.c", "trim_state->policy.checked_us || watched->rounds.any)", "1)",
+          "an end before the first check", ("cli.watch_auto/without rounds a condition",)),
+    Fault("arena-in-force", "libcore/rules/live_rules.c", "&& !has_limit_in_force(process);", ";",
+          "a limit that malloc itself has read", ("unit.test_live_rules",)),
+    Fault("arena-until-2-38", "libcore/allocators/glibc/glibc_arena_max.c", "return behind < '0' || behind > '9';", "return true;",
+          "numbers above 32 bits", ("unit.test_env_values",)),
 )

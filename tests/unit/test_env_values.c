@@ -63,6 +63,20 @@ static void limits_of_arenas_are_read_as_by_glibc(void **state)
 	}
 }
 
+static void text_behind_a_number_is_ignored_until_2_38(void **state)
+{
+	static const char *const taken[] = {"4x", "2.5", "1_0", "2 ", "0x4g"};
+	static const char *const others[] = {"4", "0x", "0x0g", "x4", "-1", "", "4294967296", "0"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(taken); i++)
+		if (!flmem_glibc_arena_max_until_2_38(taken[i]))
+			fail_msg("'%s' is not taken", taken[i]);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(others); i++)
+		if (flmem_glibc_arena_max_until_2_38(others[i]))
+			fail_msg("'%s' is taken", others[i]);
+}
+
 /* The limit that the loader of this machine applies: ld.so(8), --list-tunables. */
 static uint64_t loaded_limit(const char *variable, const char *value)
 {
@@ -251,6 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limits_of_arenas_are_read_as_by_glibc),
+		cmocka_unit_test(text_behind_a_number_is_ignored_until_2_38),
 		cmocka_unit_test(the_loader_reads_them_alike),
 		cmocka_unit_test(huge_pages_are_asked_for_by_release_architecture_and_tunable),
 		cmocka_unit_test(a_tunable_overrides_the_variable_if_it_is_valid),

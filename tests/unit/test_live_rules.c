@@ -36,6 +36,7 @@ struct live_case {
 	const char *built;    /* version of its allocator */
 	const char *python;
 	uint64_t huge_mib; /* of 1000 MiB */
+	uint64_t in_force; /* limit of arenas that malloc has */
 };
 
 #define SERVER	 FLMEM_ROLE_SERVER_JOB
@@ -100,6 +101,8 @@ static const struct live_case cases[] = {
 	 GLIBC,
 	 {"MALLOC_ARENA_MAX=4", "GLIBC_TUNABLES=glibc.malloc.arena_max=0"}},
 	{"LIVE-ARENA-IGNORED", false, SERVER, GLIBC, {"MALLOC_ARENA_MAX=4"}},
+	{"LIVE-ARENA-IGNORED", true, SERVER, GLIBC, {"MALLOC_ARENA_MAX=4x"}},
+	{"LIVE-ARENA-IGNORED", false, SERVER, GLIBC, {"MALLOC_ARENA_MAX=4x"}, .in_force = 4},
 	{"LIVE-ARENA-IGNORED", false, FLMEM_ROLE_NONE, GLIBC, {"MALLOC_ARENA_MAX=0"}},
 	{"LIVE-ARENA-IGNORED", false, SERVER, JEMALLOC, {"MALLOC_ARENA_MAX=0", DECAY}},
 	{"LIVE-ENV-CHUNK", true, SERVER, GLIBC, {"NVFLARE_NP_DOWNLOAD_CHUNK_SIZE=0"}},
@@ -309,6 +312,8 @@ static void run(const struct live_case *row, struct flmem_recommendations *ret_f
 
 	if (row->arenas)
 		allocator.heap.arenas = process.heap.arenas = FLMEM_KNOWN(row->arenas);
+	if (row->in_force)
+		allocator.heap.arena_max = FLMEM_KNOWN(row->in_force);
 	if (row->trimmable_mib)
 		process.heap.trimmable_bytes = FLMEM_KNOWN(row->trimmable_mib * MIB);
 	if (row->headroom_mib)

@@ -2,6 +2,7 @@
 #include "allocators/glibc/glibc_arena_max.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "allocators/glibc/glibc_tunables.h"
@@ -19,6 +20,24 @@ bool flmem_glibc_arena_max_parse(const char *value, uint64_t *ret_limit)
 		return false;
 	*ret_limit = limit;
 	return true;
+}
+
+bool flmem_glibc_arena_max_until_2_38(const char *value)
+{
+	size_t length = strlen(value);
+	char number[32];
+	uint64_t limit;
+
+	if (length >= sizeof(number))
+		return false;
+	while (length > 1) {
+		char behind = value[--length];
+
+		snprintf(number, sizeof(number), "%.*s", (int)length, value);
+		if (flmem_glibc_arena_max_parse(number, &limit))
+			return behind < '0' || behind > '9'; /* else it exceeds 32 bits */
+	}
+	return false;
 }
 
 bool flmem_glibc_arena_max_tuned(const char *tunables)

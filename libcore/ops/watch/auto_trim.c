@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include <flmem/repeat.h>
+#include <flmem/text.h>
 
 #include "base/cleanup.h"
 #include "ops/watch/forecast_state.h"
@@ -319,9 +320,29 @@ void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *wat
 				       moment);
 }
 
+/* Without rounds the condition is checked at an interval, which the watch may not have reached. */
+static void report_unchecked(const struct flmem_auto *a, struct flmem_watch_state *state,
+			     struct flmem_watched_process *watched,
+			     const struct flmem_moment *moment)
+{
+	const struct flmem_trim_state *trim_state = watched->trim_state;
+	char reason[FLMEM_POLICY_REASON_MAX], span[FLMEM_TEXT_BYTES_MAX];
+	struct flmem_watch_action action;
+
+	if (!trim_state || trim_state->dropped || trim_state->policy.trimmed ||
+	    trim_state->policy.checked_us || watched->rounds.any)
+		return;
+	snprintf(reason, sizeof(reason), "no round ended, and the first check is after %s",
+		 flmem_text_span(a->check_us / 1000000, span, sizeof(span)));
+	action = init_action(watched, FLMEM_WATCH_UNDECIDED, reason, moment);
+	flmem_watch_state_action(state, watched, &action);
+}
+
 void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		       const struct flmem_moment *moment)
 {
 	flmem_trim_queue_finish(automatic->queue);
 	collect_results(automatic, watch_state, moment);
+	for (size_t i = 0; i < watch_state->count; i++)
+		report_unchecked(automatic, watch_state, watch_state->watched[i], moment);
 }

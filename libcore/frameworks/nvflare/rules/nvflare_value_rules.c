@@ -21,8 +21,10 @@ static void arena_ignored(const struct flmem_launch_check *one,
 	if (!flmem_launch_is(variable, FLMEM_LAUNCH_ARENA_MAX) || musl ||
 	    flmem_glibc_arena_max_parse(variable->value, &limit))
 		return;
-	flmem_launch_report(one->check, variable,
-			    one->launch ? flmem_launch_arenas(one->launch->role) : NULL, NULL);
+	flmem_launch_report(
+		one->check, variable, one->launch ? flmem_launch_arenas(one->launch->role) : NULL,
+		flmem_glibc_arena_max_until_2_38(variable->value) ? FLMEM_GLIBC_ARENA_MAX_UNTIL_2_38
+								  : NULL);
 }
 
 static void check_value_gc_invalid(const struct flmem_launch_check *one,
