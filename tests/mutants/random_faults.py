@@ -252,7 +252,7 @@ def main():
     options = parse_options()
     if not shutil.which("ninja") or not os.path.exists(f"{options.build}/build.ninja"):
         skip(f"{options.build} is not built by ninja")
-    directory = tempfile.mkdtemp(prefix="flmem-random-faults-")
+    directory = tempfile.mkdtemp(prefix="mutants-", dir=options.build)
     try:
         found = work(options, directory)
     finally:

@@ -148,7 +148,7 @@ def main():
         skip("threads are not borrowed on this processor yet")
     if not shutil.which("ninja") or not os.path.exists(f"{options.build}/build.ninja"):
         skip(f"{options.build} is not built by ninja")
-    directory = tempfile.mkdtemp(prefix="flmem-mutants-")
+    directory = tempfile.mkdtemp(prefix="mutants-", dir=options.build)
     os.chmod(directory, 0o755)
     try:
         outcomes, broken = work(options, chosen, directory)

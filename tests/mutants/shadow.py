@@ -30,6 +30,7 @@ READY_OBJECTS = "libcore/CMakeFiles/flmem_sampler_ready.dir"
 READY = "libcore/flmem/libflmem-sampler-ready.so"  # that attach loads
 CANNOT_START = 127  # of the dynamic linker
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 SKIPPED = 77
 PLAIN = ("-O2", "-fno-sanitize=all")  # sanitizers write down the columns of a line
 LINKER = ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()  # takes two thirds of the time for a test
@@ -44,6 +45,30 @@ class Failure(Exception):
 def become_subreaper():
     """Processes that a test leaves over become children of this one, which ends them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def take_own_tmp(directory, needed):
+    """
+    Makes DIRECTORY this process's /tmp, in which it can be emptied: a test that is killed leaves files there. Without
+    root, or where a path that is NEEDED lies there, /tmp stays what it is. Whether it has been done.
+    """
+    if any(os.path.realpath(path).startswith("/tmp/") for path in (directory, *needed)):
+        return False
+    libc = ctypes.CDLL(None)
+    if libc.unshare(CLONE_NEWNS):
+        return False
+    os.mkdir(directory)
+    os.chmod(directory, 0o1777)
+    return not (libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) or
+                libc.mount(os.fsencode(directory), b"/tmp", None, MS_BIND, None))
+
+
+def empty_directory(path):
+    for entry in os.scandir(path):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)
 
 
 def children():
@@ -116,6 +141,8 @@ class Shadow:
     def __init__(self, build, root, directory, tests):
         self.build, self.root, self.directory, self.tests = build, root, directory, tests
         self.commands = read_commands(build)
+        tmp = os.path.join(directory, "tmp")
+        self.tmp = tmp if take_own_tmp(tmp, (build, root)) else None
         self.planted = None  # (source, its text with the fault) of the last compilation
         for name in os.listdir(build):
             own = os.path.join(directory, name)
@@ -290,6 +317,8 @@ class Shadow:
                                        cwd=self.directory, start_new_session=True)
             status = _wait(process, min(limit, limit_s), log_path if hasty else None)
             end_children()
+            if self.tmp:
+                empty_directory(self.tmp)
             log.seek(0)
             text = log.read().decode(errors="replace")
         spent = time.monotonic() - started
