@@ -15,12 +15,15 @@
 
 static void print_attach_thread(const struct flmem_attach_result *r)
 {
-	char stopped[FORMAT_MAX], took[FORMAT_MAX];
+	char stopped[FORMAT_MAX], took[FORMAT_MAX], holds[2 * FORMAT_MAX] = "";
 
+	if (r->stops > 1)
+		snprintf(holds, sizeof(holds), " (%u times, at most %s)", r->stops,
+			 format_us(flmem_u64_or(r->longest_stop_us, 0), took));
 	if (r->thread && !r->stopped_us.unknown)
-		printf("  borrowed thread %d%s%s for %s; all other threads kept running\n",
+		printf("  borrowed thread %d%s%s for %s%s; all other threads kept running\n",
 		       (int)r->thread, r->thread_state[0] ? " from " : "", r->thread_state,
-		       format_us(r->stopped_us.value, stopped));
+		       format_us(r->stopped_us.value, stopped), holds);
 	if (!r->took_us.unknown && r->engine == FLMEM_ATTACH_JEMALLOC)
 		printf("  the dump took %s in a new thread\n", format_us(r->took_us.value, took));
 	else if (!r->took_us.unknown)

@@ -35,6 +35,8 @@ char *flmem_report_attach_json(const char *command, const struct flmem_attach_re
 	flmem_json_add_text(root, "thread_state",
 			    result->thread_state[0] ? result->thread_state : NULL);
 	flmem_json_add_value(root, unknown, "stopped_us", result->stopped_us);
+	flmem_json_add_value(root, unknown, "longest_stop_us", result->longest_stop_us);
+	cJSON_AddNumberToObject(root, "stops", result->stops);
 	flmem_json_add_value(root, unknown, "took_us", result->took_us);
 	cJSON_AddBoolToObject(root, "preloaded", result->preloaded);
 	flmem_json_add_text(root, "loaded_by", result->loaded_by);

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measurements. Each part is a generator of rows; what is compared is measured in turn."""
-import contextlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 
+import attaching
 import averaging
 import collecting
 import costing
@@ -152,19 +151,6 @@ def _stall_ms(window_s=0.005):
     return longest * 1000
 
 
-@contextlib.contextmanager
-def _busy_processors():
-    """As many programs that only compute as there are processors."""
-    running = [subprocess.Popen([stage.PYTHON, "-c", "while True: pass"])
-               for _ in range(os.cpu_count())]
-    try:
-        yield
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-
-
 def stop(bench):
     """How long the borrowed thread is away besides the allocator's call, by two clocks."""
     bench.settle()
@@ -184,7 +170,7 @@ def stop(bench):
     yield figures.of_values("the same, seen from inside", away, limit=0.3, judged="p99")
     yield figures.of_values("pause of a thread that flmem does not touch, meanwhile",
                             [_stall_ms() for _ in own])
-    with _busy_processors():
+    with stage.busy_processors():
         busy = [bench.trim()[1]["overhead_us"] / MS for _ in range(bench.count(100))]
     yield figures.of_values("borrowed thread held, all processors busy", busy, limit=1,
                             judged="p99")
@@ -325,7 +311,7 @@ def heap(bench):
 
 ALL = {"recommend": recommend, "start": start, "trim": trim, "stop": stop, "gap": gap,
        "detect": detect, "watch": watching.watch, "heap": heap,
-       "gc": collecting.collect, "cuda": cuda.cuda, "average": averaging.average,
+       "gc": collecting.collect, "attach": attaching.attach, "cuda": cuda.cuda, "average": averaging.average,
        "disk": diskways.disk,
        "fetch": fetching.fetch, "exchange": exchanging.exchange, "cost": costing.cost,
        "recover": recovering.recover,

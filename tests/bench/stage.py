@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the measurements are made with: the built helpers, timed commands and the target."""
 import collections
+import contextlib
 import mmap
 import os
 import subprocess
@@ -18,6 +19,19 @@ Timing = collections.namedtuple("Timing", "wall_us peak_bytes status output erro
 
 class Failed(Exception):
     """A command that is measured did not do its work."""
+
+
+@contextlib.contextmanager
+def busy_processors():
+    """As many programs that only compute as there are processors."""
+    running = [subprocess.Popen([PYTHON, "-c", "while True: pass"])
+               for _ in range(os.cpu_count())]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
 
 
 def memory_folder():

@@ -31,6 +31,8 @@ check_attach() {
 	attach --interval 64KiB --json
 	assert_schema profile-attach
 	[ "$(field 'r["entries"]["redirected"] > 10 and r["stopped_us"] is not None')" = True ]
+	# The first one holds a thread for each of its calls, and each time only for that.
+	[ "$(field '0 < r["longest_stop_us"] < r["stopped_us"] <= r["stops"] * r["longest_stop_us"]')" = True ]
 	[[ $(got redirected "$VICTIM") != 0* ]]
 	assert_sound
 	flmem profile stats "$PROFILE"

@@ -51,9 +51,8 @@ static void take_attach_call(const struct flmem_cpython_result *run, uint64_t ho
 	result->thread = run->tid;
 	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
 		 run->waited_in ? run->waited_in : "");
-	if (run->complete || run->stopped_us)
-		result->stopped_us = FLMEM_KNOWN(flmem_u64_or(result->stopped_us, 0) +
-						 run->stopped_us + hooks_us);
+	flmem_attached_add_stop(result, hooks_us);
+	flmem_attached_add_stop(result, run->stopped_us);
 	if (run->complete)
 		result->took_us = FLMEM_KNOWN(flmem_u64_or(result->took_us, 0) + run->took_us);
 }
@@ -469,6 +468,7 @@ static void init_attach_result(pid_t pid, enum flmem_attach_engine engine,
 		.pid = pid,
 		.engine = engine,
 		.stopped_us = FLMEM_UNKNOWN(none),
+		.longest_stop_us = FLMEM_UNKNOWN(none),
 		.took_us = FLMEM_UNKNOWN(none),
 	};
 }

@@ -110,6 +110,17 @@ const char *flmem_attached_loaded_by(const struct flmem_attached *attached)
 	return strcmp(name, FLMEM_SAMPLER_READY_LIBRARY) == 0 ? "profile-ready" : "attach";
 }
 
+void flmem_attached_add_stop(struct flmem_attach_result *result, uint64_t stopped_us)
+{
+	uint64_t longest_us = flmem_u64_or(result->longest_stop_us, 0);
+
+	if (!stopped_us)
+		return;
+	result->stops++;
+	result->stopped_us = FLMEM_KNOWN(flmem_u64_or(result->stopped_us, 0) + stopped_us);
+	result->longest_stop_us = FLMEM_KNOWN(stopped_us > longest_us ? stopped_us : longest_us);
+}
+
 void flmem_attached_take(const struct flmem_attached *attached, struct flmem_attach_result *result)
 {
 	const struct flmem_sampler_entries *from = &attached->state.entries;

@@ -29,6 +29,9 @@ int flmem_attached_state_parse(const void *bytes, size_t length, int pid,
 			       struct flmem_sampler_state *ret_state, struct flmem_error *err);
 
 /* Loaded by what, and the entries. */
+/* One more hold of a thread; 0: there was none. */
+void flmem_attached_add_stop(struct flmem_attach_result *result, uint64_t stopped_us);
+
 void flmem_attached_take(const struct flmem_attached *attached, struct flmem_attach_result *result);
 
 /* FLMEM_EUNSAFE: it is sampled already. */

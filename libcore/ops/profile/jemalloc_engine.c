@@ -75,8 +75,7 @@ static void take_engine_run(struct jemalloc_engine *e)
 	snprintf(result->thread_state, sizeof(result->thread_state), "%s",
 		 e->run.waited_in ? e->run.waited_in : "");
 	if (e->run.complete)
-		result->stopped_us = FLMEM_KNOWN(flmem_u64_or(result->stopped_us, 0) +
-						 e->run.stopped_ns / 1000U);
+		flmem_attached_add_stop(result, e->run.stopped_ns / 1000U);
 }
 
 static int run_engine_chain(struct jemalloc_engine *e, const struct flmem_chain *chain,
@@ -104,8 +103,7 @@ static int check_engine_target(struct jemalloc_engine *e, struct flmem_error *er
 	if (!rc)
 		rc = flmem_target_hooks_check_all(
 			view, list, e->options->dry_run ? NULL : &e->borrow, &hooks_us, err);
-	if (hooks_us)
-		e->result->stopped_us = FLMEM_KNOWN(hooks_us);
+	flmem_attached_add_stop(e->result, hooks_us);
 	return rc;
 }
 
@@ -236,8 +234,7 @@ static int write_dump_to(struct jemalloc_engine *e, const struct flmem_attached_
 	if (rc)
 		return rc;
 	e->result->entry = "new thread";
-	e->result->stopped_us =
-		FLMEM_KNOWN(flmem_u64_or(e->result->stopped_us, 0) + thread.stopped_ns / 1000U);
+	flmem_attached_add_stop(e->result, thread.stopped_ns / 1000U);
 	rc = make_dump_call(e, &thread, file->seen_path, err);
 	return rc ? rc : check_written_dump(e, file, err);
 }

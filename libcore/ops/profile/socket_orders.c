@@ -220,7 +220,7 @@ int flmem_socket_orders_run(pid_t pid, const struct flmem_attach_options *option
 	}
 	*ret_is_done = true;
 	result->way = FLMEM_ATTACH_BY_SOCKET;
-	result->stopped_us = FLMEM_UNKNOWN("no thread is borrowed");
+	result->stopped_us = result->longest_stop_us = FLMEM_UNKNOWN("no thread is borrowed");
 	result->loaded_by = "profile-ready"; /* no other sampler listens */
 	return detach ? detach_through_socket(&orders, err) : attach_through_socket(&orders, err);
 }
