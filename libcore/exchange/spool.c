@@ -53,6 +53,27 @@ static int lock_root(const struct flmem_spool *spool, struct flmem_error *err)
 			       spool->path);
 }
 
+/* What a server has made may be removed with all in it, but nothing of others. */
+static int claim_root(const struct flmem_spool *spool, struct flmem_error *err)
+{
+	static const char *const names[] = {"uploads", "rounds", FLMEM_SPOOL_TRIAL};
+	struct stat status;
+	int rc;
+
+	if (fstatat(spool->root, "exchange", &status, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (fstatat(spool->root, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0)
+			return flmem_error_set(err, FLMEM_EUSAGE, 0,
+					       "'%s' has '%s', and no server has made that; name "
+					       "another --state",
+					       spool->path, names[i]);
+	rc = flmem_spool_write(spool->root, "exchange", FLMEM_SPOOL_MARK, strlen(FLMEM_SPOOL_MARK));
+	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s/exchange'",
+				    spool->path)
+		  : 0;
+}
+
 int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flmem_error *err)
 {
 	struct flmem_spool spool = FLMEM_SPOOL_INIT;
@@ -73,6 +94,8 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 		return rc;
 	}
 	rc = lock_root(&spool, err);
+	if (!rc)
+		rc = claim_root(&spool, err);
 	if (!rc) {
 		spool.uploads = flmem_spool_open_directory(spool.root, "uploads");
 		spool.rounds = flmem_spool_open_directory(spool.root, "rounds");

@@ -6,7 +6,9 @@
  * The state directory of a server: of this user alone, with a lock. Files are opened through its
  * descriptors, by names that were checked, and no link is followed.
  *
- *	exchange		the options that determine the result
+ *	exchange		the options that determine the result; made before the others, with
+ *				FLMEM_SPOOL_MARK alone, so that nothing else takes their names
+ *	trial			a small model, while the algorithm is tried
  *	uploads/ID.info		record of an upload (exchange/upload_record.h)
  *	uploads/ID.journal	what was committed
  *	uploads/ID.data		its bytes, until they are complete
@@ -32,12 +34,21 @@ struct flmem_spool {
 	bool made;		   /* by flmem_spool_open() */
 };
 
+/* The first line of "exchange". */
+#define FLMEM_SPOOL_MARK "flmem-exchange 1\n"
+
+/* Where the algorithm is tried. */
+#define FLMEM_SPOOL_TRIAL "trial"
+
 #define FLMEM_SPOOL_INIT                                 \
 	{                                                \
 		.root = -1, .uploads = -1, .rounds = -1, \
 	}
 
-/* Makes what does not exist. FLMEM_EUSAGE if another server has it, or other users may read it. */
+/*
+ * Makes what does not exist. FLMEM_EUSAGE if another server has it, other users may read it, or
+ * its names are taken by something else.
+ */
 int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flmem_error *err);
 
 /* Removes a directory that flmem_spool_open() has made, with all in it. */

@@ -179,3 +179,16 @@ assert_model() {
 	"$FLMEM" aggregate -q -o expected.safetensors "$@"
 	cmp expected.safetensors "$model"
 }
+
+# make_traced FAILURE [OPTION...]: ./traced is flmem with this failure of a system call, injected by strace.
+make_traced() {
+	local failure=$1
+	shift
+	cat >traced <<-END
+		#!/bin/sh
+		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
+		exec strace -f -q -o /dev/null$(printf " '%s'" "$@" -e "trace=${failure%%:*}" -e "inject=$failure") \
+			"$FLMEM" "\$@"
+	END
+	chmod +x traced
+}

@@ -498,19 +498,6 @@ make_checkpoint() {
 	[ "$CODE" -eq 0 ]
 }
 
-# make_traced FAILURE [OPTION...]: ./traced is flmem with this failure of a system call, injected by strace.
-make_traced() {
-	local failure=$1
-	shift
-	cat >traced <<-END
-		#!/bin/sh
-		export ASAN_OPTIONS="\${ASAN_OPTIONS:-}:detect_leaks=0"
-		exec strace -f -q -o /dev/null$(printf " '%s'" "$@" -e "trace=${failure%%:*}" -e "inject=$failure") \
-			"$FLMEM" "\$@"
-	END
-	chmod +x traced
-}
-
 @test "a folder that cannot be flushed: what was not confirmed is sent again, and nothing is published" {
 	requires strace
 	make_traced fsync:error=EIO:when=1 -P "$PWD/state/rounds/0/updates/a" -P "$PWD/state/rounds/1/model"

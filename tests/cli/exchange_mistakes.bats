@@ -54,6 +54,27 @@ teardown() {
 	[ -d mine ]
 }
 
+@test "a directory with names of the state, that no server has made, stays as it is" {
+	local name words=(exchange serve --model g.safetensors --clients 1 --state site)
+	for name in uploads/photos rounds/0 trial; do
+		mkdir -p "site/$name"
+		: >"site/$name/kept"
+		run_command timeout 20 "$FLMEM" "${words[@]}"
+		assert_error 2 "site. has .${name%%/*}., and no server has made that; name another --state"
+		[ -e "site/$name/kept" ]
+		[ "$(find site | wc -l)" -eq "$(awk -F/ '{print NF + 2}' <<<"$name")" ]
+		rm -r site
+	done
+	# What a kill left before the options were kept goes on.
+	mkdir -p site/trial/more
+	printf 'flmem-exchange 1\n' >site/exchange
+	: >site/kept
+	start_server --model g.safetensors --clients 1 --state site
+	await is_listening
+	[ ! -e site/trial ]
+	[ -e site/kept ]
+}
+
 @test "a file in the place of the state directory is named as one" {
 	run_command "$FLMEM" exchange serve --model g.safetensors --clients 1 --state a.safetensors
 	assert_error 2 "cannot open the directory 'a.safetensors': Not a directory"
@@ -159,6 +180,17 @@ teardown() {
 	await_server
 	[ "$CODE" -eq 0 ]
 	assert_model "$(cat served)" a.safetensors b.safetensors
+}
+
+@test "an upload whose record cannot be removed is not reported as deleted" {
+	requires strace
+	make_traced unlinkat:error=EROFS:when=1 -P "$PWD/state/uploads"
+	FLMEM=./traced serve --model g.safetensors --clients 1
+	create a a.safetensors
+	request DELETE "$LOCATION"
+	kill "$(pgrep -P "$SERVER")" # strace would only leave it
+	assert_code 500 'cannot delete it: Read-only file system'
+	[ -e "state/uploads/${LOCATION##*/}.info" ]
 }
 
 @test "a base that was replaced is not the start of a step" {

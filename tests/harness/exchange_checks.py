@@ -284,7 +284,8 @@ PULL_LIES = (
     ("etag", 7, "another version"), ("etag-later", 7, "another version"), ("range-shifted", 7, "another range"),
     ("range-short", 7, "another range"),
     ("damaged", 7, "SHA-256"), ("zipped", 7, "compressed"), ("less", 7, "another number of bytes"),
-    ("more", 7, "more bytes than announced"), ("never-more", 7, "tried"), ("kept-no-longer", 2, "cannot fetch the model"),
+    ("more", 7, "more bytes than announced"), ("never-more", 7, "tried"),
+    ("byte-each", 7, "tried"), ("kept-no-longer", 2, "cannot fetch the model"),
 )
 
 

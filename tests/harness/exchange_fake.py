@@ -277,8 +277,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             cut = len(body) // 2
         if self.lie == "short":
             cut = max(1, len(body) // 2)
-        if self.lie == "never-more":
-            cut = 0
+        if self.lie in ("never-more", "byte-each"):
+            cut = int(self.lie == "byte-each")
         announced = len(body)
         if self.lie == "less":
             cut = announced = len(body) - 1

@@ -38,6 +38,14 @@ ANSWER = "libcore/ops/exchange/server/answers.c"
 SPOOL = "libcore/exchange/spool.c"
 
 FAULTS = (
+    Fault("spool-unclaimed", SPOOL, "if (fstatat(spool->root, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0)", "if (0)",
+          "not taking folders of others for those of a server", ("cli.exchange_mistakes/names of the state",)),
+    Fault("spool-mark-is-state", SETTINGS, "if (!rc && strcmp(kept.data, FLMEM_SPOOL_MARK) != 0)", "if (!rc)",
+          "starting where an earlier server was killed at its start", ("cli.exchange_mistakes/names of the state",)),
+    Fault("pull-byte-is-progress", PULL, "at - part->highest < PROGRESS_BYTES &&", "0 &&",
+          "an end for a pull from a server that closes after each byte", ("cli.exchange_client/every lie",)),
+    Fault("deleted-with-record", UPLOADS, "errno != ENOENT)\n\t\treturn -errno;\n\tflmem_uploads_remove", "0)\n\t\treturn -errno;\n\tflmem_uploads_remove",
+          "not reporting as deleted what would be back", ("cli.exchange_mistakes/record cannot be removed",)),
     Fault("spool-lock-guessed", SPOOL, "if (errno == EWOULDBLOCK)", "if (1)", "the reason for a directory that cannot be locked",
           ("cli.exchange_mistakes/locks",)),
     Fault("full-spool-is-usage", SPOOL, "flmem_code_of_open(errno), errno,\n\t\t\t\t       \"cannot make",

@@ -256,6 +256,7 @@ class Pull(Exchanges):
                 ("size-less", "another number of bytes"), ("digest-other", "another version"), ("etag", "another version"),
                 ("etag-later", "another version"), ("range-shifted", "another range"), ("damaged", "another SHA-256"),
                 ("zipped", "compressed"), ("less", "another number"), ("never-more", "tried 3 times"),
+                ("byte-each", "tried 3 times"),
                 ("kept-no-longer", "newest two rounds"), ("more", "more bytes")):
             with self.subTest(lie), self.assertRaises(exchange.ExchangeError) as caught:
                 self.client(self.serve(lie), **QUICK).pull(framework="raw")

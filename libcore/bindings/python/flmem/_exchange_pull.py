@@ -18,6 +18,7 @@ __all__ = ["Download", "File", "read_index"]
 _FILES_MAX = 10000
 _HEADER_MAX = 100_000_000  # of the format's own reader
 _PART_BYTES = 1 << 20
+_PROGRESS_BYTES = 64 << 10  # what counts as progress between failures, if it is not half of the rest
 _RESTARTS_MAX = 3
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -160,9 +161,14 @@ class Download:
             self._digest.update(part[:count])
             done += count
             self._at += count
-            if self._at > self._highest:
-                self._highest = self._at
-                self._connection.progressed()
+            self._note()
+
+    def _note(self) -> None:
+        """A server that closes after each byte would otherwise be asked for each."""
+        new, left = self._at - self._highest, self._file.size - self._highest
+        if new > 0 and (new >= _PROGRESS_BYTES or new >= left // 2):
+            self._highest = self._at
+            self._connection.progressed()
 
     def _bytes(self, count: int) -> bytes:
         data = bytearray(count)

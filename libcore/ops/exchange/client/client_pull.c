@@ -19,6 +19,8 @@
 #include "ops/exchange/client/client_target.h"
 
 #define INDEX_MAX (8U << 20)
+/* What counts as progress between failures, if it is not half of the rest: less has no end. */
+#define PROGRESS_BYTES (UINT64_C(64) << 10)
 
 struct pull_session {
 	struct flmem_exchange_client *client;
@@ -126,9 +128,9 @@ static int open_output(struct pull_session *pull, struct flmem_error *err)
 struct part_request {
 	struct pull_session *pull;
 	struct flmem_pull_target *target;
-	uint64_t highest;
-	bool checked;	/* the headers of this answer */
-	bool restarted; /* the server sends the file from its begin */
+	uint64_t highest; /* up to here failures are forgotten */
+	bool checked;	  /* the headers of this answer */
+	bool restarted;	  /* the server sends the file from its begin */
 	struct flmem_error why;
 	int rc; /* why its bytes are not taken */
 };
@@ -162,6 +164,18 @@ static int check_part_reply(struct part_request *part, const struct flmem_reply 
 	return part->restarted ? flmem_pull_target_restart(part->target, &part->why) : 0;
 }
 
+/* A server that closes after each byte would otherwise be asked for each. */
+static void note_part(struct part_request *part)
+{
+	uint64_t at = part->target->at, left = part->target->file->bytes - part->highest;
+
+	if (at <= part->highest ||
+	    (at - part->highest < PROGRESS_BYTES && at - part->highest < left / 2))
+		return;
+	part->highest = at;
+	flmem_exchange_client_progressed(part->pull->client);
+}
+
 static bool take_part(void *context, const struct flmem_reply *reply, const char *bytes,
 		      size_t length)
 {
@@ -179,10 +193,7 @@ static bool take_part(void *context, const struct flmem_reply *reply, const char
 	if (part->rc)
 		return false;
 	client->progress.done_bytes = part->pull->finished + target->at;
-	if (target->at > part->highest) {
-		part->highest = target->at;
-		flmem_exchange_client_progressed(client);
-	}
+	note_part(part);
 	return true;
 }
 
@@ -260,6 +271,7 @@ static int fetch_verified(struct part_request *part, const char *url, struct flm
 		flmem_pull_target_clear(target);
 		target->at = 0;
 		rc = flmem_pull_target_open(target, err);
+		part->highest = target->at;
 		if (!rc)
 			rc = fetch_part(part, url, err);
 		if (!rc)
@@ -284,6 +296,7 @@ static int fetch_file(struct pull_session *pull, size_t number, struct flmem_err
 	if (rc)
 		return rc;
 	pull->result->resumed_bytes += target->at;
+	part.highest = target->at;
 	if (asprintf(&url, "%s" FLMEM_EXCHANGE_ROUNDS_PATH "%llu/model/%s", pull->client->base,
 		     (unsigned long long)pull->index.round, file->name) < 0) {
 		url = NULL;

@@ -535,6 +535,7 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 {
 	struct flmem_http_answer answer = {.status = 204};
 	struct flmem_upload *upload = lock_upload(x, request, rest, name);
+	int rc;
 
 	if (!upload || refuse_counted(x, request, upload))
 		return;
@@ -547,8 +548,12 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 	/* The request that this one waited for may have made it one of its round. */
 	if (refuse_counted(x, request, upload))
 		return;
-	flmem_uploads_remove(x, upload);
+	rc = flmem_uploads_delete(x, upload);
 	pthread_mutex_unlock(&x->lock);
+	if (rc) {
+		flmem_exchange_refuse(request, 500, NULL, "cannot delete it: %s", strerror(-rc));
+		return;
+	}
 	flmem_http_answer_field(&answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);
 	flmem_http_request_answer(request, &answer);
 }

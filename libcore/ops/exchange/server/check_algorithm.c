@@ -8,7 +8,6 @@
 #include "ops/exchange/server/round_combiner.h"
 #include "ops/exchange/server/verified_round.h"
 
-#define TRIAL	    "trial"
 #define UPDATES_MAX 256U /* of which each takes a descriptor */
 
 /* What it checks is checked before the first progress. */
@@ -34,19 +33,21 @@ static int try_algorithm(const struct flmem_exchange *x, size_t count, struct fl
 	const struct flmem_algorithm *algorithm =
 		flmem_algorithm_find(x->options->aggregate.algorithm ?: "fedavg");
 	FLMEM_AUTO_FREE const char **inputs = calloc(count, sizeof(*inputs));
-	FLMEM_AUTO_CLOSE int directory = flmem_spool_open_directory(x->spool.root, TRIAL);
+	FLMEM_AUTO_CLOSE int directory =
+		flmem_spool_open_directory(x->spool.root, FLMEM_SPOOL_TRIAL);
 	FLMEM_AUTO_FREE char *output = NULL, *state = NULL;
 	struct flmem_aggregate_request request = x->options->aggregate;
 	struct flmem_aggregate_result result = {0};
 	int rc;
 
-	if (asprintf(&output, "%s/" TRIAL "/%s", x->spool.path, x->model_name) < 0)
+	if (asprintf(&output, "%s/" FLMEM_SPOOL_TRIAL "/%s", x->spool.path, x->model_name) < 0)
 		output = NULL;
-	if (asprintf(&state, "%s/" TRIAL "/state.optimizer", x->spool.path) < 0)
+	if (asprintf(&state, "%s/" FLMEM_SPOOL_TRIAL "/state.optimizer", x->spool.path) < 0)
 		state = NULL;
 	if (directory < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, -directory,
-				       "cannot try the algorithm in '%s/" TRIAL "'", x->spool.path);
+				       "cannot try the algorithm in '%s/" FLMEM_SPOOL_TRIAL "'",
+				       x->spool.path);
 	if (!inputs || !output || !state)
 		return flmem_error_nomem(err, "cannot try the algorithm");
 	for (size_t i = 0; i < count; i++)
@@ -60,7 +61,7 @@ static int try_algorithm(const struct flmem_exchange *x, size_t count, struct fl
 	request.progress = stop_trial;
 	rc = flmem_aggregate(&request, &result, err);
 	flmem_aggregate_result_clear(&result);
-	flmem_spool_remove(x->spool.root, TRIAL);
+	flmem_spool_remove(x->spool.root, FLMEM_SPOOL_TRIAL);
 	return rc == FLMEM_EUSAGE || is_passing_failure(rc, err) ? rc : 0;
 }
 

@@ -77,8 +77,9 @@ static void print_exchange_settings(const struct flmem_exchange *x, struct flmem
 	const struct flmem_aggregate_request *a = &o->aggregate;
 
 	flmem_buf_printf(text,
-			 "flmem-exchange 1\nmode %s\nclients %" PRIu64 "\nrounds %" PRIu64
-			 "\nquorum %" PRIu64 "\ndeadline %" PRIu64 " us\nalgorithm %s\nnan %u\n"
+			 FLMEM_SPOOL_MARK
+			 "mode %s\nclients %" PRIu64 "\nrounds %" PRIu64 "\nquorum %" PRIu64
+			 "\ndeadline %" PRIu64 " us\nalgorithm %s\nnan %u\n"
 			 "non-float %u\ntrim %.17g\nclip-norm %.17g\nhostile %zu\nkeep %zu\n"
 			 "server-rate %.17g\nbeta1 %.17g\nbeta2 %.17g\ntau %.17g\nkey %s\n",
 			 o->lockstep ? "lockstep" : "staged", o->clients, o->rounds, x->quorum,
@@ -121,11 +122,12 @@ int flmem_exchange_compare_options(struct flmem_exchange *x, struct flmem_error 
 	if (now.failed)
 		return flmem_error_nomem(err, "cannot compare the options");
 	rc = flmem_spool_read(x->spool.root, "exchange", &kept);
-	if (!rc)
+	/* The mark alone: no server got so far as to serve. */
+	if (!rc && strcmp(kept.data, FLMEM_SPOOL_MARK) != 0)
 		return compare_settings(x, kept.data, now.data, err);
-	return rc == -ENOENT ? 0
-			     : flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s/exchange'",
-					       x->spool.path);
+	return !rc || rc == -ENOENT ? 0
+				    : flmem_error_set(err, FLMEM_EFAILED, -rc,
+						      "cannot read '%s/exchange'", x->spool.path);
 }
 
 int flmem_exchange_keep_options(struct flmem_exchange *x, struct flmem_error *err)

@@ -194,6 +194,16 @@ void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload)
 	pthread_cond_broadcast(&x->changed);
 }
 
+int flmem_uploads_delete(struct flmem_exchange *x, struct flmem_upload *upload)
+{
+	/* With its record it would be back after a restart. */
+	if (unlinkat(x->spool.uploads, upload_file_name(upload->id, ".info").text, 0) < 0 &&
+	    errno != ENOENT)
+		return -errno;
+	flmem_uploads_remove(x, upload);
+	return 0;
+}
+
 bool flmem_upload_is_gone(struct flmem_exchange *x, const char *id)
 {
 	bool gone;

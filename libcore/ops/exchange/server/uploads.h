@@ -28,6 +28,9 @@ int flmem_uploads_create(struct flmem_exchange *x, const struct flmem_upload_rec
 /* Removes it and its files. It must have no writer. */
 void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload);
 
+/* The same, or a negative errno, and it stays, if its record cannot be removed. */
+int flmem_uploads_delete(struct flmem_exchange *x, struct flmem_upload *upload);
+
 /* Removed: its round is over, or another file of its update counts or was refused. No lock. */
 bool flmem_upload_is_gone(struct flmem_exchange *x, const char *id);
 
