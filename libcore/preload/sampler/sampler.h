@@ -43,13 +43,18 @@ struct sampler_thread {
 extern __thread struct sampler_thread sampler_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Kernels for aarch64 have pages of 4, 16 or 64 KiB, and give programs 48 bits of addresses. */
+/*
+ * Kernels for aarch64 have pages of 4, 16 or 64 KiB, and give programs 48 bits of addresses; code
+ * may sign the addresses it returns to in the bits above.
+ */
 #ifdef __aarch64__
 #define SAMPLER_PAGE_MAX     65536U
 #define SAMPLER_ADDRESS_BITS 48
+#define SAMPLER_RETURN_BITS  ((UINT64_C(1) << SAMPLER_ADDRESS_BITS) - 1)
 #else
 #define SAMPLER_PAGE_MAX     4096U
 #define SAMPLER_ADDRESS_BITS 47
+#define SAMPLER_RETURN_BITS  UINTPTR_MAX
 #endif
 #define SAMPLER_PAGES_OF_ITS_OWN __attribute__((aligned(SAMPLER_PAGE_MAX)))
 
@@ -274,12 +279,9 @@ static inline uintptr_t sampler_page_of(uintptr_t address)
 	return address & ~(sampler_page_size() - 1);
 }
 
-/* On aarch64 code may sign the addresses it returns to, above those that a program has. */
 static inline uintptr_t sampler_return_address(uintptr_t saved)
 {
-	return SAMPLER_PAGE == SAMPLER_PAGE_MAX
-		       ? saved
-		       : saved & ((UINT64_C(1) << SAMPLER_ADDRESS_BITS) - 1);
+	return saved & SAMPLER_RETURN_BITS;
 }
 
 static inline bool sampler_is_active(void)
