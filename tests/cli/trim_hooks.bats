@@ -150,11 +150,11 @@ while held.held_read(0) == 1:
 	assert_goes_on
 }
 
-@test "nor is one where the program sets the hook while flmem waits for a thread" {
-	local tcmalloc=$LIBRARIES/libtcmalloc_minimal.so.4 running
-	requires "$tcmalloc" /usr/bin/python3 "$FLMEM_VICTIMS/allocators/held.so"
-	start_held "$tcmalloc" MallocHook_AddNewHook later
-	"$FLMEM" trim --gc --pid "$VICTIM" --timeout 5s >"$BATS_TEST_TMPDIR/late" 2>&1 &
+# refused_late COMMAND OPTIONS: the hook is set while this flmem waits.
+refused_late() {
+	local running
+	start_held "$LIBRARIES/libtcmalloc_minimal.so.4" MallocHook_AddNewHook later
+	"$FLMEM" "$@" --pid "$VICTIM" --timeout 5s >"$BATS_TEST_TMPDIR/late" 2>&1 &
 	running=$!
 	sleep 1 # the first check is over; flmem waits for the interpreter's lock
 	printf x >"$INPUT"
@@ -163,6 +163,14 @@ while held.held_read(0) == 1:
 	assert_output 'has set MallocHook_AddNewHook of tcmalloc'
 	allow_victim --moved
 	assert_goes_on
+	stop_victims
+}
+
+@test "nor is one where the program sets the hook while flmem waits for a thread" {
+	requires "$LIBRARIES/libtcmalloc_minimal.so.4" /usr/bin/python3 "$FLMEM_VICTIMS/allocators/held.so"
+	refused_late trim --gc
+	[ "$(uname -m)" != x86_64 ] || refused_late profile attach -o "$BATS_TEST_TMPDIR/late.prof"
+	[ ! -e "$BATS_TEST_TMPDIR/late.prof" ]
 }
 
 @test "no thread is started where malloc() is a function that flmem does not know" {
@@ -171,6 +179,11 @@ while held.held_read(0) == 1:
 	start_held "$own" ''
 	flmem trim --gc --pid "$VICTIM" --timeout 1s
 	assert_error 5 "starting a thread in process [0-9]+ calls malloc\(\) of '.*wrapped\.so'"
+	if [ "$(uname -m)" = x86_64 ]; then
+		flmem profile attach -o "$BATS_TEST_TMPDIR/own.prof" --pid "$VICTIM" --timeout 1s
+		assert_error 5 "starting a thread in process [0-9]+ calls malloc\(\) of '.*wrapped\.so'"
+		[ ! -e "$BATS_TEST_TMPDIR/own.prof" ]
+	fi
 	assert_goes_on
 }
 

@@ -39,6 +39,15 @@ FOREIGN_NAMES = ("cli.profile_socket/names of PID namespaces",)
 SILENT = ("cli.profile_silent/in a folder",)
 
 FAULTS = (
+    Fault("attach-hooks-of-long-ago", "libcore/ops/profile/attach.c",
+          ".recheck = flmem_target_hooks_recheck_start,", "",
+          "seeing a hook that the program sets while attach waits",
+          ("cli.trim_hooks/sets the hook while",)),
+    Fault("attach-any-malloc", "libcore/ops/profile/attach.c",
+          "rc = flmem_target_hooks_check_start(&target->view, &target->allocators, &call,\n"
+          "\t\t\t\t\t\t    &hooks_us, err);", "rc = 0;",
+          "starting no thread to attach where malloc() is unknown",
+          ("cli.trim_hooks/is a function that flmem does not know",)),
     Fault("attach-gate-any-page", "libcore/ops/profile/fork_gate.c",
           "(map->flags & (access | FLMEM_MAP_SHARED)) == access", "1",
           "taking only a page of code for a gate", ("unit.test_fork_gate",)),

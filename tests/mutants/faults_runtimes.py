@@ -29,6 +29,8 @@ FAULTS = (
           "requesting no code of a program that handles its own page faults", ENTRIES),
     Fault("request-beside-new-filters", DEBUGGER, "if (!rc && has_other_filters(request))", "if (0)",
           "withdrawing a request where a filter has come", ENTRIES),
+    Fault("request-beside-filters", DEBUGGER, "rc = check_seccomp(session, thread->tid, err);", "rc = 0;",
+          "requesting no code that a filter kills for", ENTRIES),
     Fault("request-loses-bits", DEBUGGER, "| BREAK_HARMLESS | BREAK_DEBUGGER", "| BREAK_DEBUGGER",
           "keeping what others ask of the interpreter at that moment", ENTRIES),
     Fault("debugger-beside-locks", DEBUGGER, "rc = check_allocators(session, err);", ";",

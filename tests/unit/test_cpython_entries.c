@@ -282,7 +282,7 @@ struct thread_state {
 	char space[7];
 	_Atomic int32_t pending;
 	char path[256];
-	_Atomic bool sets_filter, is_filtered;
+	_Atomic bool sets_filter, is_filtered, kills;
 };
 
 static struct thread_state *shared;
@@ -293,11 +293,17 @@ static void request_as_another(void)
 	atomic_store(&shared->pending, 1);
 }
 
-/* It allows everything. */
+/* It allows everything, or all but what the interpreter opens the script with. */
 static void set_filter(void)
 {
-	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	const struct sock_fprog program = {.len = 1, .filter = &allow};
+	struct sock_filter rows[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K,
+			 shared->kills ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = 4, .filter = rows};
 
 	atomic_store(&shared->is_filtered,
 		     !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
@@ -512,6 +518,26 @@ static void a_request_is_withdrawn_where_a_filter_came_meanwhile(void **state)
 		fail_msg("%s", err.message);
 }
 
+/* Nobody borrows a thread here: the filters are read for the request alone. */
+static void a_program_whose_filter_kills_is_not_asked(void **state)
+{
+	struct flmem_error err = {0};
+	struct scene scene;
+	int rc;
+
+	(void)state;
+	start(&scene);
+	atomic_store(&shared->kills, true);
+	filter_thread();
+	rc = flmem_cpython_entry_debugger(&scene.session, &err);
+	end(&scene);
+	/* Where filters may not be read, that is the reason. */
+	assert_true(rc == FLMEM_EUNSUPPORTED || rc == FLMEM_EPERM);
+	assert_int_equal(atomic_load(&shared->pending), 0);
+	if (rc == FLMEM_EUNSUPPORTED && !strstr(err.message, "openat"))
+		fail_msg("%s", err.message);
+}
+
 /* The child has it open, too. */
 static void a_program_that_handles_its_own_faults_is_not_asked(void **state)
 {
@@ -583,6 +609,7 @@ int main(void)
 		cmocka_unit_test(a_request_that_is_not_carried_out_in_time_is_withdrawn),
 		cmocka_unit_test(a_request_that_becomes_unsafe_is_withdrawn),
 		cmocka_unit_test(a_request_is_withdrawn_where_a_filter_came_meanwhile),
+		cmocka_unit_test(a_program_whose_filter_kills_is_not_asked),
 		cmocka_unit_test(a_program_that_handles_its_own_faults_is_not_asked),
 		cmocka_unit_test(another_interpreter_is_not_asked),
 		cmocka_unit_test(a_path_that_does_not_fit_is_not_written),
