@@ -26,4 +26,5 @@ FAULTS = (
           "a limit that malloc itself has read", ("unit.test_live_rules",)),
     Fault("arena-until-2-38", "libcore/allocators/glibc/glibc_arena_max.c", "return behind < '0' || behind > '9';", "return true;",
           "numbers above 32 bits", ("unit.test_env_values",)),
+    Fault("log-huge-line", "libcore/ops/watch/log_tail.c", "(skips ? SKIP_COST : 1)", "1", "the end of a huge line", ("unit.test_log_tail",)),
 )

@@ -214,6 +214,24 @@ static void much_at_once_comes_in_turns(void **state)
 	assert_int_equal(seen.length, bytes.length);
 }
 
+/* Its bytes are a hole, so that none is written. */
+static void a_huge_line_does_not_hide_the_next_ones(void **state)
+{
+	static const off_t huge = (off_t)100 << 20;
+	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};
+	FLMEM_AUTO_BUF struct flmem_buf seen = FLMEM_BUF_INIT;
+
+	(void)state;
+	append("old\n");
+	assert_int_equal(flmem_log_open(path, 0, &log, NULL), 0);
+	assert_return_code(truncate(path, huge), 0);
+	append("\nround 2\n");
+	for (size_t polls = 0; polls < 2; polls++)
+		flmem_log_poll(&log, visit, &seen);
+	assert_true(log.offset > huge);
+	assert_non_null(strstr(seen.data, "|round 2|"));
+}
+
 static void only_regular_files_are_logs(void **state)
 {
 	struct flmem_log log = {.fd = -1};
@@ -254,6 +272,7 @@ int main(void)
 		LOG_TEST(a_log_that_is_cut_is_read_from_its_start),
 		LOG_TEST(long_lines_and_rubbish_are_bounded),
 		LOG_TEST(much_at_once_comes_in_turns),
+		LOG_TEST(a_huge_line_does_not_hide_the_next_ones),
 		LOG_TEST(only_regular_files_are_logs),
 		LOG_TEST(a_log_that_becomes_a_pipe_is_left_alone),
 	};

@@ -10,8 +10,12 @@
 
 #define READ_SIZE ((size_t)64 << 10)
 
-/* The most that one call reads; the next call reads on. */
-#define POLL_MAX ((size_t)8 << 20)
+/*
+ * The most that one call reads; the next call reads on. Of a line that is too long only the end is
+ * searched, so that more of it is read in one call.
+ */
+#define POLL_MAX  ((size_t)8 << 20)
+#define SKIP_COST 16U
 
 /* The next byte to read is that one; from the next start of a line. */
 static void start_log_at(struct flmem_log *log, off_t offset)
@@ -124,12 +128,13 @@ static bool read_available(struct flmem_log *log, flmem_log_visit *visit, void *
 	char bytes[READ_SIZE];
 
 	for (size_t total = 0; total < POLL_MAX;) {
+		bool skips = log->skipping || log->length == FLMEM_LOG_LINE_MAX;
 		ssize_t got = pread(log->fd, bytes, sizeof(bytes), log->offset);
 
 		if (got <= 0)
 			return true;
 		log->offset += got;
-		total += (size_t)got;
+		total += (size_t)got / (skips ? SKIP_COST : 1);
 		remember_seen(log, bytes, (size_t)got);
 		flmem_log_feed(log, bytes, (size_t)got, visit, context);
 		if ((size_t)got < sizeof(bytes))
