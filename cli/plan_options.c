@@ -116,6 +116,8 @@ static void print_plan(const struct flmem_plan_request *request, const struct fl
 		    0, 21 + (int)strlen(runtime), out);
 	if (plan->caveat)
 		layout_fold(plan->caveat, 0, 0, out);
+	if (plan->beside)
+		layout_fold(plan->beside, 0, 0, out);
 	for (size_t i = 0; i < plan->text_count; i++)
 		fprintf(out, "\n# %s\n%s", plan->texts[i].where, plan->texts[i].text);
 }

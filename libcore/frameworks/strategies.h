@@ -70,6 +70,7 @@ struct flmem_strategies {
 	uint64_t runtime_bytes;			     /* of a process before it loads a model */
 	const struct flmem_strategy_filter *filters; /* or NULL */
 	const char *caveat; /* a limit of the framework's settings, or NULL */
+	const char *beside; /* processes that no step counts, as measured, or NULL */
 };
 
 /* NULL for NONE, and for a framework without a plan. */

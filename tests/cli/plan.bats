@@ -206,6 +206,18 @@ ranged() { # NAMESPACE LIMITS of a pod, and of a LimitRange with a default, a ma
 	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 0 ]
 }
 
+@test "a plan names the parent processes that it does not count" {
+	flmem recommend --params 2B --clients 4
+	assert_output 'Beside each process of a job runs the parent process'
+	flmem recommend --params 2B --clients 4 --json
+	assert_schema recommend
+	[ "$(jq -r .beside <<<"$output" | cut -c 1-6)" = Beside ]
+	flmem recommend --params 2B --clients 4 --simulator 2 --json # it has none
+	[ "$(jq .beside <<<"$output")" = null ]
+	flmem recommend --params 2B --clients 4 --framework flower --json
+	[ "$(jq .beside <<<"$output")" = null ]
+}
+
 @test "a check that held no limit against the plan has not passed" {
 	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B --clients 4 --fail-on error
 	assert_status 9

@@ -78,6 +78,7 @@ struct flmem_plan {
 	struct flmem_plan_text *texts; /* configuration of the chosen strategy */
 	size_t text_count;
 	const char *caveat; /* missing setting of the framework, or NULL */
+	const char *beside; /* processes that no figure includes, or NULL */
 };
 
 /* Computes the plan. FLMEM_EUSAGE for impossibly large numbers, FLMEM_EFAILED if memory is out. */

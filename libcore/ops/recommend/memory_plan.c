@@ -314,6 +314,7 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 	plan.runtime_bytes = strategies->runtime_bytes;
 	plan.usable_bytes = request->node_bytes / 100 * USABLE_PERCENT;
 	plan.caveat = strategies->caveat;
+	plan.beside = request->actors ? NULL : strategies->beside;
 	rc = make_strategies(strategies, &sizes, &plan, err);
 	if (rc)
 		flmem_plan_clear(&plan);
