@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every header compiles alone and twice, the public ones as C++ too.
+"""Every header compiles alone and twice, the public ones as C++ too. They are read when one of them has changed.
 
 usage: headers.py ROOT COMPILER
 """
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import marks
 import tree
 
 FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-Ilibcore/include"]
@@ -23,8 +24,11 @@ def compiles(top, compiler, language, flags, header):
 def main():
     top, compiler = tree.root(), sys.argv[2]
     names = [n for n in tree.sources(top, ".h") if n.startswith(("cli/", "libcore/"))]
-    findings = []
-    for name in names:
+    passed = marks.Marks("headers", top, [
+        *(marks.version_of(*command, "--version") for command in ([compiler], ["clang"]) if shutil.which(command[0])),
+        " ".join(FLAGS).encode(), *(marks.content(top, n) for n in names), marks.content(top, __file__)])
+    findings, read = [], passed.missing(names)
+    for name in read:
         public = name.startswith("libcore/include/")
         flags = ["-std=gnu11"] + ([] if public else ["-Ilibcore", "-Icli"])
         findings.append(compiles(top, compiler, "c", flags, os.path.join(".", name)))
@@ -32,7 +36,10 @@ def main():
             findings.append(compiles(top, "clang", "c++", ["-std=c++17"], os.path.join(".", name)))
     if not shutil.which("clang"):
         print("SKIP: no clang to try the public headers as C++")
-    tree.finish([f for f in findings if f], len(names))
+    findings = [f for f in findings if f]
+    if not findings:
+        passed.put(read)
+    tree.finish(findings, len(names))
 
 
 main()

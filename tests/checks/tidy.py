@@ -21,13 +21,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 
+import marks
 import tree
 
 NODES = 20000  # of 225000 (clang 14, -analyzer-config max-nodes)
 ANALYSED = ("libcore/ops/trim/", "libcore/preload/", "libcore/proc/", "libcore/remote/", "libcore/runtimes/")
-UNUSED_S = 90 * 86400
 TOGETHER = 12  # files that one clang-tidy reads: a start takes as much processor time as a file
 
 
@@ -124,16 +123,7 @@ def analyser(entry, top, deep):
 
 
 def cache_of(build):
-    """Where the marks of files that passed are; those that nobody has used for months go."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    cache = os.path.join(home, "flmem", "tidy")
-    try:
-        os.makedirs(cache, exist_ok=True)
-        for mark in os.scandir(cache):
-            if time.time() - mark.stat().st_mtime > UNUSED_S:
-                os.unlink(mark.path)
-    except OSError:
-        pass
+    cache = marks.directory_of("tidy")
     if not os.access(cache, os.W_OK):
         cache = os.path.join(build, "tidy-cache")
         os.makedirs(cache, exist_ok=True)
@@ -171,10 +161,10 @@ def examine(batch, build, words):
     return []
 
 
-def batches(entries, marks, words):
+def batches(entries, remembered, words):
     """Files that are not remembered, by their options: [([(entry, mark)], options)]."""
     groups = {}
-    for entry, mark, options in zip(entries, marks, words):
+    for entry, mark, options in zip(entries, remembered, words):
         if not is_remembered(mark):
             groups.setdefault(tuple(options), []).append((entry, mark))
     return [(group[start:start + TOGETHER], options) for options, group in groups.items()
@@ -197,11 +187,11 @@ def main():
     common = ("".join(tree.text(top, name) for name in settings) +
               output(["clang-tidy", "--version"], top)[1]).encode()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        marks = list(pool.map(
+        remembered = list(pool.map(
             lambda e: mark_of(e, places, cache, common, deps, analyser(e, top, deep)), entries))
         words = [helped(e, top) + analyser(e, top, deep) for e in entries]
         findings = list(pool.map(lambda batch: examine(batch[0], build, batch[1]),
-                                 batches(entries, marks, words)))
+                                 batches(entries, remembered, words)))
     tree.finish([text for found in findings for text in found], len(entries))
 
 
