@@ -180,20 +180,25 @@ static void a_cache_that_is_full_is_none(void **state)
 static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 {
 	static const struct {
-		uint64_t late_ms, rss_growth;
+		uint64_t late_ms;
+		int64_t rss_growth;
 		bool unconfirmed;
 		uint32_t flags;
+		int64_t rss_at_end; /* more, in a last round that was not complete */
 	} rows[] = {
-		{0, 0, false, 0},
-		{1000, 0, false, 0},
-		{1000, 0, true, FLMEM_PROFILE_LATE},
-		{1000, 12 * MIB, false, FLMEM_PROFILE_LATE},
+		{0, 0, false, 0, 0},
+		{1000, 0, false, 0, 0},
+		{1000, 0, true, FLMEM_PROFILE_LATE, 0},
+		{1000, 12 * MIB, false, FLMEM_PROFILE_LATE, 0},
 		/* The program began with its execution, behind a wrapper that took its time. */
-		{60000, 0, false, 0},
-		{60000, 0, true, FLMEM_PROFILE_LATE},
-		{60000, MIB, true, FLMEM_PROFILE_LATE},
-		{60000, 12 * MIB, false, FLMEM_PROFILE_LATE},
-		{60000, 40 * MIB, false, FLMEM_PROFILE_LATE},
+		{60000, 0, false, 0, 0},
+		{60000, 0, true, FLMEM_PROFILE_LATE, 0},
+		{60000, MIB, true, FLMEM_PROFILE_LATE, 0},
+		{60000, 12 * MIB, false, FLMEM_PROFILE_LATE, 0},
+		{60000, 40 * MIB, false, FLMEM_PROFILE_LATE, 0},
+		{60000, -12 * (int64_t)MIB, true, FLMEM_PROFILE_LATE, 0},
+		{60000, 0, true, FLMEM_PROFILE_LATE, 40 * MIB},
+		{60000, 12 * MIB, false, FLMEM_PROFILE_LATE, 1},
 	};
 	const struct history history = {keep_one, free_nothing, 20};
 
@@ -209,8 +214,14 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 		m.header->start_boottime_ms = 5000000 + rows[i].late_ms;
 		for (uint32_t round = 0; round < history.rounds; round++)
 			maker_moment(&m, round, 1000 * round + 10,
-				     500 * MIB + rows[i].rss_growth * round / (history.rounds - 1),
+				     500 * MIB + (uint64_t)(rows[i].rss_growth * round /
+							    (history.rounds - 1)),
 				     MIB);
+		if (rows[i].rss_at_end) {
+			m.header->phase = FLMEM_PROFILE_RUNNING; /* of a process that is gone */
+			maker_moment(&m, history.rounds - 1, 1000 * history.rounds - 10,
+				     500 * MIB + (uint64_t)rows[i].rss_at_end, MIB);
+		}
 		outcome = find_leaks(&m);
 		maker_clear(&m);
 		assert_int_equal(outcome.count, 1);

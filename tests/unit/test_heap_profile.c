@@ -48,7 +48,9 @@ static void make_sample(struct profile_maker *m)
 		maker_round(m, round, 1000 * (round + 1));
 		maker_cell(m, 0, round, MIB, 0);
 		maker_cell(m, 1, round, 20 * MIB, round ? 20 * MIB : 10 * MIB);
-		maker_live(m, 0, round, 1000 * (round + 1) + 10, MIB);
+		/* Two of a round, which count as one. */
+		maker_live(m, 0, round, 1000 * (round + 1) + 10, MIB / 2);
+		maker_live(m, 0, round, 1000 * (round + 1) + 20, MIB / 2);
 		maker_moment(m, round, 1000 * (round + 1), 200 * MIB, 100 * MIB);
 	}
 	maker_live(m, 1, 4, 5500, 10 * MIB);
