@@ -193,6 +193,42 @@ teardown() {
 	[ -e "state/uploads/${LOCATION##*/}.info" ]
 }
 
+@test "a model that is no longer kept is gone, one that is not published yet is not there" {
+	serve --model g.safetensors --clients 1 --rounds 4
+	for round in 0 1 2; do
+		push a a.safetensors "$round"
+		await state_is "\"published_round\": *$((round + 1))"
+	done
+	request GET /v1/rounds/1/model
+	assert_code 410 'round 1 is no longer kept'
+	request GET /v1/rounds/4/model
+	assert_code 404 'round 4 is not published yet'
+}
+
+# Each costs a record; here they are written at once.
+@test "an upload in very small parts is refused after a while" {
+	serve --model g.safetensors --clients 1
+	create a a.safetensors
+	kill_server
+	python - "state/uploads/${LOCATION##*/}" "$FLMEM_TESTS" <<-'END'
+		import struct, sys
+		sys.path.insert(0, sys.argv[2])
+		from harness.digests import crc32c
+		one = crc32c(b"\0")
+		with open(sys.argv[1] + ".data", "wb") as data:
+		    data.truncate(65600)
+		with open(sys.argv[1] + ".journal", "wb") as journal:
+		    for end in range(1, 65601):
+		        record = struct.pack("<QI", end, one)
+		        journal.write(record + struct.pack("<I", crc32c(record)))
+	END
+	serve --model g.safetensors --clients 1
+	offset
+	[ "$OFFSET" -eq 65600 ]
+	patch "$OFFSET" g.safetensors
+	assert_code 429 'send at least 4 KiB at once'
+}
+
 @test "a base that was replaced is not the start of a step" {
 	serve --model g.safetensors --clients 1 --algorithm fedadam
 	make_model other 9

@@ -131,6 +131,8 @@ def limits():
     assert found["chunk_bytes"] == 37500, found
     server.proxy_limit = 10000
     refused(2, "status 413", "push", server.base, "m", "--client", "d")
+    server.proxy_limit, server.chunk_bytes = 1 << 62, 1 << 40
+    assert run("push", server.base, "m", "--client", "e")["chunk_bytes"] == 16 << 20, "memory of two such chunks"
 
 
 def shards():

@@ -38,6 +38,16 @@ ANSWER = "libcore/ops/exchange/server/answers.c"
 SPOOL = "libcore/exchange/spool.c"
 
 FAULTS = (
+    Fault("small-parts-endless", ANSWERS, "bool many = upload", "bool many = 0 && upload", "an end of the records of an upload in single bytes",
+          ("cli.exchange_mistakes/very small parts",)),
+    Fault("proposal-unlimited", "libcore/ops/exchange/client/client_push.c", "if (!asked && chunk > PROPOSED_MAX)", "if (0)",
+          "bounded memory of a client, whatever a server proposes", ("cli.exchange_client/limits of servers",)),
+    Fault("any-tag-unknown", "libcore/ops/exchange/server/answer_reads.c", 'if (strcmp(list, "*") == 0)', "if (0)",
+          "304 for If-None-Match: *", ("cli.exchange/the model: ranges",)),
+    Fault("old-round-not-gone", "libcore/ops/exchange/server/answer_reads.c", "old = round < x->published_round;", "old = false;",
+          "410 for models that are no longer kept", ("cli.exchange_mistakes/no longer kept",)),
+    Fault("byte-order-by-length", "libcore/model/checkpoint_tensors.c", "strcmp(text, little) == 0", "1", "the byte order of a checkpoint",
+          ("cli.aggregate_checkpoint/parts disagree",)),
     Fault("spool-unclaimed", SPOOL, "if (fstatat(spool->root, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0)", "if (0)",
           "not taking folders of others for those of a server", ("cli.exchange_mistakes/names of the state",)),
     Fault("spool-mark-is-state", SETTINGS, "if (!rc && strcmp(kept.data, FLMEM_SPOOL_MARK) != 0)", "if (!rc)",
