@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a caller has checked long before is checked again, once for all tries that follow soon. */
 #include "borrowed.h"
+#include "own_restrictions.h"
 
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "remote/borrow_state.h"
-
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
 
 static int count_checks(void *context, struct flmem_error *err)
 {
@@ -61,7 +56,7 @@ static void what_the_process_has_opened_since_is_seen(void **state)
 	const struct flmem_borrow_options options = {
 		.recheck = count_checks, .rechecker = &count, .checked_us = &checked_us};
 	struct flmem_error err = {0};
-	const int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	const int faults = userfaults_open();
 	struct target target;
 	pid_t child;
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When no entry point into an interpreter may be used, and what a request to it writes. */
 #include "borrowed.h"
+#include "own_restrictions.h"
 
-#include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <linux/userfaultfd.h>
 #include <stdatomic.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "base/text/buf.h"
@@ -22,10 +18,6 @@
 #define GIL_DROP	0x01U
 #define HARMLESS	0x0eU /* signals, pending calls, an asynchronous exception */
 #define DEBUGGER_SCRIPT 0x20U
-
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
 
 /* What flmem reads seems to be so. */
 static bool seems_finalizing, seems_held, seems_handed_on, seems_changing;
@@ -293,28 +285,11 @@ static void request_as_another(void)
 	atomic_store(&shared->pending, 1);
 }
 
-/* It allows everything, or all but what the interpreter opens the script with. */
-static void set_filter(void)
-{
-	struct sock_filter rows[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K,
-			 shared->kills ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const struct sock_fprog program = {.len = 4, .filter = rows};
-
-	atomic_store(&shared->is_filtered,
-		     !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-			     !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
-}
-
 static void be_computing(void)
 {
 	for (atomic_store(&shared->ready, true);;)
 		if (atomic_exchange(&shared->sets_filter, false))
-			set_filter();
+			atomic_store(&shared->is_filtered, filter_own_calls(shared->kills));
 }
 
 static void filter_thread(void)
@@ -541,7 +516,7 @@ static void a_program_whose_filter_kills_is_not_asked(void **state)
 /* The child has it open, too. */
 static void a_program_that_handles_its_own_faults_is_not_asked(void **state)
 {
-	const int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	const int faults = userfaults_open();
 	struct flmem_error err = {0};
 	struct scene scene;
 	int rc;
