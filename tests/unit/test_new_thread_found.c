@@ -195,7 +195,8 @@ static int start_from(bool (*accepts)(void *, const struct flmem_candidate *, ui
 		      bool is_musl, struct flmem_new_thread *ret_thread, struct flmem_error *err)
 {
 	const struct flmem_candidate_filter filter = {.accepts = accepts};
-	const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US, .filter = &filter};
+	const struct flmem_borrow_options options = {
+		.timeout_us = TIMEOUT_US, .filter = &filter, .single_pass = seems.has_no_fork};
 	struct flmem_thread_functions functions;
 	struct target target;
 	int rc;
