@@ -60,7 +60,7 @@ FAULTS = (
           "return true;", "making no gate where there is no room for it", ("unit.test_fork_gate",)),
     Fault("longest-stop", "libcore/ops/profile/attached.c", "FLMEM_KNOWN(stopped_us > longest_us ? stopped_us : longest_us);",
           "result->stopped_us;", "telling the longest hold of a thread from all of them",
-          ("cli.profile_attach/attach samples a process",)),
+          ("cli.profile_attach/every entry and protection",)),
     Fault("attach-unseen-calls", "libcore/preload/sampler/got.c",
           "pass->entries.elsewhere += is_unseen(object, entry);", ";",
           "counting the calls that do not come to the sampler", ("cli.profile_late/was not redirected at the end",)),
