@@ -88,6 +88,7 @@ def views():
             (make("F32", 0, 24, [5], 0, [0]), "is not contiguous"),
             (make("F32", 0, 24, [25]), "is larger than its storage"),
             (make("F32", 0, 24, [2], 23), "is larger than its storage"),
+            (make("F32", 0, 24, [2], 25), "is larger than its storage"),
             (make("F32", 0, 24, [2**62]), "is larger than its storage"),
             (make("F32", 0, 24, [2**40, 2**40]), "has no valid shape"),
             (make("F32", 0, 24, [-1]), "has no valid shape"),

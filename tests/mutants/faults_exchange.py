@@ -38,6 +38,9 @@ ANSWER = "libcore/ops/exchange/server/answers.c"
 SPOOL = "libcore/exchange/spool.c"
 
 FAULTS = (
+    Fault("trim-in-binary", "libcore/aggregate/trimmed_mean.c", "+ 1e-9", "+ 0", "shares to trim as they are written", ("unit.test_kernels",)),
+    Fault("storage-begin-unchecked", "libcore/model/checkpoint_tensors.c", "first > entry->bytes ||\n\t    bytes", "bytes",
+          "refusing a tensor that begins behind its storage", ("cli.aggregate_checkpoint/share a storage",)),
     Fault("small-parts-endless", ANSWERS, "bool many = upload", "bool many = 0 && upload", "an end of the records of an upload in single bytes",
           ("cli.exchange_mistakes/very small parts",)),
     Fault("proposal-unlimited", "libcore/ops/exchange/client/client_push.c", "if (!asked && chunk > PROPOSED_MAX)", "if (0)",

@@ -441,9 +441,20 @@ static void weights_without_a_meaning_are_refused(void **state)
 	}
 }
 
+/* 0.29 of 100 is just below 29 in binary. */
+static void a_share_is_taken_as_it_is_written(void **state)
+{
+	struct flmem_combination c = {.inputs = 100, .trim = 0.29};
+
+	(void)state;
+	assert_int_equal(flmem_algorithm_find("trimmed-mean")->prepare(&c, NULL), 0);
+	assert_int_equal(c.trimmed, 29);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_share_is_taken_as_it_is_written),
 		cmocka_unit_test(every_number_of_a_small_type_is_stored_as_it_was_loaded),
 		cmocka_unit_test(special_elements_are_found_without_kernels),
 		cmocka_unit_test(doubles_are_rounded_to_the_nearest_even),
