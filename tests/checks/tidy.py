@@ -75,7 +75,7 @@ def included(entry, deps):
     """Files the translation unit is made of, or None when it does not preprocess."""
     words = words_of(entry)
     made = os.path.join(entry["directory"], words[words.index("-o") + 1]) if "-o" in words else ""
-    if made in deps and max(map(changed, deps[made])) < changed(made) < sys.maxsize:
+    if deps.get(made) and max(map(changed, deps[made])) < changed(made) < sys.maxsize:
         return deps[made]
     status, text = output(["clang", "-M", *arguments(entry), entry["file"]], entry["directory"])
     if status:
