@@ -11,10 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "patience.h"
 #include "remote/chain.h"
 
-#define SLOWER	    20U
 #define LONG_PARK_S 1000
+
+unsigned patience_slower = PATIENCE_SLOWER;
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -24,7 +26,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	if (rc || clock != CLOCK_MONOTONIC)
 		return rc;
 	ns = ((unsigned long long)time->tv_sec * 1000000000U + (unsigned long long)time->tv_nsec) /
-	     SLOWER;
+	     patience_slower;
 	time->tv_sec = (time_t)(ns / 1000000000U);
 	time->tv_nsec = (long)(ns % 1000000000U);
 	return 0;

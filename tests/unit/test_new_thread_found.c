@@ -9,14 +9,16 @@
 #include <sys/syscall.h>
 
 #include "elf/modules.h"
+#include "patience.h"
 #include "proc/task.h"
 #include "remote/checks/candidates.h"
 #include "remote/checks/forks.h"
 #include "remote/new_thread.h"
 
-#define TIMEOUT_US 20000000U
+#define TIMEOUT_US 5000000U /* of the slow clock of this program */
 #define SLEEPERS   2
 #define SLEEP_S	   3600
+#define LOOKS	   100
 
 /* What a chain blocks: all but what the processor raises and the signal of glibc's setuid(). */
 #define CHAIN_MASK (~(UINT64_C(0x4d8) | UINT64_C(1) << 32))
@@ -31,6 +33,7 @@ static struct page *page;
 /* What the next list of threads lacks, and whether it is longer than flmem reads. */
 static struct {
 	bool hides_sleepers, is_full;
+	int looks; /* for the thread that was started, until the time for it is over; 0: many */
 } listed;
 
 int __real_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
@@ -48,6 +51,8 @@ int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_ta
 
 	if (rc)
 		return rc;
+	if (listed.looks && --listed.looks == 0)
+		patience_slower = 1;
 	if (listed.hides_sleepers) {
 		for (size_t i = 0; i < ret_tasks->count; i++)
 			if (!is_sleeper(ret_tasks->ids[i]))
@@ -69,7 +74,7 @@ int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_ta
 
 /* What flmem finds out of the process, and how its calls there end. */
 static struct {
-	bool is_sanitized, has_no_fork, loses_thread;
+	bool is_sanitized, has_no_fork, loses_thread, hides_thread;
 } seems;
 
 const struct flmem_module *__real_flmem_modules_lookup(const struct flmem_modules *modules,
@@ -101,9 +106,15 @@ int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_ch
 			    const struct flmem_borrow_options *options,
 			    struct flmem_borrow_result *ret_result, struct flmem_error *err)
 {
-	return seems.loses_thread
-		       ? flmem_error_set(err, FLMEM_ENOPROC, 0, "it ended during the call")
-		       : __real_flmem_borrow_run(view, chain, options, ret_result, err);
+	int rc;
+
+	if (!seems.loses_thread) {
+		rc = __real_flmem_borrow_run(view, chain, options, ret_result, err);
+		listed.looks = seems.hides_thread ? LOOKS : 0;
+		return rc;
+	}
+	patience_slower = 1; /* it waits whether the process ends, which it does not */
+	return flmem_error_set(err, FLMEM_ENOPROC, 0, "it ended during the call");
 }
 
 #ifdef __x86_64__
@@ -165,6 +176,7 @@ static int share(void **state)
 static int end_sleepers(void **state)
 {
 	(void)end_child(state);
+	patience_slower = PATIENCE_SLOWER;
 	memset(&listed, 0, sizeof(listed));
 	memset(&seems, 0, sizeof(seems));
 	memset(page, 0, sizeof(*page));
@@ -205,7 +217,7 @@ static int start_from(bool (*accepts)(void *, const struct flmem_candidate *, ui
 	rc = flmem_thread_functions_find(&target.view, &functions, err);
 	expect_borrowed(rc, err);
 	functions.is_glibc = functions.is_glibc && !is_musl;
-	listed.hides_sleepers = is_musl;
+	listed.hides_sleepers = seems.hides_thread = is_musl;
 	rc = flmem_new_thread_start(&target.view, &functions, &options, ret_thread, err);
 	target_close(&target);
 	return rc;
