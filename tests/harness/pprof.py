@@ -97,7 +97,7 @@ def main():
         line, = locations[location]["line"]
         function = functions[line["function_id"]]
         # Go's pprof shows "<module>" as "<unknown>" otherwise.
-        assert function["system_name"] != function["name"]
+        assert not function["system_name"], text[function["system_name"]]
         mapping = locations[location]["mapping_id"]
         return {"name": text[function["name"]], "file": text[function["filename"]],
                 "line": line["line"], "module": text[mappings[mapping]["filename"]] if mapping else ""}

@@ -24,7 +24,7 @@
 
 #include "base/files/io.h"
 #include "child_require.h"
-#include "elf/modules.h"
+#include "elf/modules_private.h"
 #include "remote/checks/forks.h"
 #include "tree.h"
 
@@ -161,6 +161,29 @@ static void check_covered_library(const char *path, const char *other,
 	_exit(0);
 }
 
+/* As above, but that the other file has the same bytes: that is the one to read. */
+static void check_covered_by_copy(const char *path, const char *copy)
+{
+	struct flmem_image_cache *cache = flmem_image_cache_new();
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	const struct link_map *object = NULL;
+	const struct flmem_module *module;
+	const char *why = NULL;
+	struct stat status, opened;
+	struct scene scene;
+	int fd;
+
+	REQUIRE(cache && library && dlinfo(library, RTLD_DI_LINKMAP, &object) == 0);
+	REQUIRE(unshare(CLONE_NEWNS) == 0 && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	REQUIRE(mount(copy, path, NULL, MS_BIND, NULL) == 0 && stat(path, &status) == 0);
+	open_scene(&scene, cache);
+	module = flmem_modules_find(&scene.modules, object->l_addr);
+	REQUIRE(module && !module->deleted && module->inode != status.st_ino);
+	fd = flmem_module_open_file(module, &why);
+	REQUIRE(fd >= 0 && fstat(fd, &opened) == 0 && opened.st_ino == status.st_ino);
+	_exit(0);
+}
+
 /* As the library, but that a function is elsewhere. */
 static void make_other(const char *path, const char *other, uint64_t from,
 		       struct function *ret_function)
@@ -230,6 +253,27 @@ static void without_a_build_id_all_symbols_are_compared(void **state)
 	expect_told_apart(*state, VICTIMS "/elf/many.so", 65536);
 }
 
+/* Of file systems that report other inodes than maps, without the right to open what is mapped. */
+static void a_copy_of_a_large_library_without_a_build_id_is_read(void **state)
+{
+	const struct tree *tree = *state;
+	char path[128], copy[128];
+	int status = -1;
+	pid_t pid;
+
+	skip_without_mounts();
+	snprintf(path, sizeof(path), "%s/library.so", tree->path);
+	snprintf(copy, sizeof(copy), "%s/copy.so", tree->path);
+	copy_file(VICTIMS "/elf/many.so", path);
+	copy_file(VICTIMS "/elf/many.so", copy);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		check_covered_by_copy(path, copy);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
 /* What fork() of a program is; it runs the program, which waits. */
 static bool finds_fork(const char *program, const char *word, struct flmem_range *ret_fork)
 {
@@ -286,6 +330,9 @@ int main(void)
 			tree_teardown),
 		cmocka_unit_test_setup_teardown(without_a_build_id_all_symbols_are_compared,
 						tree_setup, tree_teardown),
+		cmocka_unit_test_setup_teardown(
+			a_copy_of_a_large_library_without_a_build_id_is_read, tree_setup,
+			tree_teardown),
 	};
 
 	return cmocka_run_group_tests_name("mapped_file", tests, NULL, NULL);
