@@ -55,6 +55,13 @@ CONCERNS = {
     "libcore/frameworks": ("kept_rules", "golden", "kept_live", "kept_rounds", "frameworks",
                            "nomem", "rounds", *RULE_TESTS, "kept_settings", "settings", "plan",
                            "kept_plans", "log_tail", "kept_variations"),
+    "libcore/ops/recommend": ("kept_rules", "golden", "nomem", "correct", "leftovers",
+                              "kept_live", "kept_plans", "plan", "oom_log", "gpu_oom_log",
+                              "heap_site_rules", "trend_rules", "other_files", "recommend_time",
+                              "module_files", "check_once", *RULE_TESTS, "kept_variations"),
+    "libcore/ops/watch": ("watch_state", "watch_replay", "round_stats", "forecast_state",
+                          "log_tail", "exec_follow", "kept_recordings", "kept_rounds", "policy",
+                          "pressure", "metrics", "watch_page", "labelled", "nomem"),
 }
 
 TOKEN = re.compile(r"""
