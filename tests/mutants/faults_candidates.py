@@ -81,6 +81,8 @@ FAULTS = (
           "found.handling = 0;",
           "searching the other threads for one that waits in a signal handler",
           ("cli.trim_world/jemalloc",)),
+    Fault("precheck-handling", BORROW, "if (found.handling || !found.count)", "if (!found.count)",
+          "foreseeing that a signal handler is a refusal", ("unit.test_handlers_early",)),
     Fault("handler-planned", BORROW, "rc = begin_loan(borrow, borrow->err);\n\treturn rc ? rc : run_in_thread(borrow);",
           "return begin_loan(borrow, borrow->err);",
           "a dry run that refuses what the trim refuses",

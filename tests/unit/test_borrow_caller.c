@@ -12,10 +12,12 @@
 #include "proc/status.h"
 #include "remote/interrupts.h"
 #include "remote/priority.h"
+#include "remote/tracee.h"
 
 struct page {
 	_Atomic uint64_t ready, calls;
 	_Atomic uint32_t lock; /* one that an allocator might have */
+	_Atomic bool goes_on;  /* a call that waits */
 };
 
 static struct page *page;
@@ -26,6 +28,12 @@ static pid_t child;
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
 {
 	atomic_fetch_add(&page->calls, 1);
+}
+
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_in_call(void)
+{
+	while (!atomic_load(&page->goes_on))
+		syscall(SYS_sched_yield);
 }
 
 static void be_waiting(void)
@@ -169,6 +177,42 @@ static void a_held_lock_of_the_allocator_is_a_refusal(void **state)
 	target_close(&target);
 }
 
+static unsigned waits; /* that were seen in the call */
+
+bool __wrap_flmem_tracee_thread_must_exit(void);
+bool __wrap_flmem_tracee_thread_must_exit(void)
+{
+	return waits > 0;
+}
+
+static void note_wait(void *context, bool waits_for_call)
+{
+	(void)context;
+	if (waits_for_call && ++waits > 2)
+		atomic_store(&page->goes_on, true);
+}
+
+/* Its end alone lets go of what it traces; the borrowed thread restores itself. */
+static void a_caller_that_has_to_end_does_not_wait_for_the_call(void **state)
+{
+	const struct flmem_borrow_options options = {.observe = note_wait};
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	(void)state;
+	waits = 0;
+	target_open(child, &target);
+	rc = borrow(&target, wait_in_call, options, &err);
+	target_close(&target);
+	waits = 0;
+	if (rc != FLMEM_EFAILED)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EFAILED);
+	assert_non_null(strstr(err.message, "then restores itself"));
+	assert_false(page->goes_on);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +222,9 @@ int main(void)
 						end_child),
 		cmocka_unit_test_setup_teardown(a_held_lock_of_the_allocator_is_a_refusal,
 						start_waiting, end_child),
+		cmocka_unit_test_setup_teardown(
+			a_caller_that_has_to_end_does_not_wait_for_the_call, start_waiting,
+			end_child),
 	};
 
 	at_first = read_caller(); /* before anything was borrowed */

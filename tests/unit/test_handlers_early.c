@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 #include "proc/task.h"
@@ -101,12 +102,35 @@ static void a_thread_is_looked_at_more_than_once_however_much_it_computes(void *
 	target_close(&target);
 }
 
+/* The same answer as a trim would give. */
+static void a_handler_is_a_refusal_before_anything_is_tried(void **state)
+{
+	const struct flmem_syscall_list syscalls = {0};
+	const struct flmem_borrow_options options = {.timeout_us = 20000000, .syscalls = &syscalls};
+	struct flmem_error err = {0};
+	int rc;
+
+	(void)state;
+	await_true(page->tid);
+	atomic_store(&page->looked, 1);
+	target_open(child, &target);
+	await_true(is_waiting() && is_blocked_in(child, SYS_pause));
+	rc = flmem_borrow_precheck(&target.view, &options, &err);
+	target_close(&target);
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, &err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "is inside a signal handler"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_thread_is_looked_at_more_than_once_however_much_it_computes, start_child,
 			end_child),
+		cmocka_unit_test_setup_teardown(a_handler_is_a_refusal_before_anything_is_tried,
+						start_child, end_child),
 	};
 
 	return cmocka_run_group_tests_name("handlers_early", tests, NULL, NULL);
