@@ -222,9 +222,8 @@ int main(void)
 						end_child),
 		cmocka_unit_test_setup_teardown(a_held_lock_of_the_allocator_is_a_refusal,
 						start_waiting, end_child),
-		cmocka_unit_test_setup_teardown(
-			a_caller_that_has_to_end_does_not_wait_for_the_call, start_waiting,
-			end_child),
+		cmocka_unit_test_setup_teardown(a_caller_that_has_to_end_does_not_wait_for_the_call,
+						start_waiting, end_child),
 	};
 
 	at_first = read_caller(); /* before anything was borrowed */
