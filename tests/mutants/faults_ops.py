@@ -18,6 +18,16 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
+    Fault("heap-sum-wraps", "libcore/ops/detect/memory_classes.c",
+          "else if (__builtin_add_overflow(sum->value, value.value, &sum->value))",
+          "else if ((sum->value += value.value), 0)",
+          "a sum of heaps that no size holds", ("unit.test_verdict_causes",)),
+    Fault("page-locked-beyond-shared", "libcore/ops/detect/memory_classes.c",
+          "if (share.left > *shared)\n\t\tshare.left = *shared;", ";",
+          "page-locked memory that is more than is shared", ("unit.test_verdict",)),
+    Fault("reason-of-trimmable", "libcore/ops/detect/verdict.c",
+          "if (heap->trimmable_bytes.unknown)\n\t\t\treturn heap->trimmable_bytes.unknown;", ";",
+          "saying why a heap gives no verdict", ("unit.test_verdict_causes",)),
     Fault("part-beside-a-query", "libcore/ops/trim/trim_allocator.c",
           "job->unfinished |= rc == FLMEM_EFAILED;", ";",
           "making no part beside a query whose calls have not ended", ("unit.test_trim_parts",)),

@@ -234,6 +234,8 @@ FAULTS = (
           'if (read_task_file(process, tid, "comm", out, size) == 0)',
           'if (read_task_file(process, tid, "comm", out, size) == 1)',
           "recognising threads of an allocator", ("unit.test_task",)),
+    Fault("groups-that-begin-alike", CONTEXT, "return length == strcspn(++theirs, \"\\n\") && memcmp",
+          "++theirs;\n\treturn memcmp", "a thread with more groups than the first one", CONTEXTS),
     Fault("own-descriptors", CONTEXT, "!is_shared(leader, tid, KCMP_FILES) || ", "",
           "noticing descriptors of a thread's own", CONTEXTS),
     Fault("own-folder", CONTEXT, " || !is_shared(leader, tid, KCMP_FS)", "",

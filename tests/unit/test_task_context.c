@@ -13,8 +13,9 @@
 
 #include "proc/task_context.h"
 
-#define NOBODY 65534
-#define GROUP  65533
+#define NOBODY	    65534
+#define GROUP	    65533
+#define FIRST_GROUP 65532
 
 /* Shared with the child. */
 struct page {
@@ -68,6 +69,18 @@ static int change_groups(void)
 	const gid_t group = GROUP;
 
 	return (int)syscall(SYS_setgroups, 1L, &group);
+}
+
+/* Behind those that it has, which its line in /proc begins with. */
+static int change_last_group(void)
+{
+	gid_t groups[64] = {0};
+	const long count = syscall(SYS_getgroups, 63L, groups);
+
+	if (count < 0)
+		return -1;
+	groups[count] = GROUP;
+	return (int)syscall(SYS_setgroups, count + 1, groups);
 }
 
 static int change_capabilities(void)
@@ -153,6 +166,7 @@ static const struct row rows[] = {
 	{"user for files", change_fs_user, IDENTITY},
 	{"group", change_group, IDENTITY},
 	{"groups", change_groups, IDENTITY},
+	{"one more group", change_last_group, IDENTITY},
 	{"capabilities", change_capabilities, IDENTITY},
 	{"capability bounds", change_bounds, IDENTITY},
 	{"no_new_privs", change_privileges, IDENTITY},
@@ -177,8 +191,10 @@ static void *be_thread(void *unused)
 
 static void be_child(void)
 {
+	const gid_t group = FIRST_GROUP;
 	pthread_t thread;
 
+	(void)syscall(SYS_setgroups, 1L, &group); /* where it may */
 	if (pthread_create(&thread, NULL, be_thread, NULL))
 		_exit(1);
 	for (;;)

@@ -399,6 +399,9 @@ static void page_locked_memory_that_is_not_seen_is_doubt(void **state)
 	report.cuda.pinned_active_bytes = FLMEM_KNOWN(UINT64_MAX);
 	flmem_verdict_judge(&report, &verdict);
 	assert_classes(&verdict.classes, 356, 0, 54, 0);
+	report.cuda.pinned_bytes = FLMEM_KNOWN(400 * MIB); /* more than is shared */
+	flmem_verdict_judge(&report, &verdict);
+	assert_classes(&verdict.classes, 410, 0, 0, 90);
 }
 
 static void registered_blocks_of_malloc_are_anonymous(void **state)

@@ -62,10 +62,40 @@ static void untouched_pages_are_named_as_the_cause(void **state)
 	flmem_verdict_clear(&verdict);
 }
 
+static void what_is_unknown_of_a_heap_is_the_reason(void **state)
+{
+	struct flmem_allocator_report allocator = {
+		.heap = {.resident_bytes = FLMEM_KNOWN(10), .trimmable_bytes = FLMEM_KNOWN(5)}};
+	const struct flmem_process_report report = {.allocators = &allocator, .allocator_count = 1};
+
+	(void)state;
+	assert_non_null(flmem_verdict_reason(&report));
+	allocator.heap.trimmable_bytes = FLMEM_UNKNOWN("its free memory is not known");
+	assert_string_equal(flmem_verdict_reason(&report), "its free memory is not known");
+	allocator.heap.resident_bytes = FLMEM_UNKNOWN("nothing is known");
+	assert_string_equal(flmem_verdict_reason(&report), "nothing is known");
+}
+
+static void a_sum_that_no_size_holds_is_unknown(void **state)
+{
+	const struct flmem_allocator_report allocators[2] = {
+		{.heap.in_use_bytes = FLMEM_KNOWN(UINT64_MAX), .heap.arenas = FLMEM_KNOWN(1)},
+		{.heap.in_use_bytes = FLMEM_KNOWN(1), .heap.arenas = FLMEM_KNOWN(1)},
+	};
+	const struct flmem_heap_report heap = flmem_heap_sum(allocators, 2, "there is none");
+
+	(void)state;
+	assert_non_null(heap.in_use_bytes.unknown);
+	assert_non_null(strstr(heap.in_use_bytes.unknown, "overflow"));
+	assert_int_equal(heap.arenas.value, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(untouched_pages_are_named_as_the_cause),
+		cmocka_unit_test(what_is_unknown_of_a_heap_is_the_reason),
+		cmocka_unit_test(a_sum_that_no_size_holds_is_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
