@@ -40,7 +40,11 @@ RULE_TESTS = ("kept_rules", "kept_live", "golden", "nomem", "nvflare_rules", "re
               "script_rules", "cleanup_rules", "python_rules", "launch_rules", "launch_shell",
               "launch_python", "launch_batch", "appfl_rules",
               "live_rules", "trend_rules", "troubles", "toml", "launch", "heap_site_rules",
-              "correct")
+              "correct", "comm_rules", "recipe_uses", "recipe_hidden", "recipe_sources",
+              "recipe_reach", "script_hidden", "script_texts", "bound_again", "nvflare_specs",
+              "launch_launchers", "launch_wrappers", "launch_callers", "launch_calls",
+              "launch_unfollowed", "launch_tasks", "launch_texts", "launch_ends", "launch_named",
+              "launch_shown", "launch_chunks")
 
 # The tests that concern a folder, those that notice most first.
 CONCERNS = {
