@@ -5,7 +5,9 @@
 
 #define RUNS_SURE   2.326 /* deviations: 1 % of noise is taken for runs on either side */
 #define REGULAR_MIN 4
-#define FOLLOWS	    0.7 /* the correlation of a value and the next one */
+#define FOLLOWS	    0.7	 /* the correlation of a value and the next one */
+#define NEAR_SHARE  0.1	 /* of a rise, within which two heights are the same */
+#define SAME_PACE   1.35 /* of a rise and the one before it */
 
 double flmem_teeth_swing(const double *y, size_t count)
 {
@@ -81,4 +83,38 @@ bool flmem_teeth_are_regular(const struct flmem_teeth *teeth)
 		if (teeth->at[i] - teeth->at[i - 1] != distance)
 			distance = 0;
 	return distance;
+}
+
+/* Where the rise to this point began: its lowest point since memory was higher than half of it. */
+static size_t find_foot(const double *y, size_t top)
+{
+	size_t foot = top;
+
+	for (size_t i = top; i-- && y[i] <= y[foot] + fmax(0, y[top] - y[foot]) / 2;)
+		if (y[i] < y[foot])
+			foot = i;
+	return foot;
+}
+
+static double pace_of(const double *y, size_t foot, size_t top)
+{
+	return top > foot ? (y[top] - y[foot]) / (double)(top - foot) : 0;
+}
+
+bool flmem_teeth_rose_before(const double *y, size_t late, size_t count)
+{
+	size_t top = late, foot, before = 0, began;
+	double near;
+
+	for (size_t i = late; i < count; i++)
+		if (y[i] > y[top])
+			top = i;
+	foot = find_foot(y, top);
+	near = (y[top] - y[foot]) * NEAR_SHARE;
+	for (size_t i = 0; i < foot; i++)
+		if (y[i] >= y[top] - near)
+			before = i;
+	began = find_foot(y, before);
+	return y[began] >= y[foot] - near && y[before] - y[began] >= (y[top] - y[foot]) / 2 &&
+	       pace_of(y, began, before) <= SAME_PACE * pace_of(y, foot, top);
 }

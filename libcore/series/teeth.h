@@ -43,4 +43,10 @@ void flmem_teeth_find(const double *y, size_t count, double swing, struct flmem_
 /* Whether four low points or more have the same distance, as of collections every few rounds. */
 bool flmem_teeth_are_regular(const struct flmem_teeth *teeth);
 
+/*
+ * Memory rose as high before, as fast, from no lower, and fell back: what rises may be the next
+ * tooth of a sawtooth. A process that starts rises from lower, or faster than it leaks.
+ */
+bool flmem_teeth_rose_before(const double *y, size_t late, size_t count);
+
 #endif

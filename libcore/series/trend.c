@@ -259,13 +259,18 @@ static bool has_levelled_off(const struct curve *c, const struct finding *whole,
 	return true;
 }
 
-/* Growth that has begun within the later half or quarter. */
-static bool climbs_since(const struct curve *c, struct finding *ret_late)
+/* Growth that has begun within the later half or quarter, or another tooth of a sawtooth. */
+static bool climbs_since(const struct curve *c, struct finding *ret_late, bool *ret_again)
 {
+	*ret_again = false;
 	for (size_t count = c->count / 2; count >= LATE_MIN; count /= 2) {
 		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
 		    ret_late->slope.p_value < DOUBT_MAX_LATE) {
+			if (flmem_teeth_rose_before(c->bytes, ret_late->first, c->count)) {
+				*ret_again = true;
+				continue;
+			}
 			ret_late->reason = "memory was flat at first and has been rising since";
 			return true;
 		}
@@ -374,16 +379,18 @@ static void bound_confidence(const struct curve *c, struct finding *f)
 static void examine_parts(const struct curve *c, struct finding *ret_finding)
 {
 	struct finding part;
-	bool other;
+	bool other, again = false;
 
 	examine_stretch(c, 0, ret_finding);
 	if (ret_finding->verdict != FLMEM_TREND_CLIMBING)
-		other = climbs_since(c, &part);
+		other = climbs_since(c, &part, &again);
 	else
 		other = c->count >= 2 * FLMEM_TREND_POINTS_MIN &&
 			has_levelled_off(c, ret_finding, &part);
 	if (other)
 		*ret_finding = part;
+	else if (again && ret_finding->verdict == FLMEM_TREND_FLAT)
+		set_verdict(ret_finding, FLMEM_TREND_TOO_EARLY, 0, teeth_hide_growth);
 	examine_teeth(c, ret_finding);
 	bound_confidence(c, ret_finding);
 }

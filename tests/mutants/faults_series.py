@@ -9,6 +9,8 @@ FAULTS = (
           "a fall to the level before the rise", ("unit.test_trend_sweep",)),
     Fault("teeth-two-lower", "libcore/series/trend.c", "high[1] <= high[0] + FLAT_SHARE * f->level;", "true;",
           "growth behind a fall near the beginning", ("unit.test_trend_sweep", "unit.test_trend")),
+    Fault("teeth-again", "libcore/series/trend.c", "*ret_again = true;\n\t\t\t\tcontinue;", "*ret_again = true;",
+          "the later half within one tooth", ("unit.test_trend_sweep",)),
     Fault("teeth-regular", "libcore/series/teeth.c", "if (teeth->at[i] - teeth->at[i - 1] != distance)", "if (1)",
           "collections every second round", ("unit.test_trend",)),
     Fault("teeth-runs", "libcore/series/teeth.c", "return fabs(rises - steps / 2) >=", "return fabs(rises) >=",

@@ -121,6 +121,21 @@ static void few_teeth_are_no_growth(void **state)
 		}
 }
 
+/* The later half or quarter of the rounds may be within one tooth. */
+static void a_tooth_in_the_later_half_is_no_growth(void **state)
+{
+	int climbing = 0;
+
+	(void)state;
+	for (size_t rounds = 39; rounds < 65; rounds += 3)
+		for (size_t period = 12; period < 20; period++) {
+			const struct process level = {.rounds = rounds, .period = period};
+
+			climbing += count_verdicts(&level, FLMEM_TREND_CLIMBING);
+		}
+	assert_in_range(climbing, 0, 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +143,7 @@ int main(void)
 		cmocka_unit_test(processes_that_do_not_rise_are_flat),
 		cmocka_unit_test(teeth_hide_no_growth_in_many_rounds),
 		cmocka_unit_test(few_teeth_are_no_growth),
+		cmocka_unit_test(a_tooth_in_the_later_half_is_no_growth),
 	};
 
 	return cmocka_run_group_tests_name("trend_sweep", tests, NULL, NULL);
