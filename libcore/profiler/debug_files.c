@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/debug_files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <flmem/plugin.h>
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
+#include "base/files/guarded_file.h"
 #include "elf/image_private.h"
 #include "elf/symbolize.h"
 
@@ -25,15 +28,63 @@ static const struct flmem_plugin debuginfod = {
 	.stays = true,
 };
 
-struct flmem_image *flmem_symbol_image_open(const char *path)
+static bool read_guarded_image(const void *context, uint64_t offset, void *out, size_t length)
+{
+	/* The image's own note, which nobody else has. */
+	return flmem_guarded_file_read((struct flmem_guarded_file *)(uintptr_t)context, offset, out,
+				       length);
+}
+
+static struct flmem_image *open_guarded_image(struct flmem_guarded_file *file)
+{
+	const struct flmem_image_source source = {
+		.read = read_guarded_image,
+		.context = file,
+		.size = (uint64_t)flmem_guarded_file_status(file)->st_size,
+	};
+	struct flmem_image *image = NULL;
+
+	if (flmem_image_open_source(&source, &image, NULL))
+		return NULL;
+	flmem_image_set_note(image, file);
+	return image;
+}
+
+struct flmem_image *flmem_symbol_image_open(const char *path, struct stat *ret_status, bool *silent)
+{
+	FLMEM_AUTO_GUARDED_FILE struct flmem_guarded_file *file = NULL;
+	struct flmem_image *image = NULL;
+	int rc = flmem_guarded_file_open(path, &file), fd;
+
+	if (rc) {
+		*silent |= rc == -ETIMEDOUT;
+		return NULL;
+	}
+	*ret_status = *flmem_guarded_file_status(file);
+	fd = flmem_guarded_file_take(file);
+	if (fd >= 0)
+		return flmem_image_open(fd, &image, NULL) ? NULL : image;
+	image = open_guarded_image(file);
+	*silent |= flmem_guarded_file_is_silent(file);
+	if (image)
+		file = NULL; /* its note */
+	return image;
+}
+
+struct flmem_image *flmem_symbol_image_open_here(const char *path)
 {
 	struct flmem_image *image = NULL;
 	struct stat status;
 	int fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, &status);
 
-	if (fd < 0 || flmem_image_open(fd, &image, NULL))
-		return NULL;
-	return image;
+	return fd < 0 || flmem_image_open(fd, &image, NULL) ? NULL : image;
+}
+
+bool flmem_symbol_image_is_silent(const struct flmem_image *image)
+{
+	const struct flmem_guarded_file *file = image ? flmem_image_note(image) : NULL;
+
+	return file && flmem_guarded_file_is_silent(file);
 }
 
 bool flmem_symbol_image_matches(struct flmem_image *image, const struct flmem_heap_module *module)
@@ -44,14 +95,28 @@ bool flmem_symbol_image_matches(struct flmem_image *image, const struct flmem_he
 	return size && size == module->build_id_size && memcmp(id, module->build_id, size) == 0;
 }
 
-static struct flmem_image *open_matching(const char *path, const struct flmem_heap_module *module)
+static struct flmem_image *keep_matching(struct flmem_image *image,
+					 const struct flmem_heap_module *module)
 {
-	struct flmem_image *image = flmem_symbol_image_open(path);
-
 	if (!image || flmem_symbol_image_matches(image, module))
 		return image;
 	flmem_image_free(image);
 	return NULL;
+}
+
+/* A place of the system. */
+static struct flmem_image *open_matching(const char *path, const struct flmem_heap_module *module)
+{
+	return keep_matching(flmem_symbol_image_open_here(path), module);
+}
+
+/* A place that who made the profile chose. */
+static struct flmem_image *open_chosen(const char *path, const struct flmem_heap_module *module)
+{
+	struct stat status;
+	bool silent = false;
+
+	return keep_matching(flmem_symbol_image_open(path, &status, &silent), module);
 }
 
 static struct flmem_image *open_by_build_id(const struct flmem_heap_module *module)
@@ -97,7 +162,8 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 				 (int)(slash - module->path), module->path, places[i][1], name);
 
 		if (length > 0 && (size_t)length < sizeof(path))
-			image = open_matching(path, module);
+			image = places[i][0][0] ? open_matching(path, module)
+						: open_chosen(path, module);
 	}
 	return image;
 }

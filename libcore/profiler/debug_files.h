@@ -2,11 +2,20 @@
 #ifndef FLMEM_PROFILER_DEBUG_FILES_H
 #define FLMEM_PROFILER_DEBUG_FILES_H
 
+#include <sys/stat.h>
+
 #include "elf/image.h"
 #include "profiler/frame_names.h"
 
-/* A regular file; NULL where it cannot be read or is no ELF file. */
-struct flmem_image *flmem_symbol_image_open(const char *path);
+/* A regular file; NULL where it cannot be read or is no ELF file. Sets `silent` if none answers. */
+struct flmem_image *flmem_symbol_image_open(const char *path, struct stat *ret_status,
+					    bool *silent);
+
+/* The same of a file that waits for nobody. */
+struct flmem_image *flmem_symbol_image_open_here(const char *path);
+
+/* Whether its file has stopped to answer: what was read of it is not all. */
+bool flmem_symbol_image_is_silent(const struct flmem_image *image);
 
 bool flmem_symbol_image_matches(struct flmem_image *image, const struct flmem_heap_module *module);
 

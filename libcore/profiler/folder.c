@@ -14,37 +14,38 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
+#include "base/files/guarded_file.h"
 #include "base/files/io.h"
-#include "preload/profile_format.h"
-#include "profiler/jemalloc_dump.h"
+#include "profiler/read_private.h"
 
-static bool is_profile_file(int folder, const char *name)
+static bool has_known_start(int fd)
 {
-	char magic[sizeof(FLMEM_PROFILE_MAGIC)];
-	struct stat status;
-	FLMEM_AUTO_CLOSE int fd =
-		flmem_file_place_open_regular(folder, name, O_RDONLY | O_CLOEXEC, &status);
+	char magic[FLMEM_HEAP_MAGIC_BYTES];
 
-	return fd >= 0 && pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
-	       memcmp(magic, FLMEM_PROFILE_MAGIC, sizeof(magic)) == 0;
+	return flmem_io_read_at(fd, 0, magic, sizeof(magic)) && flmem_heap_profile_has_magic(magic);
 }
 
-static bool is_dump_file(int folder, const char *name)
+/* Negative errno: it cannot be read. */
+static int examine_profile(const char *path)
 {
-	struct stat status;
-	FLMEM_AUTO_CLOSE int fd =
-		flmem_file_place_open_regular(folder, name, O_RDONLY | O_CLOEXEC, &status);
+	FLMEM_AUTO_GUARDED_FILE struct flmem_guarded_file *file = NULL;
+	FLMEM_AUTO_CLOSE int fd = -1;
+	char magic[FLMEM_HEAP_MAGIC_BYTES];
+	int rc = flmem_guarded_file_open(path, &file);
 
-	return fd >= 0 && flmem_jemalloc_dump_is_one(fd);
+	if (rc)
+		return rc;
+	fd = flmem_guarded_file_take(file);
+	if (fd >= 0)
+		return has_known_start(fd);
+	if (flmem_guarded_file_read(file, 0, magic, sizeof(magic)))
+		return flmem_heap_profile_has_magic(magic);
+	return flmem_guarded_file_is_silent(file) ? -ETIMEDOUT : 0;
 }
 
 bool flmem_heap_profile_is_one(const char *path)
 {
-	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
-
-	return !flmem_file_place_open(path, &place) &&
-	       (is_profile_file(place.directory, place.name) ||
-		is_dump_file(place.directory, place.name));
+	return examine_profile(path) > 0;
 }
 
 struct names {
@@ -65,16 +66,28 @@ static int compare_profile_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_denied(int folder, const char *name)
+/* A child process for each file of a large folder would take long. */
+static int examine_entry(const char *path, int folder, const struct dirent *entry)
 {
+	FLMEM_AUTO_FREE char *file = NULL;
+	FLMEM_AUTO_CLOSE int fd = -1;
 	struct stat status;
-	FLMEM_AUTO_CLOSE int fd =
-		flmem_file_place_open_regular(folder, name, O_RDONLY | O_CLOEXEC, &status);
 
-	return fd == -EACCES;
+	if (entry->d_type == DT_DIR)
+		return 0;
+	if (entry->d_type == DT_REG && flmem_guarded_file_is_here(folder)) {
+		fd = flmem_file_place_open_regular(folder, entry->d_name,
+						   O_RDONLY | O_NOFOLLOW | O_CLOEXEC, &status);
+		return fd < 0 ? fd : has_known_start(fd);
+	}
+	if (asprintf(&file, "%s/%s", path, entry->d_name) < 0) {
+		file = NULL;
+		return -ENOMEM;
+	}
+	return examine_profile(file);
 }
 
-static int list_profiles(DIR *list, struct names *names, struct flmem_error *err)
+static int list_profiles(const char *path, DIR *list, struct names *names, struct flmem_error *err)
 {
 	struct dirent *entry;
 
@@ -82,9 +95,15 @@ static int list_profiles(DIR *list, struct names *names, struct flmem_error *err
 	if (!names->list)
 		return flmem_error_nomem(err, "cannot list the profiles");
 	while ((entry = readdir(list))) {
-		if (!is_profile_file(dirfd(list), entry->d_name) &&
-		    !is_dump_file(dirfd(list), entry->d_name)) {
-			names->denied += is_denied(dirfd(list), entry->d_name);
+		int found = examine_entry(path, dirfd(list), entry);
+
+		if (found == -ETIMEDOUT)
+			return flmem_error_set(err, FLMEM_EFAILED, 0,
+					       "the file system of '%s/%s' did not answer within "
+					       "2 s; name a folder without it",
+					       path, entry->d_name);
+		if (found <= 0) {
+			names->denied += found == -EACCES;
 			continue;
 		}
 		if (names->count == FLMEM_HEAP_FOLDER_MAX)
@@ -276,7 +295,7 @@ int flmem_heap_folder_read(const char *path, const char *baseline,
 	if (!list)
 		return flmem_error_set(err, flmem_code_of_open(errno), errno,
 				       "cannot read the folder '%s'; name one with profiles", path);
-	rc = list_profiles(list, &names, err);
+	rc = list_profiles(path, list, &names, err);
 	if (!rc)
 		rc = read_profiles(&folder, path, &names, request, err);
 	if (!rc)

@@ -43,6 +43,14 @@ static const char *name_from_file(const struct flmem_heap_module *module, struct
 	return "the file has no symbol for this code";
 }
 
+/* Of symbols that were read in part, another one may be the right one. */
+static void forget_names(struct flmem_heap_frame *const *frames, size_t count, const char **ret_why)
+{
+	for (size_t i = 0; i < count; i++)
+		frames[i]->function = NULL;
+	*ret_why = FLMEM_HEAP_FILE_SILENT;
+}
+
 static int compare_offsets(const void *a, const void *b)
 {
 	const struct flmem_address *x = a, *y = b;
@@ -50,13 +58,23 @@ static int compare_offsets(const void *a, const void *b)
 	return x->value < y->value ? -1 : x->value > y->value;
 }
 
+static struct flmem_image *open_module_image(const struct flmem_heap_module *module, bool *silent)
+{
+	struct stat status;
+
+	if (!module->path || *silent)
+		return NULL;
+	return module->here ? flmem_symbol_image_open_here(module->path)
+			    : flmem_symbol_image_open(module->path, &status, silent);
+}
+
 bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 				struct flmem_heap_frame *const *frames, size_t count,
 				struct flmem_heap_texts *texts)
 {
 	FLMEM_AUTO_FREE struct flmem_address *rows = calloc(count, sizeof(*rows));
-	FLMEM_AUTO_IMAGE struct flmem_image *own =
-		module->path && !module->silent ? flmem_symbol_image_open(module->path) : NULL;
+	bool silent = module->silent;
+	FLMEM_AUTO_IMAGE struct flmem_image *own = open_module_image(module, &silent);
 	FLMEM_AUTO_IMAGE struct flmem_image *debug = flmem_debug_file_open(module, own);
 	struct naming naming = {frames, texts, false};
 	const struct flmem_addresses addresses = {rows, count, set_name, &naming};
@@ -71,6 +89,10 @@ bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 	/* Symbols of the debug file include those of static functions. */
 	if (debug)
 		flmem_image_name_addresses(debug, &addresses);
+	if (silent)
+		unresolved = FLMEM_HEAP_FILE_SILENT;
+	if (flmem_symbol_image_is_silent(own) || flmem_symbol_image_is_silent(debug))
+		forget_names(frames, count, &unresolved);
 	for (size_t i = 0; i < count; i++)
 		if (!frames[i]->function)
 			frames[i]->unresolved = unresolved;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/apart.h"
+#include "base/files/guarded_file.h"
 #include "profiler/index_set.h"
 
 #define PATHS_AT_ONCE	128U
@@ -19,6 +20,7 @@
 struct module_file {
 	dev_t device;
 	ino_t inode;
+	bool here;
 };
 
 struct module_search {
@@ -77,10 +79,11 @@ static void examine_path(const char *path, struct module_file *ret_file)
 
 	if (seen < 0 || fstat(seen, &status) < 0)
 		return;
-	*ret_file = (struct module_file){status.st_dev, status.st_ino};
+	*ret_file = (struct module_file){status.st_dev, status.st_ino, false};
 	if (S_ISREG(status.st_mode)) {
 		FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
+		ret_file->here = fd >= 0 && flmem_guarded_file_is_here(fd);
 		if (fd >= 0 && pread(fd, &byte, 1, 0) < 0)
 			return;
 	}
@@ -107,13 +110,6 @@ static bool examine_paths(struct examination *examination, uint64_t patience_us)
 	int rc = flmem_apart_run(&apart, patience_us);
 
 	return rc != -ETIMEDOUT && rc != -EBUSY;
-}
-
-bool flmem_heap_module_answers(const char *path)
-{
-	struct examination one = {.paths = {path}};
-
-	return examine_paths(&one, PATIENCE_US);
 }
 
 static bool is_examined(const struct flmem_heap_module *module, size_t frames)
@@ -171,6 +167,7 @@ uint32_t *flmem_heap_module_files(struct flmem_heap_module *modules, const size_
 		return NULL;
 	examine_files(modules, frames, count, files);
 	for (uint32_t i = 0; i < count; i++) {
+		modules[i].here = files[i].here;
 		struct module_search search = {modules, files, i};
 		const struct flmem_index_key key = {hash_file(set.seed, &modules[i], &files[i]),
 						    has_same_file, &search};

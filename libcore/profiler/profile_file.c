@@ -2,14 +2,12 @@
 #include "profiler/profile_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include <flmem/text.h>
 
-#include "base/files/file_place.h"
 #include "base/files/io.h"
 
 #define CHUNK_BYTES ((size_t)256 << 10)
@@ -166,23 +164,15 @@ static int check_profile_header(struct flmem_profile_file *file, struct flmem_er
 	return rc;
 }
 
-int flmem_profile_file_open(const char *path, struct flmem_profile_file *ret_file,
+int flmem_profile_file_open(int fd, const char *path, struct flmem_profile_file *ret_file,
 			    struct flmem_error *err)
 {
-	FLMEM_AUTO_PROFILE_FILE struct flmem_profile_file file = {.fd = -1, .path = path};
-	char shown[PATH_SHOWN];
+	FLMEM_AUTO_PROFILE_FILE struct flmem_profile_file file = {.fd = fd, .path = path};
 	struct stat status;
 	int rc;
 
-	file.fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, &status);
-	if (file.fd < 0) {
-		rc = file.fd;
-		flmem_text_escape(path, shown, sizeof(shown));
-		if (rc == -EINVAL)
-			return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a file", shown);
-		return flmem_error_set(err, flmem_code_of_open(-rc), -rc,
-				       "cannot open the profile '%s'", shown);
-	}
+	if (fstat(fd, &status) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
 	file.size = (uint64_t)status.st_size;
 	rc = check_profile_header(&file, err);
 	if (rc)

@@ -33,10 +33,11 @@ struct flmem_profile_file {
 	}
 
 /*
- * Opens a file and checks its header: after that every section has records of the size of this
- * version, and its texts end in a NUL. FLMEM_EUSAGE: no profile, another version, nothing sampled.
+ * Takes an open file and checks its header: after that every section has records of the size of
+ * this version, and its texts end in a NUL. FLMEM_EUSAGE: no profile, another version, nothing
+ * sampled.
  */
-int flmem_profile_file_open(const char *path, struct flmem_profile_file *ret_file,
+int flmem_profile_file_open(int fd, const char *path, struct flmem_profile_file *ret_file,
 			    struct flmem_error *err);
 void flmem_profile_file_close(struct flmem_profile_file *file);
 

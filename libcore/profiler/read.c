@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/files/file_place.h"
+#include "base/files/guarded_file.h"
 #include "base/portable.h"
 #include "profiler/amounts.h"
 #include "profiler/jemalloc_dump.h"
@@ -293,7 +291,22 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 	return rc;
 }
 
-static int read_profile(const struct flmem_heap_request *request,
+/* Of a copy, whether the file has changed since it was made, or does not answer any more. */
+static bool profile_has_changed(struct flmem_guarded_file *source,
+				const struct flmem_profile_file *file)
+{
+	uint64_t now[2];
+
+	if (flmem_profile_file_changed(file))
+		return true;
+	return flmem_guarded_file_is_copied(source) &&
+	       (!flmem_guarded_file_read(source,
+					 offsetof(struct flmem_profile_header, update_begin), now,
+					 sizeof(now)) ||
+		now[0] != file->header.update_begin || now[1] != file->header.update_end);
+}
+
+static int read_profile(const struct flmem_heap_request *request, struct flmem_guarded_file *source,
 			const struct flmem_profile_file *file, struct flmem_heap_profile *p,
 			struct flmem_error *err)
 {
@@ -306,9 +319,7 @@ static int read_profile(const struct flmem_heap_request *request,
 		return flmem_error_set(err, FLMEM_EFAILED, reader.failed || !errno ? ENOMEM : errno,
 				       "cannot read the profile '%s'",
 				       flmem_text_escape(file->path, shown, sizeof(shown)));
-	p->changing = flmem_profile_file_changed(file);
-	if (p->ending != FLMEM_HEAP_RUNNING)
-		p->changing = false;
+	p->changing = p->ending == FLMEM_HEAP_RUNNING && profile_has_changed(source, file);
 	forget_cut_amounts(file, p);
 	return flmem_profile_reader_finish(request, p, err);
 }
@@ -318,36 +329,86 @@ static void free_profile(struct flmem_heap_profile **profile)
 	flmem_heap_profile_free(*profile);
 }
 
-static int read_sampled(const struct flmem_heap_request *request,
-			struct flmem_heap_profile *profile, struct flmem_error *err)
+static int read_sampled(const struct flmem_heap_request *request, struct flmem_guarded_file *source,
+			int fd, struct flmem_heap_profile *profile, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROFILE_FILE struct flmem_profile_file file = FLMEM_PROFILE_FILE_INIT;
-	int rc = flmem_profile_file_open(request->path, &file, err);
+	int rc = flmem_profile_file_open(fd, request->path, &file, err);
 
-	return rc ? rc : read_profile(request, &file, profile, err);
+	return rc ? rc : read_profile(request, source, &file, profile, err);
 }
 
-/* -1: not a dump of jemalloc, or it cannot be opened. */
-static int open_dump(const char *path)
+static int fail_source(const char *path, int rc, struct flmem_error *err)
 {
-	struct stat status;
-	FLMEM_AUTO_CLOSE int fd =
-		flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, &status);
+	char shown[256];
 
-	return fd >= 0 && flmem_jemalloc_dump_is_one(fd) ? FLMEM_TAKE_FD(fd) : -1;
+	flmem_text_escape(path, shown, sizeof(shown));
+	if (rc == -EINVAL)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a file", shown);
+	if (rc == -EFBIG)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "cannot read the profile '%s': not a heap profile of flmem",
+				       shown);
+	if (rc == -ETIMEDOUT)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "cannot read the profile '%s': the file system that it is "
+				       "on did not answer within 2 s; copy the file elsewhere once "
+				       "it answers",
+				       shown);
+	return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot open the profile '%s'",
+			       shown);
+}
+
+bool flmem_heap_profile_has_magic(const char magic[FLMEM_HEAP_MAGIC_BYTES])
+{
+	return memcmp(magic, FLMEM_PROFILE_MAGIC, FLMEM_HEAP_MAGIC_BYTES) == 0 ||
+	       memcmp(magic, FLMEM_JEMALLOC_DUMP_MAGIC, FLMEM_HEAP_MAGIC_BYTES) == 0;
+}
+
+/* Only a profile is copied. */
+static uint64_t bytes_to_copy(struct flmem_guarded_file *source)
+{
+	char magic[FLMEM_HEAP_MAGIC_BYTES];
+
+	return flmem_guarded_file_read(source, 0, magic, sizeof(magic)) &&
+			       flmem_heap_profile_has_magic(magic)
+		       ? FLMEM_PROFILE_LIMIT_MAX
+		       : FLMEM_PROFILE_HEADER_SIZE;
+}
+
+static int open_profile_source(const char *path, struct flmem_guarded_file **ret_source,
+			       int *ret_fd, struct flmem_error *err)
+{
+	FLMEM_AUTO_GUARDED_FILE struct flmem_guarded_file *source = NULL;
+	int fd = flmem_guarded_file_open(path, &source);
+
+	if (!fd)
+		fd = flmem_guarded_file_take(source);
+	if (source && fd < 0)
+		fd = flmem_guarded_file_copy(source, bytes_to_copy(source));
+	if (fd < 0)
+		return fail_source(path, fd, err);
+	*ret_fd = fd;
+	*ret_source = FLMEM_TAKE(source);
+	return 0;
 }
 
 int flmem_heap_profile_read(const struct flmem_heap_request *request,
 			    struct flmem_heap_profile **ret_profile, struct flmem_error *err)
 {
 	FLMEM_AUTO(free_profile) struct flmem_heap_profile *profile = calloc(1, sizeof(*profile));
-	FLMEM_AUTO_CLOSE int dump = open_dump(request->path);
+	FLMEM_AUTO_GUARDED_FILE struct flmem_guarded_file *source = NULL;
+	FLMEM_AUTO_CLOSE int fd = -1;
 	int rc;
 
 	if (!profile)
 		return flmem_error_nomem(err, "cannot read the profile '%s'", request->path);
-	rc = dump >= 0 ? flmem_profile_read_jemalloc(request, dump, profile, err)
-		       : read_sampled(request, profile, err);
+	rc = open_profile_source(request->path, &source, &fd, err);
+	if (rc)
+		return rc;
+	rc = flmem_jemalloc_dump_is_one(fd)
+		     ? flmem_profile_read_jemalloc(request, fd, profile, err)
+		     : read_sampled(request, source, FLMEM_TAKE_FD(fd), profile, err);
 	if (!rc)
 		*ret_profile = FLMEM_TAKE(profile);
 	return rc;

@@ -75,14 +75,14 @@ static const char *identify_module(const struct dump_reader *r, const struct flm
 {
 	FLMEM_AUTO_IMAGE struct flmem_image *image = NULL;
 	struct stat status;
-	int fd;
+	bool silent = false;
 
 	if (flmem_map_is_deleted(map))
 		return "the file of the code was replaced or removed before the dump";
-	if (!flmem_heap_module_answers(map->name))
+	image = flmem_symbol_image_open(map->name, &status, &silent);
+	if (silent)
 		return FLMEM_HEAP_FILE_SILENT;
-	fd = flmem_file_place_open_regular(AT_FDCWD, map->name, O_RDONLY | O_CLOEXEC, &status);
-	if (fd < 0 || flmem_image_open(fd, &image, NULL))
+	if (!image)
 		return "the file of the code cannot be read here";
 	if (status.st_ino != map->inode)
 		return "the file of the code is not the one that was mapped (another inode)";

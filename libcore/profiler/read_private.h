@@ -76,4 +76,9 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 int flmem_profile_read_jemalloc(const struct flmem_heap_request *request, int fd,
 				struct flmem_heap_profile *profile, struct flmem_error *err);
 
+/* How the files begin that can be read. */
+#define FLMEM_HEAP_MAGIC_BYTES 8
+
+bool flmem_heap_profile_has_magic(const char magic[FLMEM_HEAP_MAGIC_BYTES]);
+
 #endif

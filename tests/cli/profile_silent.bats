@@ -91,3 +91,63 @@ sys.exit(ctypes.CDLL(None).mount(sys.argv[1].encode(), b"/tmp", None, 4096, None
 	bounded table "$BATS_TEST_TMPDIR/named.heap"
 	assert_status 0
 }
+
+# answered READS FILE ARGUMENT...: beside $MOUNT/file, a copy of FILE that answers so many reads.
+answered() {
+	run --separate-stderr timeout -k 5 60 "$FLMEM_VICTIMS/silent/silent" after "$1" "$2" \
+		"$MOUNT" "$FLMEM" profile "${@:3}"
+	show_run "after $1 reads: flmem profile ${*:3}"
+}
+
+setup_answered() {
+	requires victim:silent/silent
+	"$FLMEM_VICTIMS/silent/silent" around "$BATS_TEST_TMPDIR" true || skip "needs to mount FUSE"
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
+	MOUNT=$BATS_TEST_TMPDIR/mount
+	mkdir -p "$MOUNT"
+}
+
+@test "a profile whose file system falls silent while it is read is named, and flmem ends" {
+	setup_answered
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	"$FLMEM" profile run -o "$PROFILE" --limit 2MiB -- sleep 0
+	answered 100000 "$PROFILE" stats "$MOUNT/file"
+	assert_status 0
+	answered 1 "$PROFILE" stats "$MOUNT/file"
+	assert_error 7 "cannot read the profile '$MOUNT/file': the file system .* did not answer"
+	answered 4 "$PROFILE" tree "$MOUNT/file"
+	assert_error 7 "cannot read the profile '$MOUNT/file': the file system .* did not answer"
+	mkdir "$BATS_TEST_TMPDIR/folder"
+	ln -s "$MOUNT/file" "$BATS_TEST_TMPDIR/folder/a.prof"
+	answered 1 "$PROFILE" analyze "$BATS_TEST_TMPDIR/folder"
+	assert_error 7 "a.prof.* did not answer"
+}
+
+@test "symbols of a file that falls silent while it is read are not shown, and flmem ends" {
+	local at text page reads library
+	setup_answered
+	library=$(ldd "$FLMEM" | awk '/libflmem/{print $3; exit}')
+	text=$(readelf -lW "$library" | awk '/LOAD.* R E /{print $2, $3; exit}')
+	at=$(nm "$library" | awk '$3 == "flmem_heap_profile_read"{print $1}')
+	page=$((${text% *} & ~4095))
+	# The start of the segment in the process: where its first page is mapped.
+	at=$(printf %x $((0x7f0000000000 + 0x$at - ${text#* } + ${text% *} - page + 2)))
+	cat >"$BATS_TEST_TMPDIR/named.heap" <<-END
+		heap_v2/524288
+		  t*: 1: 1048576 [0: 0]
+		@ 0x$at
+		  t*: 1: 1048576 [0: 0]
+
+		MAPPED_LIBRARIES:
+		7f0000000000-7f0010000000 r-xp $(printf %08x "$page") 08:01 2 $MOUNT/file
+	END
+	answered 100000 "$library" table "$BATS_TEST_TMPDIR/named.heap"
+	assert_status 0
+	assert_output 'flmem_heap_profile_read'
+	for reads in 1 3; do
+		answered "$reads" "$library" table "$BATS_TEST_TMPDIR/named.heap"
+		assert_status 0
+		refute_output 'flmem_heap_profile_read'
+		assert_output 'file\+0x'
+	done
+}

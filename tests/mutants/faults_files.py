@@ -18,6 +18,8 @@ ARM_CODE = "libcore/allocators/arm_code.c"
 ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
 APARTS = ("unit.test_apart",)
+FALLS_SILENT = ("cli.profile_silent/a profile whose file system falls silent",)
+CODE_SILENT = ("cli.profile_silent/symbols of a file that falls silent",)
 USERS = ("unit.test_fs_user",)
 EDITS = ("unit.test_edit",)
 CHANGED = ("unit.test_input_changed",)
@@ -114,6 +116,13 @@ FAULTS = (
     Fault("ids-not-checked", USER,
           "if (read_fs_uid() != user->uid || read_fs_gid() != user->gid)", "if (0)",
           "writing nothing under an id that could not be taken", USERS),
+    Fault("server-file-opened-here", "libcore/base/files/guarded_file.c",
+          "if (fd >= 0 && flmem_guarded_file_is_here(fd))", "if (fd >= 0)",
+          "reading a file of a server in processes that can be left", FALLS_SILENT),
+    Fault("silent-profile-too-large", "libcore/base/files/guarded_file.c", "if (file->silent)\n\t\treturn -ETIMEDOUT;",
+          "", "naming a profile that does not answer", FALLS_SILENT),
+    Fault("silent-code-opened", "libcore/profiler/frame_names.c", "return module->here ?", "return true ?",
+          "reading code of a server in processes that can be left", CODE_SILENT),
     Fault("late-work-kept", APART, "apart->undo(apart->context);", ";",
           "undoing what comes too late", USERS, slow=True),
     Fault("signals-in-its-child", APART, "sigfillset(&all);", "sigemptyset(&all);",

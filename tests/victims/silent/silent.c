@@ -5,6 +5,8 @@
  *
  * usage: silent WAY [DIRECTORY], an empty one
  *        silent around DIRECTORY COMMAND..., which runs beside a file system that answers nothing
+ *        silent after READS FILE DIRECTORY COMMAND..., likewise, one that answers so many reads of
+ *        DIRECTORY/file, which has the bytes of FILE
  */
 #include "silent.h"
 
@@ -171,6 +173,20 @@ static int run_around(char **argv)
 	silent_give_up(argv[1]);
 }
 
+static int run_until_silent(char **argv)
+{
+	const struct silent_fuse how = {
+		.reads = (unsigned)strtoul(argv[0], NULL, 10),
+		.content = open(argv[1], O_RDONLY | O_CLOEXEC),
+	};
+
+	if (how.content < 0)
+		silent_give_up(argv[1]);
+	silent_fuse_mount(argv[2], &how);
+	execvp(argv[3], argv + 3);
+	silent_give_up(argv[3]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -187,6 +203,8 @@ int main(int argc, char **argv)
 
 	if (argc > 3 && strcmp(argv[1], "around") == 0)
 		return run_around(argv + 2);
+	if (argc > 5 && strcmp(argv[1], "after") == 0)
+		return run_until_silent(argv + 2);
 	directory = argc > 2 ? argv[2] : "/nonexistent";
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		if (argc < 2 || strcmp(argv[1], ways[i].name) != 0)

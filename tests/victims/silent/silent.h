@@ -4,11 +4,13 @@
 
 #include <stdbool.h>
 
-/* How the file system behaves; it never answers a read. */
+/* How the file system behaves; without `reads` it never answers a read. */
 struct silent_fuse {
-	bool async;    /* reads are sent in the background, and may be killed while they wait */
-	bool gives_up; /* a request ends with EINTR where who waits for it was interrupted */
-	bool opened;   /* answers what opens a file until it is set to be silent */
+	bool async;	/* reads are sent in the background, and may be killed while they wait */
+	bool gives_up;	/* a request ends with EINTR where who waits for it was interrupted */
+	bool opened;	/* answers what opens a file until it is set to be silent */
+	unsigned reads; /* so many reads are answered, and nothing after them */
+	int content;	/* a file with the bytes, where `reads` is set */
 };
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file system in user space that opens its one file and never answers a read of it. The protocol
- * is that of linux/fuse.h, so that no library is needed.
+ * A file system in user space that opens its one file and never answers a read of it, or answers
+ * some and then nothing more. The protocol is that of linux/fuse.h, so that no library is needed.
  */
 #include "silent.h"
 
@@ -21,8 +21,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_NODE  2U
-#define FILE_BYTES 65536U
+#define FILE_NODE   2U
+#define FILE_BYTES  65536U
+#define REPLY_BYTES 1048576U
+
+static uint64_t file_bytes = FILE_BYTES;
 
 static atomic_bool *hushed;
 
@@ -34,7 +37,7 @@ __attribute__((noreturn)) static void skip(const char *what)
 
 static void answer(int fd, uint64_t unique, int error, const void *body, size_t length)
 {
-	unsigned char reply[512];
+	static unsigned char reply[REPLY_BYTES];
 	const struct fuse_out_header head = {
 		.len = (uint32_t)(sizeof(head) + length), .error = -error, .unique = unique};
 
@@ -49,8 +52,8 @@ static struct fuse_attr attributes(uint64_t node)
 {
 	return (struct fuse_attr){
 		.ino = node,
-		.size = node == FILE_NODE ? FILE_BYTES : 0,
-		.blocks = FILE_BYTES / 512,
+		.size = node == FILE_NODE ? file_bytes : 0,
+		.blocks = file_bytes / 512,
 		.mode = node == FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755,
 		.nlink = 1,
 		.blksize = 4096,
@@ -70,6 +73,19 @@ static void answer_init(int fd, uint64_t unique, bool async)
 	answer(fd, unique, 0, &out, sizeof(out));
 }
 
+static void answer_read(int fd, const struct fuse_in_header *in, const struct silent_fuse *how)
+{
+	static unsigned char bytes[REPLY_BYTES / 2];
+	static unsigned answered;
+	const struct fuse_read_in *read_in = (const void *)(in + 1);
+	size_t size = read_in->size < sizeof(bytes) ? read_in->size : sizeof(bytes);
+	ssize_t got = pread(how->content, bytes, size, (off_t)read_in->offset);
+
+	answer(fd, in->unique, got < 0 ? errno : 0, bytes, got < 0 ? 0 : (size_t)got);
+	if (++answered == how->reads)
+		atomic_store(hushed, true);
+}
+
 /* Names are asked for again at each use, so that a silent server can block who opens the file. */
 static void serve_one(int fd, const struct fuse_in_header *in, const struct silent_fuse *how)
 {
@@ -85,7 +101,11 @@ static void serve_one(int fd, const struct fuse_in_header *in, const struct sile
 		answer_init(fd, in->unique, how->async);
 	else if (in->opcode == FUSE_INTERRUPT && how->gives_up)
 		answer(fd, interrupt->unique, EINTR, NULL, 0);
-	else if (in->opcode == FUSE_READ || atomic_load(hushed))
+	else if (atomic_load(hushed))
+		return;
+	else if (in->opcode == FUSE_READ && how->reads)
+		answer_read(fd, in, how);
+	else if (in->opcode == FUSE_READ)
 		return;
 	else if (in->opcode == FUSE_LOOKUP)
 		answer(fd, in->unique, 0, &entry, sizeof(entry));
@@ -138,6 +158,10 @@ void silent_fuse_mount(const char *directory, const struct silent_fuse *how)
 	char options[128];
 	int fd;
 
+	struct stat status;
+
+	if (how->reads && fstat(how->content, &status) == 0)
+		file_bytes = (uint64_t)status.st_size;
 	leave_namespace();
 	hushed = mmap(NULL, sizeof(*hushed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
