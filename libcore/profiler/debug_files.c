@@ -14,9 +14,9 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
-#include "base/files/guarded_file.h"
 #include "elf/image_private.h"
 #include "elf/symbolize.h"
+#include "proc/files/guarded_file.h"
 
 #define DEBUG_PATH_MAX 128
 #define DEBUG_ROOT     "/usr/lib/debug"

@@ -14,8 +14,8 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
-#include "base/files/guarded_file.h"
 #include "base/files/io.h"
+#include "proc/files/guarded_file.h"
 #include "profiler/read_private.h"
 
 static bool has_known_start(int fd)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/apart.h"
-#include "base/files/guarded_file.h"
+#include "proc/files/guarded_file.h"
 #include "profiler/index_set.h"
 
 #define PATHS_AT_ONCE	128U

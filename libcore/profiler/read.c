@@ -6,8 +6,8 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "base/files/guarded_file.h"
 #include "base/portable.h"
+#include "proc/files/guarded_file.h"
 #include "profiler/amounts.h"
 #include "profiler/jemalloc_dump.h"
 #include "profiler/order.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FLMEM_BASE_GUARDED_FILE_H
-#define FLMEM_BASE_GUARDED_FILE_H
+#ifndef FLMEM_PROC_FILES_GUARDED_FILE_H
+#define FLMEM_PROC_FILES_GUARDED_FILE_H
 
 /*
  * Reads a file that may never answer. What is on a file system of this machine is read as any
