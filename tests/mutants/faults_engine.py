@@ -14,8 +14,6 @@ READER = ("unit.test_heap_dump",)
 FAULTS = (
     Fault("dump-addresses", READ, "if (kept > FLMEM_JEMALLOC_ADDRESSES_MAX)", "if (0)",
           "bounding the addresses of a dump", READER),
-    Fault("module-answers", "libcore/profiler/module_files.c", "modules[i].silent = !examine_paths(&one, PATIENCE_US);",
-          "modules[i].silent = false;", "asking files of code whether they answer", ("cli.profile_silent/the file of code",)),
     Fault("engine-other-allocator", ENGINE,
           "if (e->found && e->found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC)", "if (e->found)",
           "refusing another allocator", REFUSED),

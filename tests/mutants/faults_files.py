@@ -19,7 +19,6 @@ ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
 APARTS = ("unit.test_apart",)
 FALLS_SILENT = ("cli.profile_silent/a profile whose file system falls silent",)
-CODE_SILENT = ("cli.profile_silent/symbols of a file that falls silent",)
 USERS = ("unit.test_fs_user",)
 EDITS = ("unit.test_edit",)
 CHANGED = ("unit.test_input_changed",)
@@ -123,8 +122,6 @@ FAULTS = (
           "opening here only what is on a file system of this machine", FALLS_SILENT),
     Fault("silent-profile-too-large", "libcore/proc/files/guarded_file.c", "if (file->silent)\n\t\treturn -ETIMEDOUT;",
           "", "naming a profile that does not answer", FALLS_SILENT),
-    Fault("silent-code-opened", "libcore/profiler/frame_names.c", "return module->here ?", "return true ?",
-          "reading code of a server in processes that can be left", CODE_SILENT),
     Fault("late-work-kept", APART, "apart->undo(apart->context);", ";",
           "undoing what comes too late", USERS, slow=True),
     Fault("signals-in-its-child", APART, "sigfillset(&all);", "sigemptyset(&all);",

@@ -21,9 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_NODE   2U
-#define FILE_BYTES  65536U
-#define REPLY_BYTES 1048576U
+#define FILE_NODE    2U
+#define FILE_BYTES   65536U
+#define REMEMBERED_S 1000
+#define REPLY_BYTES  1048576U
 
 static uint64_t file_bytes = FILE_BYTES;
 
@@ -86,11 +87,17 @@ static void answer_read(int fd, const struct fuse_in_header *in, const struct si
 		atomic_store(hushed, true);
 }
 
-/* Names are asked for again at each use, so that a silent server can block who opens the file. */
+/*
+ * Names are asked for again at each use, so that a silent server can block who opens the file; the
+ * kernel remembers those whose reads are counted.
+ */
 static void serve_one(int fd, const struct fuse_in_header *in, const struct silent_fuse *how)
 {
 	const struct fuse_interrupt_in *interrupt = (const void *)(in + 1);
-	struct fuse_entry_out entry = {.nodeid = FILE_NODE, .attr = attributes(FILE_NODE)};
+	struct fuse_entry_out entry = {.nodeid = FILE_NODE,
+				       .attr = attributes(FILE_NODE),
+				       .entry_valid = how->reads ? REMEMBERED_S : 0,
+				       .attr_valid = how->reads ? REMEMBERED_S : 0};
 	struct fuse_attr_out attr = {.attr = attributes(in->nodeid)};
 	struct fuse_open_out opened = {.open_flags = FOPEN_KEEP_CACHE};
 
