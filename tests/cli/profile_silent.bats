@@ -95,6 +95,7 @@ sys.exit(ctypes.CDLL(None).mount(sys.argv[1].encode(), b"/tmp", None, 4096, None
 # answered READS FILE ARGUMENT...: beside $MOUNT/file, a copy of FILE that answers so many reads, and
 # whose name the kernel knows by then.
 answered() {
+	# shellcheck disable=SC2016 # for the new shell
 	run --separate-stderr timeout -k 5 60 "$FLMEM_VICTIMS/silent/silent" after "$1" "$2" \
 		"$MOUNT" sh -c '[ -e "$0" ]; exec "$@"' "$MOUNT/file" "$FLMEM" profile "${@:3}"
 	show_run "after $1 reads: flmem profile ${*:3}"
