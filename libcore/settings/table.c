@@ -41,8 +41,7 @@ static bool is_decay_finite(const char *value)
 	.name = "MALLOC_ARENA_MAX", .allocators = GLIBC, .frameworks = ANY_FRAMEWORK,          \
 	.source = FLMEM_SOURCE_NVFLARE_GUIDE, .otherwise = NOT_GLIBC, .valid = is_arena_limit, \
 	.ignored_pattern = "*[!0-9]* | 0",                                                     \
-	.invalid =                                                                             \
-		"not a whole number above 0, so glibc sets no limit with it, or only up to 2.38"
+	.invalid = "not a whole number above 0, so glibc from 2.39 on sets no limit with it"
 
 static const struct flmem_setting_row rows[] = {
 	{

@@ -70,11 +70,11 @@ assert_identity() {
 	MALLOC_ARENA_MAX=0 NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two start_python
 	flmem detect --pid "$VICTIM"
 	assert_status 0
-	assert_output 'MALLOC_ARENA_MAX=0 \(environment; not a whole number above 0, so glibc sets no limit with it\)'
+	assert_output 'MALLOC_ARENA_MAX=0 \(environment; not a whole number above 0, so glibc from 2.39 on sets no limit with it\)'
 	detect_json --pid "$VICTIM"
 	assert_schema detect
 	assert_value 'p["settings"]["MALLOC_ARENA_MAX"]["note"]' \
-		'not a whole number above 0, so glibc sets no limit with it'
+		'not a whole number above 0, so glibc from 2.39 on sets no limit with it'
 	assert_value '"flare.init()" in p["settings"]["NVFLARE_CLIENT_MEMORY_GC_ROUNDS"]["note"]' True
 }
 

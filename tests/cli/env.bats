@@ -224,7 +224,7 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 		MALLOC_ARENA_MAX=$value flmem env --role server
 		assert_status 0
 		assert_output 'export MALLOC_ARENA_MAX=4'
-		[ "$stderr" = "flmem env: your value of MALLOC_ARENA_MAX is replaced: not a whole number above 0, so glibc sets no limit with it" ]
+		[ "$stderr" = "flmem env: your value of MALLOC_ARENA_MAX is replaced: not a whole number above 0, so glibc from 2.39 on sets no limit with it" ]
 	done
 	MALLOC_ARENA_MAX=0x2 flmem env --role server
 	[ "$output" = 'export MALLOC_ARENA_MAX=0x2' ]
