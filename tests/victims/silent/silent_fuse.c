@@ -108,12 +108,10 @@ static void serve_one(int fd, const struct fuse_in_header *in, const struct sile
 		answer_init(fd, in->unique, how->async);
 	else if (in->opcode == FUSE_INTERRUPT && how->gives_up)
 		answer(fd, interrupt->unique, EINTR, NULL, 0);
-	else if (atomic_load(hushed))
+	else if (atomic_load(hushed) || (in->opcode == FUSE_READ && !how->reads))
 		return;
-	else if (in->opcode == FUSE_READ && how->reads)
-		answer_read(fd, in, how);
 	else if (in->opcode == FUSE_READ)
-		return;
+		answer_read(fd, in, how);
 	else if (in->opcode == FUSE_LOOKUP)
 		answer(fd, in->unique, 0, &entry, sizeof(entry));
 	else if (in->opcode == FUSE_GETATTR)
