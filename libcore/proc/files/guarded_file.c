@@ -125,16 +125,17 @@ static bool is_found_local(int found)
 
 /*
  * Most files: the kernel knows their path without asking any file system (Linux 5.12), and theirs
- * is one of this machine. -1: not known, a child has to find out.
+ * is one of this machine, or that there is none (-ENOENT). Other errors: a child has to find out.
  */
 static int open_local(const char *path, struct stat *ret_status)
 {
 	const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = FROM_CACHE};
 	FLMEM_AUTO_CLOSE int found = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 
-	if (found < 0 || !is_found_local(found) || fstat(found, ret_status) < 0 ||
-	    !S_ISREG(ret_status->st_mode))
-		return -1;
+	if (found < 0)
+		return errno == ENOENT ? -ENOENT : -EAGAIN;
+	if (!is_found_local(found) || fstat(found, ret_status) < 0 || !S_ISREG(ret_status->st_mode))
+		return -EAGAIN;
 	return flmem_io_reopen(found, O_RDONLY | O_CLOEXEC);
 }
 
@@ -221,8 +222,12 @@ int flmem_guarded_file_open(const char *path, struct flmem_guarded_file **ret_fi
 		return -ENOMEM;
 	file->work.fd = file->work.copy = -1;
 	memcpy(file->work.path, path, strlen(path) + 1);
-	file->work.fd = open_local(path, &file->work.status);
-	rc = file->work.fd < 0 ? run_guarded(file, examine_guarded) : 0;
+	rc = open_local(path, &file->work.status);
+	if (rc == -ENOENT)
+		return rc;
+	if (rc >= 0)
+		file->work.fd = rc;
+	rc = rc < 0 ? run_guarded(file, examine_guarded) : 0;
 	if (!rc)
 		*ret_file = FLMEM_TAKE(file);
 	return rc;
