@@ -2,6 +2,7 @@
 """What the checks of `flmem aggregate` have in common; argument 1 of the program is the command."""
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -27,9 +28,11 @@ def journal_bytes(output):
         return 0
 
 
-def kill_begun(output, *words):
-    """Kills it as soon as its journal grows, at any speed of the machine: there is something to resume."""
+def kill_begun(output, *words, prepare=lambda: None):
+    """Kills it as soon as its journal grows, at any speed of the machine: there is something to resume. One that
+    was over before is run again, after what has to be prepared for it."""
     while True:
+        prepare()
         with subprocess.Popen([FLMEM, "aggregate", "--quiet", "--resume", *words], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as process:
             while process.poll() is None and not journal_bytes(output):
@@ -40,6 +43,7 @@ def kill_begun(output, *words):
             process.kill()
         if journal_bytes(output) > first:
             return
+        assert process.returncode in (0, -signal.SIGKILL), (words, process.returncode)
 
 
 def refused(expected, *words, status=2):

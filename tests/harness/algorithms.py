@@ -440,9 +440,13 @@ def state_kills():
     took = time.monotonic() - began
     expected = [aggregations.content(f"{name}.safetensors") for name in ("out", "state")]
     resumed = 0
-    for number in range(8):
+
+    def put_back():
         with open("state.safetensors", "wb") as file:
             file.write(before)
+
+    for number in range(8):
+        put_back()
         for _ in range(3):
             process = aggregations.start("--resume", *words, *names)
             if number % 2:
@@ -452,14 +456,11 @@ def state_kills():
                 kill_at(process, 0)
             assert aggregations.content("state.safetensors") in (before, expected[1])
         if number == 1:
-            with open("state.safetensors", "wb") as file:
-                file.write(before)
-            kill_begun("out.safetensors", *words, *names)
+            kill_begun("out.safetensors", *words, *names, prepare=put_back)
         if aggregations.content("state.safetensors") == before:
             resumed += run("--resume", *words, *names)["resumed_bytes"]
         if number == 0:  # the output was renamed, and the state was not
-            with open("state.safetensors", "wb") as file:
-                file.write(before)
+            put_back()
             run("--resume", *words, *names)
         found = [aggregations.content(f"{name}.safetensors") for name in ("out", "state")]
         # The state has a fingerprint of the inputs, whose times and places stay.
