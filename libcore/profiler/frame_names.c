@@ -64,8 +64,7 @@ static struct flmem_image *open_module_image(const struct flmem_heap_module *mod
 
 	if (!module->path || *silent)
 		return NULL;
-	return module->here ? flmem_symbol_image_open_here(module->path)
-			    : flmem_symbol_image_open(module->path, &status, silent);
+	return flmem_symbol_image_open(module->path, &status, silent);
 }
 
 bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,

@@ -19,7 +19,6 @@
 struct flmem_heap_module {
 	const char *path; /* NULL: unknown */
 	bool silent;	  /* its file does not answer: it is not opened */
-	bool here;	  /* its file waits for nobody but disks of this machine */
 	uint64_t start, end, bias;
 	uint32_t build_id_size; /* 0: unknown */
 	unsigned char build_id[FLMEM_BUILD_ID_MAX];

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/apart.h"
-#include "proc/files/guarded_file.h"
 #include "profiler/index_set.h"
 
 #define PATHS_AT_ONCE	128U
@@ -20,7 +19,6 @@
 struct module_file {
 	dev_t device;
 	ino_t inode;
-	bool here;
 };
 
 struct module_search {
@@ -79,11 +77,10 @@ static void examine_path(const char *path, struct module_file *ret_file)
 
 	if (seen < 0 || fstat(seen, &status) < 0)
 		return;
-	*ret_file = (struct module_file){status.st_dev, status.st_ino, false};
+	*ret_file = (struct module_file){status.st_dev, status.st_ino};
 	if (S_ISREG(status.st_mode)) {
 		FLMEM_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-		ret_file->here = fd >= 0 && flmem_guarded_file_is_here(fd);
 		if (fd >= 0 && pread(fd, &byte, 1, 0) < 0)
 			return;
 	}
@@ -167,7 +164,6 @@ uint32_t *flmem_heap_module_files(struct flmem_heap_module *modules, const size_
 		return NULL;
 	examine_files(modules, frames, count, files);
 	for (uint32_t i = 0; i < count; i++) {
-		modules[i].here = files[i].here;
 		struct module_search search = {modules, files, i};
 		const struct flmem_index_key key = {hash_file(set.seed, &modules[i], &files[i]),
 						    has_same_file, &search};

@@ -121,7 +121,7 @@ FAULTS = (
     Fault("attach-gate-closed-late", "libcore/runtimes/cpython_new_thread.c",
           "int rc = function->begin ? function->begin(function->context, err) : 0;", "int rc = 0;",
           "closing the gate before the calls", LOADED),
-    Fault("attach-gate-let-through", GATE_CODE, '"jz 3f\\n"\n\t"decl', '"jmp 3f\\n"\n\t"decl',
+    Fault("attach-gate-let-through", GATE_CODE, '"jz 3f\\n"', '"jmp 3f\\n"',
           "forks that wait at the gate", GATE_UNIT),
     Fault("attach-gate-for-good", GATE_CODE, '"lock cmpxchgl %ecx, .Lclosed(%rip)\\n"', '"nop\\n"',
           "opening a gate whose flmem has ended", GATE_UNIT),

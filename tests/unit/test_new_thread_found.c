@@ -201,10 +201,11 @@ static bool is_not_main(void *context, const struct flmem_candidate *candidate, 
 	return !candidate->leader;
 }
 
+typedef bool accepting(void *, const struct flmem_candidate *, uint64_t, const char **);
+
 /* Starts a thread from one that `accepts` allows; what that gives. */
-static int start_from(bool (*accepts)(void *, const struct flmem_candidate *, uint64_t,
-				      const char **),
-		      bool is_musl, struct flmem_new_thread *ret_thread, struct flmem_error *err)
+static int start_from(accepting *accepts, bool is_musl, struct flmem_new_thread *ret_thread,
+		      struct flmem_error *err)
 {
 	const struct flmem_candidate_filter filter = {.accepts = accepts};
 	const struct flmem_borrow_options options = {
@@ -223,6 +224,17 @@ static int start_from(bool (*accepts)(void *, const struct flmem_candidate *, ui
 	return rc;
 }
 
+/* A machine that cannot borrow at all is no refusal of this kind. */
+static void expect_unsafe(accepting *accepts, bool is_musl, struct flmem_new_thread *ret_thread,
+			  struct flmem_error *err)
+{
+	int rc = start_from(accepts, is_musl, ret_thread, err);
+
+	if (rc != FLMEM_EUNSAFE)
+		expect_borrowed(rc, err);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+}
+
 static void start(void (*be_child)(void))
 {
 	start_child(be_child);
@@ -234,16 +246,12 @@ static void of_several_sleeping_threads_none_is_taken(void **state)
 {
 	struct flmem_new_thread thread;
 	struct flmem_error err = {0};
-	int rc;
 
 	(void)state;
 	start(be_sleeping);
 	await_true(is_blocked_in(atomic_load(&page->sleepers[0]), SYS_clock_nanosleep) &&
 		   is_blocked_in(atomic_load(&page->sleepers[1]), SYS_clock_nanosleep));
-	rc = start_from(is_main, true, &thread, &err);
-	if (rc != FLMEM_EUNSAFE)
-		expect_borrowed(rc, &err);
-	assert_int_equal(rc, FLMEM_EUNSAFE);
+	expect_unsafe(is_main, true, &thread, &err);
 	assert_int_equal(thread.tid, 0);
 	/* It was started, which flmem cannot know. */
 	assert_non_null(strstr(err.message, "could not start a thread"));
@@ -255,15 +263,11 @@ static void more_threads_than_flmem_lists_are_refused(void **state)
 {
 	struct flmem_new_thread thread;
 	struct flmem_error err = {0};
-	int rc;
 
 	(void)state;
 	start(be_sleeping);
 	listed.is_full = true;
-	rc = start_from(is_main, false, &thread, &err);
-	if (rc != FLMEM_EUNSAFE)
-		expect_borrowed(rc, &err);
-	assert_int_equal(rc, FLMEM_EUNSAFE);
+	expect_unsafe(is_main, false, &thread, &err);
 	assert_non_null(strstr(err.message, "could not be identified"));
 	assert_int_equal(thread.lender, 0);
 }
@@ -273,15 +277,11 @@ static void the_mask_of_a_chain_is_not_that_of_the_program(void **state)
 {
 	struct flmem_new_thread thread;
 	struct flmem_error err = {0};
-	int rc;
 
 	(void)state;
 	start(be_masked);
 	await_true(is_blocked_in(atomic_load(&page->waiter), SYS_pause));
-	rc = start_from(is_not_main, false, &thread, &err);
-	if (rc != FLMEM_EUNSAFE)
-		expect_borrowed(rc, &err);
-	assert_int_equal(rc, FLMEM_EUNSAFE);
+	expect_unsafe(is_not_main, false, &thread, &err);
 	assert_non_null(strstr(err.message, "the signal mask"));
 	assert_int_equal(thread.lender, atomic_load(&page->waiter));
 }
@@ -309,15 +309,11 @@ static void without_fork_a_program_without_threads_starts_none(void **state)
 {
 	struct flmem_new_thread thread;
 	struct flmem_error err = {0};
-	int rc;
 
 	(void)state;
 	start(be_alone);
 	seems.has_no_fork = true;
-	rc = start_from(is_main, false, &thread, &err);
-	if (rc != FLMEM_EUNSAFE)
-		expect_borrowed(rc, &err);
-	assert_int_equal(rc, FLMEM_EUNSAFE);
+	expect_unsafe(is_main, false, &thread, &err);
 	assert_non_null(strstr(err.message, "or fork() is not found"));
 }
 

@@ -10,16 +10,11 @@
 #include "elf/libc.h"
 #include "remote/chain.h"
 
-#define PAGE	  FLMEM_FORK_GATE_PAGE
-#define CODE_MAX  512U
-#define MAGIC	  UINT64_C(0x666c6d656d676174)
-#define NOREPLACE 0x100000 /* MAP_FIXED_NOREPLACE; older headers lack it */
-/* Of programs; as the sampler has them. */
-#ifdef __aarch64__
-#define ADDRESSES_END (UINT64_C(1) << 48)
-#else
-#define ADDRESSES_END (UINT64_C(1) << 47)
-#endif
+#define PAGE	      FLMEM_FORK_GATE_PAGE
+#define CODE_MAX      512U
+#define MAGIC	      UINT64_C(0x666c6d656d676174)
+#define NOREPLACE     0x100000 /* MAP_FIXED_NOREPLACE; older headers lack it */
+#define ADDRESSES_END (UINT64_C(1) << FLMEM_ADDRESS_BITS)
 /* So large that nothing of the program comes near its middle. */
 #define GAP_MIN (UINT64_C(1) << 30)
 

@@ -16,14 +16,11 @@
 #include <flmem/error.h>
 
 #include "ops/target/inspection.h"
+#include "preload/address_space.h"
 #include "runtimes/cpython_call.h"
 
-/* Of any kernel for the processor; the code knows it. */
-#ifdef __aarch64__
-#define FLMEM_FORK_GATE_PAGE 65536U
-#else
-#define FLMEM_FORK_GATE_PAGE 4096U
-#endif
+/* The code knows it. */
+#define FLMEM_FORK_GATE_PAGE FLMEM_PAGE_MAX
 
 /* The second page, whose distance the code in the first one knows. */
 struct flmem_fork_gate_data {

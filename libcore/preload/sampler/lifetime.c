@@ -167,12 +167,12 @@ static bool clear_filter_in_children(void)
 	size_t first = sampler_filter_slot((uintptr_t)sampler_arena);
 	size_t last = sampler_filter_slot((uintptr_t)sampler_arena + SAMPLER_ARENA_SIZE - 1);
 
-	for (size_t at = 0; at < sizeof(sampler_filter); at += SAMPLER_PAGE_MAX) {
-		size_t end = at + SAMPLER_PAGE_MAX;
+	for (size_t at = 0; at < sizeof(sampler_filter); at += FLMEM_PAGE_MAX) {
+		size_t end = at + FLMEM_PAGE_MAX;
 		bool has_arena =
 			first <= last ? first < end && last >= at : first < end || last >= at;
 
-		if (!has_arena && !clear_in_children(sampler_filter + at, SAMPLER_PAGE_MAX))
+		if (!has_arena && !clear_in_children(sampler_filter + at, FLMEM_PAGE_MAX))
 			return false;
 	}
 	return true;

@@ -56,8 +56,7 @@ bool sampler_file_is_whole(void)
 /* Half of the address space is the kernel's; nothing of a program is in the first page. */
 bool sampler_can_be(uintptr_t address, size_t length)
 {
-	return address >= SAMPLER_PAGE && !(address >> SAMPLER_ADDRESS_BITS) &&
-	       length <= (1U << 20);
+	return address >= SAMPLER_PAGE && !(address >> FLMEM_ADDRESS_BITS) && length <= (1U << 20);
 }
 
 /* The answer holds for one sample: the C library unmaps stacks and blocks unseen. */

@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "preload/address_space.h"
 #include "preload/profile_format.h"
 #include "preload/sampler/unwind.h"
 
@@ -43,20 +44,13 @@ struct sampler_thread {
 extern __thread struct sampler_thread sampler_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/*
- * Kernels for aarch64 have pages of 4, 16 or 64 KiB, and give programs 48 bits of addresses; code
- * may sign the addresses it returns to in the bits above.
- */
+/* On aarch64 code may sign the addresses it returns to, in the bits above those of an address. */
 #ifdef __aarch64__
-#define SAMPLER_PAGE_MAX     65536U
-#define SAMPLER_ADDRESS_BITS 48
-#define SAMPLER_RETURN_BITS  ((UINT64_C(1) << SAMPLER_ADDRESS_BITS) - 1)
+#define SAMPLER_RETURN_BITS ((UINT64_C(1) << FLMEM_ADDRESS_BITS) - 1)
 #else
-#define SAMPLER_PAGE_MAX     4096U
-#define SAMPLER_ADDRESS_BITS 47
-#define SAMPLER_RETURN_BITS  UINTPTR_MAX
+#define SAMPLER_RETURN_BITS UINTPTR_MAX
 #endif
-#define SAMPLER_PAGES_OF_ITS_OWN __attribute__((aligned(SAMPLER_PAGE_MAX)))
+#define SAMPLER_PAGES_OF_ITS_OWN __attribute__((aligned(FLMEM_PAGE_MAX)))
 
 /* No page is smaller; how large they are: sampler_page_size(). */
 #define SAMPLER_PAGE	    4096U
@@ -270,7 +264,7 @@ extern uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((visibility("hi
 
 static inline uintptr_t sampler_page_size(void)
 {
-	return SAMPLER_PAGE == SAMPLER_PAGE_MAX ? SAMPLER_PAGE : getauxval(AT_PAGESZ);
+	return SAMPLER_PAGE == FLMEM_PAGE_MAX ? SAMPLER_PAGE : getauxval(AT_PAGESZ);
 }
 
 /* The beginning of the page that has the address. */
