@@ -26,7 +26,7 @@ def main():
         tree.skip("shellcheck is not installed")
     names = [n for n in tree.files(top) if not n.startswith(EXEMPT) and tree.is_script(top, n)]
     count = len(names)
-    # What others read in is none of bats' own files.
+    # What others read in is no file of bats itself.
     common = [n for n in names if not n.endswith(".bats")] + [n for n in tree.files(top) if n.endswith(".shellcheckrc")]
     passed = marks.Marks("shell", top, [marks.version_of("shellcheck", "--version"), " ".join(BATS).encode(),
                                         *(marks.content(top, n) for n in common)])

@@ -85,21 +85,7 @@ time.sleep(1000)' "$BATS_TEST_TMPDIR"
 }
 
 @test "a process with a damaged heap: refused, since the library would be loaded by a thread that uses it" {
-	# In an arena that no thread uses any more.
-	start_victim /usr/bin/python3 -uc '
-import ctypes, threading, time
-libc = ctypes.CDLL(None)
-libc.malloc.restype = ctypes.c_void_p
-libc.free.argtypes = [ctypes.c_void_p]
-def damage():
-    block, _ = libc.malloc(40000), libc.malloc(40000)
-    libc.free(block)
-    ctypes.c_uint64.from_address(block).value = 0x4141414141414140
-thread = threading.Thread(target=damage)
-thread.start()
-thread.join()
-print("ready", flush=True)
-time.sleep(1000)'
+	start_victim /usr/bin/python3 -B "$FLMEM_TESTS/victims/damaged_heap.py"
 	flmem profile attach --pid "$VICTIM" -o "$PROFILE" --timeout 1s
 	assert_error 6 'malloc_trim could crash it'
 	[ ! -e "$PROFILE" ]

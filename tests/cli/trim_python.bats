@@ -483,22 +483,7 @@ while True:
 }
 
 @test "a process with a damaged heap gets neither a thread nor malloc_trim through Python" {
-	# In an arena that no thread uses any more.
-	start_victim /usr/bin/python3 -uc '
-import ctypes, threading
-libc = ctypes.CDLL(None)
-libc.malloc.restype = ctypes.c_void_p
-libc.free.argtypes = [ctypes.c_void_p]
-def damage():
-    block, _ = libc.malloc(40000), libc.malloc(40000)
-    libc.free(block)
-    ctypes.c_uint64.from_address(block).value = 0x4141414141414140
-thread = threading.Thread(target=damage)
-thread.start()
-thread.join()
-print("ready", flush=True)
-while True:
-    assert sum(i * i for i in range(1000)) == 332833500'
+	start_victim /usr/bin/python3 -B "$FLMEM_TESTS/victims/damaged_heap.py" compute
 	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 6
 	# A thread for the collector could get that arena, and would die of it.
