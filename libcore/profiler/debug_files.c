@@ -2,7 +2,6 @@
 #include "profiler/debug_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include <flmem/plugin.h>
 
 #include "base/cleanup.h"
-#include "base/files/file_place.h"
 #include "elf/image_private.h"
 #include "elf/symbolize.h"
 #include "proc/files/guarded_file.h"
@@ -71,15 +69,6 @@ struct flmem_image *flmem_symbol_image_open(const char *path, struct stat *ret_s
 	return image;
 }
 
-struct flmem_image *flmem_symbol_image_open_here(const char *path)
-{
-	struct flmem_image *image = NULL;
-	struct stat status;
-	int fd = flmem_file_place_open_regular(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, &status);
-
-	return fd < 0 || flmem_image_open(fd, &image, NULL) ? NULL : image;
-}
-
 bool flmem_symbol_image_is_silent(const struct flmem_image *image)
 {
 	const struct flmem_guarded_file *file = image ? flmem_image_note(image) : NULL;
@@ -104,14 +93,7 @@ static struct flmem_image *keep_matching(struct flmem_image *image,
 	return NULL;
 }
 
-/* A place of the system. */
 static struct flmem_image *open_matching(const char *path, const struct flmem_heap_module *module)
-{
-	return keep_matching(flmem_symbol_image_open_here(path), module);
-}
-
-/* A place that who made the profile chose. */
-static struct flmem_image *open_chosen(const char *path, const struct flmem_heap_module *module)
 {
 	struct stat status;
 	bool silent = false;
@@ -162,8 +144,7 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 				 (int)(slash - module->path), module->path, places[i][1], name);
 
 		if (length > 0 && (size_t)length < sizeof(path))
-			image = places[i][0][0] ? open_matching(path, module)
-						: open_chosen(path, module);
+			image = open_matching(path, module);
 	}
 	return image;
 }

@@ -11,9 +11,6 @@
 struct flmem_image *flmem_symbol_image_open(const char *path, struct stat *ret_status,
 					    bool *silent);
 
-/* The same of a file that waits for nobody. */
-struct flmem_image *flmem_symbol_image_open_here(const char *path);
-
 /* Whether its file has stopped to answer: what was read of it is not all. */
 bool flmem_symbol_image_is_silent(const struct flmem_image *image);
 
