@@ -43,6 +43,15 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now)
 	return 0;
 }
 
+/* The signal waits in the park, or has ended the child before flmem can stop it there. */
+static bool has_taken_signal(void)
+{
+	struct flmem_status status;
+
+	return __real_flmem_status_read_number(child, &status) || status.state == 'Z' ||
+	       (status.sig_blocked.value & UINT64_C(1) << (signal_then - 1));
+}
+
 /* The results, which are read for the first time when the calls have returned. */
 int __wrap_flmem_process_read_pinned(const struct flmem_process *process, uint64_t address,
 				     void *ret_bytes, size_t length)
@@ -54,8 +63,10 @@ int __wrap_flmem_process_read_pinned(const struct flmem_process *process, uint64
 	    memcmp(ret_bytes, &answer, sizeof(answer)) != 0)
 		return rc;
 	has_returned = true;
-	if (signal_then)
+	if (signal_then) {
 		(void)kill(child, signal_then);
+		await_true(has_taken_signal());
+	}
 	return __real_flmem_process_read_pinned(process, address, ret_bytes, length);
 }
 
