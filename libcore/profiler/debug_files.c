@@ -93,15 +93,15 @@ static struct flmem_image *keep_matching(struct flmem_image *image,
 	return NULL;
 }
 
-static struct flmem_image *open_matching(const char *path, const struct flmem_heap_module *module)
+static struct flmem_image *open_matching(const char *path, const struct flmem_heap_module *module,
+					 bool *silent)
 {
 	struct stat status;
-	bool silent = false;
 
-	return keep_matching(flmem_symbol_image_open(path, &status, &silent), module);
+	return keep_matching(flmem_symbol_image_open(path, &status, silent), module);
 }
 
-static struct flmem_image *open_by_build_id(const struct flmem_heap_module *module)
+static struct flmem_image *open_by_build_id(const struct flmem_heap_module *module, bool *silent)
 {
 	char path[DEBUG_PATH_MAX] = DEBUG_ROOT "/.build-id/";
 	size_t at = strlen(path);
@@ -110,7 +110,7 @@ static struct flmem_image *open_by_build_id(const struct flmem_heap_module *modu
 		at += (size_t)snprintf(path + at, sizeof(path) - at, "%02x%s", module->build_id[i],
 				       i ? "" : "/");
 	snprintf(path + at, sizeof(path) - at, ".debug");
-	return module->build_id_size > 1 ? open_matching(path, module) : NULL;
+	return module->build_id_size > 1 && !*silent ? open_matching(path, module, silent) : NULL;
 }
 
 /* A plain file name. */
@@ -129,12 +129,13 @@ static bool read_debug_link(struct flmem_image *own, char name[NAME_MAX + 1])
 }
 
 static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
-					struct flmem_image *own)
+					struct flmem_image *own, bool *silent)
 {
 	static const char *const places[][2] = {{"", "/"}, {"", "/.debug/"}, {DEBUG_ROOT, "/"}};
 	const char *slash = strrchr(module->path, '/');
 	char name[NAME_MAX + 1], path[PATH_MAX];
 	struct flmem_image *image = NULL;
+	bool beside = false; /* the folder of the file itself is silent */
 
 	if (!slash || !read_debug_link(own, name))
 		return NULL;
@@ -143,8 +144,10 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 			snprintf(path, sizeof(path), "%s%.*s%s%s", places[i][0],
 				 (int)(slash - module->path), module->path, places[i][1], name);
 
-		if (length > 0 && (size_t)length < sizeof(path))
-			image = open_matching(path, module);
+		bool *asked = places[i][0][0] ? silent : &beside;
+
+		if (length > 0 && (size_t)length < sizeof(path) && !*asked)
+			image = open_matching(path, module, asked);
 	}
 	return image;
 }
@@ -162,6 +165,7 @@ static struct flmem_image *open_from_server(const struct flmem_heap_module *modu
 	};
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	FLMEM_AUTO_FREE char *path = NULL;
+	bool silent = false;
 	void *client;
 	int fd;
 
@@ -175,15 +179,15 @@ static struct flmem_image *open_from_server(const struct flmem_heap_module *modu
 	end(client);
 	if (fd >= 0)
 		close(fd);
-	return fd >= 0 && path ? open_matching(path, module) : NULL;
+	return fd >= 0 && path ? open_matching(path, module, &silent) : NULL;
 }
 
 struct flmem_image *flmem_debug_file_open(const struct flmem_heap_module *module,
-					  struct flmem_image *own)
+					  struct flmem_image *own, bool *silent)
 {
-	struct flmem_image *image = open_by_build_id(module);
+	struct flmem_image *image = open_by_build_id(module, silent);
 
 	if (!image && module->path && !module->silent && module->build_id_size)
-		image = open_by_link(module, own);
+		image = open_by_link(module, own, silent);
 	return image ? image : open_from_server(module);
 }

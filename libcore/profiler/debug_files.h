@@ -20,8 +20,9 @@ bool flmem_symbol_image_matches(struct flmem_image *image, const struct flmem_he
  * The symbols of a module that are kept apart (gdb manual, "Separate Debug Files"): by its build-id
  * below /usr/lib/debug, by the name in `own`, its file (NULL: not readable), and from the servers
  * of DEBUGINFOD_URLS where that is set. Only a file with the build-id of the module. NULL: none.
+ * Where that folder does not answer, `silent` is set; while it is, it is not asked.
  */
 struct flmem_image *flmem_debug_file_open(const struct flmem_heap_module *module,
-					  struct flmem_image *own);
+					  struct flmem_image *own, bool *silent);
 
 #endif

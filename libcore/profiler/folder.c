@@ -16,6 +16,8 @@
 #include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "proc/files/guarded_file.h"
+#include "proc/files/guarded_folder.h"
+#include "proc/files/local_path.h"
 #include "profiler/read_private.h"
 
 static bool has_known_start(int fd)
@@ -67,54 +69,76 @@ static int compare_profile_names(const void *a, const void *b)
 }
 
 /* A child process for each file of a large folder would take long. */
-static int examine_entry(const char *path, int folder, const struct dirent *entry)
+static int examine_entry(const char *path, int folder, const struct flmem_guarded_entry *entry)
 {
 	FLMEM_AUTO_FREE char *file = NULL;
 	FLMEM_AUTO_CLOSE int fd = -1;
 	struct stat status;
 
-	if (entry->d_type == DT_DIR)
+	if (entry->type == DT_DIR)
 		return 0;
-	if (entry->d_type == DT_REG && flmem_guarded_file_is_here(folder)) {
-		fd = flmem_file_place_open_regular(folder, entry->d_name,
+	if (entry->type == DT_REG && folder >= 0 && flmem_local_path_is_here(folder)) {
+		fd = flmem_file_place_open_regular(folder, entry->name,
 						   O_RDONLY | O_NOFOLLOW | O_CLOEXEC, &status);
 		return fd < 0 ? fd : has_known_start(fd);
 	}
-	if (asprintf(&file, "%s/%s", path, entry->d_name) < 0) {
+	if (asprintf(&file, "%s/%s", path, entry->name) < 0) {
 		file = NULL;
 		return -ENOMEM;
 	}
 	return examine_profile(file);
 }
 
-static int list_profiles(const char *path, DIR *list, struct names *names, struct flmem_error *err)
+static int refuse_silent(const char *path, const char *name, struct flmem_error *err)
 {
-	struct dirent *entry;
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "the file system of '%s%s%s' did not answer within 2 s; name a "
+			       "folder without it",
+			       path, name[0] ? "/" : "", name);
+}
+
+static int refuse_unlisted(const char *path, int rc, struct flmem_error *err)
+{
+	if (rc == -ETIMEDOUT)
+		return refuse_silent(path, "", err);
+	return flmem_error_set(err, flmem_code_of_open(-rc), -rc,
+			       "cannot read the folder '%s'; name one with profiles", path);
+}
+
+static int keep_profile_name(struct names *names, const char *name, struct flmem_error *err)
+{
+	if (names->count == FLMEM_HEAP_FOLDER_MAX)
+		return flmem_error_set(err, FLMEM_EUSAGE, 0,
+				       "more than %u profiles; name a folder with fewer",
+				       FLMEM_HEAP_FOLDER_MAX);
+	names->list[names->count] = strdup(name);
+	if (!names->list[names->count])
+		return flmem_error_nomem(err, "cannot list the profiles");
+	names->count++;
+	return 0;
+}
+
+static int list_profiles(const char *path, struct flmem_guarded_folder *folder, struct names *names,
+			 struct flmem_error *err)
+{
+	struct flmem_guarded_entry entry;
+	int rc;
 
 	names->list = calloc(FLMEM_HEAP_FOLDER_MAX, sizeof(*names->list));
 	if (!names->list)
 		return flmem_error_nomem(err, "cannot list the profiles");
-	while ((entry = readdir(list))) {
-		int found = examine_entry(path, dirfd(list), entry);
+	while ((rc = flmem_guarded_folder_next(folder, &entry)) > 0) {
+		int found = examine_entry(path, flmem_guarded_folder_descriptor(folder), &entry);
 
 		if (found == -ETIMEDOUT)
-			return flmem_error_set(err, FLMEM_EFAILED, 0,
-					       "the file system of '%s/%s' did not answer within "
-					       "2 s; name a folder without it",
-					       path, entry->d_name);
-		if (found <= 0) {
-			names->denied += found == -EACCES;
-			continue;
-		}
-		if (names->count == FLMEM_HEAP_FOLDER_MAX)
-			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "more than %u profiles; name a folder with fewer",
-					       FLMEM_HEAP_FOLDER_MAX);
-		names->list[names->count] = strdup(entry->d_name);
-		if (!names->list[names->count])
-			return flmem_error_nomem(err, "cannot list the profiles");
-		names->count++;
+			return refuse_silent(path, entry.name, err);
+		names->denied += found == -EACCES;
+		rc = found > 0 ? keep_profile_name(names, entry.name, err) : 0;
+		if (rc)
+			return rc;
 	}
+	if (rc < 0)
+		return refuse_unlisted(path, rc, err);
 	qsort(names->list, names->count, sizeof(*names->list), compare_profile_names);
 	return 0;
 }
@@ -184,23 +208,38 @@ static bool is_named_baseline(const char *name)
 	return strstr(name, "original") || strstr(name, "baseline") || strstr(name, "before");
 }
 
+/* As flmem_guarded_file_open(). */
+static int find_profile(const char *path, struct stat *ret_status)
+{
+	FLMEM_AUTO_GUARDED_FILE struct flmem_guarded_file *file = NULL;
+	int rc = flmem_guarded_file_open(path, &file);
+
+	if (!rc)
+		*ret_status = *flmem_guarded_file_status(file);
+	return rc;
+}
+
 static bool is_same_profile(const char *path, const struct stat *wanted)
 {
 	struct stat status;
 
-	return stat(path, &status) == 0 && status.st_dev == wanted->st_dev &&
-	       status.st_ino == wanted->st_ino;
+	return find_profile(path, &status) == 0 && flmem_file_is_same(&status, wanted);
 }
 
-/* By its name in the folder, or by a path that leads there. */
-static bool find_baseline(struct flmem_heap_folder *folder, const char *wanted)
+static bool find_baseline_named(struct flmem_heap_folder *folder, const char *wanted)
 {
-	struct stat status;
-	bool is_path = strchr(wanted, '/') && stat(wanted, &status) == 0;
-
 	for (size_t i = 0; i < folder->count; i++)
-		if (is_path ? is_same_profile(folder->profiles[i]->path, &status)
-			    : strcmp(name_of_profile(folder, i), wanted) == 0) {
+		if (strcmp(name_of_profile(folder, i), wanted) == 0) {
+			folder->baseline = i;
+			return true;
+		}
+	return false;
+}
+
+static bool find_baseline_file(struct flmem_heap_folder *folder, const struct stat *wanted)
+{
+	for (size_t i = 0; i < folder->count; i++)
+		if (is_same_profile(folder->profiles[i]->path, wanted)) {
 			folder->baseline = i;
 			return true;
 		}
@@ -226,23 +265,33 @@ static int read_baseline(struct flmem_heap_folder *folder, const char *wanted,
 	return 0;
 }
 
+static void assume_baseline(struct flmem_heap_folder *folder)
+{
+	for (size_t i = 0; i < folder->count; i++)
+		if (is_named_baseline(name_of_profile(folder, i))) {
+			folder->baseline = i;
+			return;
+		}
+}
+
+/* By its name in the folder, or by a path. */
 static int choose_baseline(struct flmem_heap_folder *folder, const char *wanted,
 			   const struct flmem_heap_request *request, struct flmem_error *err)
 {
+	struct stat status;
 	char shown[256];
+	int rc;
 
-	for (size_t i = 0; !wanted && i < folder->count; i++)
-		if (is_named_baseline(name_of_profile(folder, i))) {
-			folder->baseline = i;
-			return 0;
-		}
-	if (!wanted || find_baseline(folder, wanted))
+	if (find_baseline_named(folder, wanted))
+		return 0;
+	rc = find_profile(wanted, &status);
+	if (!rc && strchr(wanted, '/') && find_baseline_file(folder, &status))
 		return 0;
 	for (size_t i = 0; i < folder->unread_count; i++)
 		if (strcmp(folder->unread[i].name, wanted) == 0)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0, "--baseline: %s",
 					       folder->unread[i].reason);
-	if (access(wanted, F_OK) == 0)
+	if (rc != -ENOENT)
 		return read_baseline(folder, wanted, request, err);
 	return flmem_error_set(
 		err, FLMEM_EUSAGE, 0,
@@ -287,19 +336,20 @@ int flmem_heap_folder_read(const char *path, const char *baseline,
 			   const struct flmem_heap_request *request,
 			   struct flmem_heap_folder *ret_folder, struct flmem_error *err)
 {
-	FLMEM_AUTO_DIR DIR *list = opendir(path);
+	FLMEM_AUTO_GUARDED_FOLDER struct flmem_guarded_folder *list = NULL;
 	struct flmem_heap_folder folder = {0};
 	struct names names = {0};
-	int rc;
+	int rc = flmem_guarded_folder_open(path, &list);
 
-	if (!list)
-		return flmem_error_set(err, flmem_code_of_open(errno), errno,
-				       "cannot read the folder '%s'; name one with profiles", path);
+	if (rc)
+		return refuse_unlisted(path, rc, err);
 	rc = list_profiles(path, list, &names, err);
 	if (!rc)
 		rc = read_profiles(&folder, path, &names, request, err);
-	if (!rc)
+	if (!rc && baseline)
 		rc = choose_baseline(&folder, baseline, request, err);
+	else if (!rc)
+		assume_baseline(&folder);
 	clear_profile_names(&names);
 	if (rc)
 		flmem_heap_folder_clear(&folder);

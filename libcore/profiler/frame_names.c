@@ -29,7 +29,7 @@ static void set_name(void *context, size_t index, const char *name, size_t lengt
 }
 
 static const char *name_from_file(const struct flmem_heap_module *module, struct flmem_image *image,
-				  const struct flmem_addresses *addresses)
+				  bool debug_silent, const struct flmem_addresses *addresses)
 {
 	if (!module->path)
 		return "the file of the code is not known";
@@ -40,7 +40,7 @@ static const char *name_from_file(const struct flmem_heap_module *module, struct
 	if (module->build_id_size && !flmem_symbol_image_matches(image, module))
 		return "the file of the code has changed since (another build-id)";
 	flmem_image_name_addresses(image, addresses);
-	return "the file has no symbol for this code";
+	return debug_silent ? FLMEM_HEAP_DEBUG_SILENT : "the file has no symbol for this code";
 }
 
 /* Of symbols that were read in part, another one may be the right one. */
@@ -69,12 +69,13 @@ static struct flmem_image *open_module_image(const struct flmem_heap_module *mod
 
 bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 				struct flmem_heap_frame *const *frames, size_t count,
-				struct flmem_heap_texts *texts)
+				struct flmem_heap_texts *texts, bool *debug_silent)
 {
 	FLMEM_AUTO_FREE struct flmem_address *rows = calloc(count, sizeof(*rows));
 	bool silent = module->silent;
 	FLMEM_AUTO_IMAGE struct flmem_image *own = open_module_image(module, &silent);
-	FLMEM_AUTO_IMAGE struct flmem_image *debug = flmem_debug_file_open(module, own);
+	FLMEM_AUTO_IMAGE struct flmem_image *debug =
+		flmem_debug_file_open(module, own, debug_silent);
 	struct naming naming = {frames, texts, false};
 	const struct flmem_addresses addresses = {rows, count, set_name, &naming};
 	const char *unresolved;
@@ -84,7 +85,7 @@ bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 	for (size_t i = 0; i < count; i++)
 		rows[i] = (struct flmem_address){.value = frames[i]->offset, .index = i};
 	qsort(rows, count, sizeof(*rows), compare_offsets);
-	unresolved = name_from_file(module, own, &addresses);
+	unresolved = name_from_file(module, own, *debug_silent, &addresses);
 	/* Symbols of the debug file include those of static functions. */
 	if (debug)
 		flmem_image_name_addresses(debug, &addresses);

@@ -14,7 +14,8 @@
 
 #define FLMEM_BUILD_ID_MAX 36U
 
-#define FLMEM_HEAP_FILE_SILENT "the file of the code is where nothing answers"
+#define FLMEM_HEAP_FILE_SILENT	"the file of the code is where nothing answers"
+#define FLMEM_HEAP_DEBUG_SILENT "the files of debug symbols are where nothing answers"
 
 struct flmem_heap_module {
 	const char *path; /* NULL: unknown */
@@ -26,10 +27,11 @@ struct flmem_heap_module {
 
 /*
  * Names the native frames of one module: `frames` points to those, which have their offsets. Sets
- * the function, or the reason why there is none. False: memory is out.
+ * the function, or the reason why there is none. `debug_silent`: as in debug_files.h. False: memory
+ * is out.
  */
 bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 				struct flmem_heap_frame *const *frames, size_t count,
-				struct flmem_heap_texts *texts);
+				struct flmem_heap_texts *texts, bool *debug_silent);
 
 #endif

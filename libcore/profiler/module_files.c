@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/apart.h"
+#include "proc/files/local_path.h"
 #include "profiler/index_set.h"
 
 #define PATHS_AT_ONCE	128U
@@ -109,47 +110,52 @@ static bool examine_paths(struct examination *examination, uint64_t patience_us)
 	return rc != -ETIMEDOUT && rc != -EBUSY;
 }
 
-static bool is_examined(const struct flmem_heap_module *module, size_t frames)
+/* A child is needed for the others. */
+static bool examine_here(const char *path, struct module_file *ret_file)
 {
-	return frames && module->path;
+	struct stat status;
+	FLMEM_AUTO_CLOSE int found = flmem_local_path_find(path, &status);
+
+	if (found >= 0)
+		*ret_file = (struct module_file){status.st_dev, status.st_ino};
+	return found >= 0 || found == -ENOENT;
 }
 
-/* Those that answer, one after the other; each silent one takes its time. */
-static void examine_each(struct flmem_heap_module *modules, const size_t *frames, size_t count,
+/* At most PATHS_AT_ONCE, by their indexes. */
+static void examine_some(struct flmem_heap_module *modules, const uint32_t *wanted, size_t count,
 			 struct module_file *files)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct examination one = {.paths = {modules[i].path}};
+	struct examination all = {.paths = {NULL}};
+	bool together;
 
-		if (!is_examined(&modules[i], frames[i]))
-			continue;
-		modules[i].silent = !examine_paths(&one, PATIENCE_US);
-		if (!modules[i].silent)
-			files[i] = one.files[0];
+	for (size_t i = 0; i < count; i++)
+		all.paths[i] = modules[wanted[i]].path;
+	together = examine_paths(&all, PATIENCE_ALL_US);
+	for (size_t i = 0; i < count; i++) {
+		struct flmem_heap_module *module = &modules[wanted[i]];
+		struct examination one = {.paths = {module->path}, .files = {all.files[i]}};
+
+		/* Else one after the other; each silent one takes its time. */
+		module->silent = !together && !examine_paths(&one, PATIENCE_US);
+		if (!module->silent)
+			files[wanted[i]] = one.files[0];
 	}
 }
 
-static void examine_files(struct flmem_heap_module *modules, const size_t *frames, size_t count,
+/* Those of modules with frames. False: memory is out. */
+static bool examine_files(struct flmem_heap_module *modules, const size_t *frames, size_t count,
 			  struct module_file *files)
 {
-	for (size_t first = 0; first < count; first += PATHS_AT_ONCE) {
-		size_t some = count - first < PATHS_AT_ONCE ? count - first : PATHS_AT_ONCE;
-		struct examination examination = {.paths = {NULL}};
-		bool any = false;
+	FLMEM_AUTO_FREE uint32_t *elsewhere = calloc(count + 1, sizeof(*elsewhere));
+	size_t left = 0;
 
-		for (size_t i = 0; i < some; i++) {
-			if (!is_examined(&modules[first + i], frames[first + i]))
-				continue;
-			examination.paths[i] = modules[first + i].path;
-			any = true;
-		}
-		if (!any)
-			continue;
-		if (examine_paths(&examination, PATIENCE_ALL_US))
-			memcpy(&files[first], examination.files, some * sizeof(*files));
-		else
-			examine_each(modules + first, frames + first, some, files + first);
-	}
+	for (uint32_t i = 0; elsewhere && i < count; i++)
+		if (frames[i] && modules[i].path && !examine_here(modules[i].path, &files[i]))
+			elsewhere[left++] = i;
+	for (size_t i = 0; i < left; i += PATHS_AT_ONCE)
+		examine_some(modules, elsewhere + i,
+			     left - i < PATHS_AT_ONCE ? left - i : PATHS_AT_ONCE, files);
+	return elsewhere != NULL;
 }
 
 uint32_t *flmem_heap_module_files(struct flmem_heap_module *modules, const size_t *frames,
@@ -160,9 +166,8 @@ uint32_t *flmem_heap_module_files(struct flmem_heap_module *modules, const size_
 	FLMEM_AUTO_INDEX_SET struct flmem_index_set set;
 
 	flmem_index_set_init(&set);
-	if (!files || !first)
+	if (!files || !first || !examine_files(modules, frames, count, files))
 		return NULL;
-	examine_files(modules, frames, count, files);
 	for (uint32_t i = 0; i < count; i++) {
 		struct module_search search = {modules, files, i};
 		const struct flmem_index_key key = {hash_file(set.seed, &modules[i], &files[i]),

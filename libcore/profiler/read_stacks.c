@@ -157,14 +157,15 @@ static bool resolve_all(struct flmem_profile_reader *reader)
 	FLMEM_AUTO_FREE size_t *ends = calloc(reader->module_count + 1, sizeof(*ends));
 	FLMEM_AUTO_FREE struct flmem_heap_frame **sorted =
 		calloc(p->frame_count + 1, sizeof(struct flmem_heap_frame *));
-	bool whole = files && ends && sorted;
+	bool whole = files && ends && sorted, debug_silent = false;
 
 	if (whole)
 		sort_by_files(reader, files, counts, ends, sorted);
 	for (size_t i = 0, first = 0; whole && i < reader->module_count; first = ends[i++])
 		if (ends[i] > first)
 			whole = flmem_heap_symbols_resolve(&reader->modules[i], sorted + first,
-							   ends[i] - first, p->texts);
+							   ends[i] - first, p->texts,
+							   &debug_silent);
 	return whole;
 }
 

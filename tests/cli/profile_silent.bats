@@ -153,3 +153,39 @@ setup_answered() {
 		assert_output 'file\+0x'
 	done
 }
+
+# They are asked once, not for each file of code.
+@test "debug files are where nothing answers: names of the files of code are shown, and flmem ends" {
+	setup_answered
+	[ -d /usr/lib/debug ] || skip "needs /usr/lib/debug to mount over"
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	flmem profile run -o "$PROFILE" --native --interval 1 --limit 8MiB -- /usr/bin/python3 -c '
+import bz2, ctypes, decimal, hashlib, lzma, sqlite3, ssl, zlib
+sqlite3.connect(":memory:")'
+	assert_status 0
+	run --separate-stderr timeout -k 5 20 "$FLMEM_VICTIMS/silent/silent" around /usr/lib/debug \
+		"$FLMEM" profile tree --json --stack native "$PROFILE"
+	show_run tree
+	assert_status 0
+	assert_output '"_Py[A-Za-z_]*"'
+	assert_output '"the files of debug symbols are where nothing answers"'
+}
+
+@test "analyze: a folder on a file system that is silent, or falls silent, is named, and flmem ends" {
+	setup_answered
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	"$FLMEM" profile run -o "$PROFILE" --limit 2MiB -- sleep 0
+	answered 100000 "$PROFILE" analyze "$MOUNT"
+	assert_status 0
+	assert_output 'file \(ended\)'
+	answered 1 "$PROFILE" analyze "$MOUNT"
+	assert_error 7 "the file system of '$MOUNT.* did not answer"
+	run --separate-stderr timeout -k 5 20 "$FLMEM_VICTIMS/silent/silent" around "$MOUNT" \
+		"$FLMEM" profile analyze "$MOUNT"
+	assert_error 7 "the file system of '$MOUNT' did not answer"
+	mkdir "$BATS_TEST_TMPDIR/folder"
+	cp "$PROFILE" "$BATS_TEST_TMPDIR/folder"
+	run --separate-stderr timeout -k 5 20 "$FLMEM_VICTIMS/silent/silent" around "$MOUNT" \
+		"$FLMEM" profile analyze --baseline "$MOUNT/file" "$BATS_TEST_TMPDIR/folder"
+	assert_error 7 "baseline.*'$MOUNT/file'.* did not answer"
+}

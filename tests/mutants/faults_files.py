@@ -19,6 +19,9 @@ ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
 APARTS = ("unit.test_apart",)
 FALLS_SILENT = ("cli.profile_silent/a profile whose file system falls silent",)
+DEBUG_SILENT = ("cli.profile_silent/debug files are where nothing answers",)
+FOLDER_SILENT = ("cli.profile_silent/analyze: a folder on a file system",)
+FOLDER = "libcore/proc/files/guarded_folder.c"
 USERS = ("unit.test_fs_user",)
 EDITS = ("unit.test_edit",)
 CHANGED = ("unit.test_input_changed",)
@@ -116,10 +119,25 @@ FAULTS = (
           "if (read_fs_uid() != user->uid || read_fs_gid() != user->gid)", "if (0)",
           "writing nothing under an id that could not be taken", USERS),
     Fault("server-file-opened-here", "libcore/proc/files/guarded_file.c",
-          "if (fd >= 0 && flmem_guarded_file_is_here(fd))", "if (fd >= 0)",
+          "if (fd >= 0 && flmem_local_path_is_here(fd))", "if (fd >= 0)",
           "reading a file of a server in processes that can be left", FALLS_SILENT),
-    Fault("any-mount-is-local", "libcore/proc/files/guarded_file.c", "&& is_local_kind(mount.type);", ";",
+    Fault("any-mount-is-local", "libcore/proc/files/local_path.c", "&& is_local_kind(mount.type);", ";",
           "opening here only what is on a file system of this machine", FALLS_SILENT),
+    Fault("silent-debug-opened", "libcore/profiler/debug_files.c", "\tstruct stat status;\n\n\treturn keep_matching(",
+          "\tstruct stat status;\n\n\taccess(path, 0);\n\treturn keep_matching(",
+          "opening files of debug symbols in processes that can be left", DEBUG_SILENT),
+    Fault("silent-debug-asked-again", "libcore/profiler/debug_files.c",
+          "module->build_id_size > 1 && !*silent ?", "module->build_id_size > 1 ?",
+          "asking silent files of debug symbols once", DEBUG_SILENT),
+    Fault("silent-debug-unsaid", "libcore/profiler/frame_names.c", "return debug_silent ?", "return 0 && debug_silent ?",
+          "naming silent files of debug symbols as the reason", DEBUG_SILENT),
+    Fault("silent-folder-opened", FOLDER, "rc = run_folder_apart(&folder->work, examine_folder_apart);",
+          "rc = examine_folder_apart(&folder->work);", "opening a folder in a process that can be left", FOLDER_SILENT),
+    Fault("silent-folder-listed", FOLDER, "work->fd < 0 ? run_folder_apart(work, list_folder_apart)",
+          "work->fd < 0 ? list_folder_apart(work)", "listing a folder in processes that can be left", FOLDER_SILENT),
+    Fault("silent-baseline", "libcore/profiler/folder.c", "\trc = find_profile(wanted, &status);",
+          "\trc = stat(wanted, &status) ? -ENOENT : 0;", "finding the baseline in processes that can be left",
+          FOLDER_SILENT),
     Fault("silent-profile-too-large", "libcore/proc/files/guarded_file.c", "if (file->silent)\n\t\treturn -ETIMEDOUT;",
           "", "naming a profile that does not answer", FALLS_SILENT),
     Fault("late-work-kept", APART, "apart->undo(apart->context);", ";",

@@ -27,9 +27,6 @@ void flmem_guarded_file_close(struct flmem_guarded_file **file);
 
 #define FLMEM_AUTO_GUARDED_FILE FLMEM_AUTO(flmem_guarded_file_close)
 
-/* Whether files of its file system wait for nobody but disks of this machine. */
-bool flmem_guarded_file_is_here(int fd);
-
 const struct stat *flmem_guarded_file_status(const struct flmem_guarded_file *file);
 
 /* The descriptor of a file of this machine, the caller's from now on; -1: another, or taken. */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_FILES_GUARDED_FOLDER_H
+#define FLMEM_PROC_FILES_GUARDED_FOLDER_H
+
+/* Lists a folder that may never answer, as guarded_file.h reads a file. */
+
+#include "base/cleanup.h"
+
+struct flmem_guarded_folder;
+
+struct flmem_guarded_entry {
+	const char *name;   /* until the next entry is read */
+	unsigned char type; /* DT_REG, ...; DT_UNKNOWN for all of some file systems */
+};
+
+/* Returns 0, or a negative errno: -ETIMEDOUT where nothing answers, -ENOTDIR for other files. */
+int flmem_guarded_folder_open(const char *path, struct flmem_guarded_folder **ret_folder);
+void flmem_guarded_folder_close(struct flmem_guarded_folder **folder);
+
+#define FLMEM_AUTO_GUARDED_FOLDER FLMEM_AUTO(flmem_guarded_folder_close)
+
+/* Of a folder of this machine, the folder's; -1: another. */
+int flmem_guarded_folder_descriptor(const struct flmem_guarded_folder *folder);
+
+/* Returns 1, 0 behind the last entry, or a negative errno as above. */
+int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
+			      struct flmem_guarded_entry *ret_entry);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_FILES_LOCAL_PATH_H
+#define FLMEM_PROC_FILES_LOCAL_PATH_H
+
+/* Paths that can be followed, and files that can be used, without asking any server. */
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+/* Whether files of its file system wait for nobody but disks of this machine. */
+bool flmem_local_path_is_here(int fd);
+
+/*
+ * Most files: the kernel knows their path without asking any file system (Linux 5.12), and theirs
+ * is one of this machine. Returns an O_PATH descriptor, -ENOENT where the kernel knows that there
+ * is none, and -EAGAIN for what only a child process can find out (base/apart.h).
+ */
+int flmem_local_path_find(const char *path, struct stat *ret_status);
+
+#endif
