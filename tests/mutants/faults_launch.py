@@ -74,6 +74,8 @@ FAULTS = (
           "a key that is null", COMMS),
     Fault("appfl-message-limit", "libcore/frameworks/appfl/appfl_message_rules.c", "number > INT_MAX)", "number > 2.0 * INT_MAX + 2)",
           "a message size that gRPC cannot take", ("unit.test_appfl_rules",)),
+    Fault("appfl-message-fits", "libcore/frameworks/appfl/appfl_message_rules.c", "bytes + 2 > (int)limit", "bytes + 1 > (int)limit",
+          "a message size in which no frame fits", ("unit.test_appfl_rules",)),
     Fault("appfl-size-tag", "libcore/frameworks/appfl/appfl_message_rules.c", "return !flmem_text_starts(text, \"!!float\");", "return false;",
           "a size that a tag makes a text", ("unit.test_appfl_rules",)),
     Fault("yaml-key-twice", "libcore/frameworks/nvflare/rules/nvflare_key_rules.c", "check->input->document.syntax == FLMEM_SYNTAX_YAML)\n\t\tfind_dup",

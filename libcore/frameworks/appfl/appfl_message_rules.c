@@ -274,6 +274,27 @@ static bool is_size(const struct flmem_check *check, const struct flmem_node *no
 	return flmem_parse_real(digits, ret_number, NULL) == 0 && *ret_number > 0;
 }
 
+/*
+ * Of a model's bytes a frame has nine tenths of the limit, and two bytes announce them. gRPC takes
+ * the whole part of a real number.
+ */
+static bool fits_no_frame(double limit)
+{
+	const int bytes = (int)(limit * 0.9);
+
+	return !bytes || bytes + 2 > (int)limit;
+}
+
+/* What is wrong with a number above 0 as the size of a message; NULL: nothing. */
+static const char *judge_message_size(const struct flmem_node *value, double number)
+{
+	if (value->kind == FLMEM_NODE_INTEGER && number > INT_MAX)
+		return "gRPC takes at most 2147483647, so neither server nor client starts";
+	if (number > 0 && number < 128 && fits_no_frame(number)) /* 0: not examined */
+		return "not even a frame of a few bytes fits; the default is 2097152";
+	return NULL;
+}
+
 /* Of the environment it is a text, even of digits. */
 static void value_invalid(struct flmem_check *check)
 {
@@ -293,12 +314,11 @@ static void value_invalid(struct flmem_check *check)
 							     "number of it"});
 		else if (value && !is_size(check, value, &number))
 			flmem_check_report(check, &(struct flmem_remark){.node = node});
-		else if (i && value && value->kind == FLMEM_NODE_INTEGER && number > INT_MAX)
-			flmem_check_report(check,
-					   &(struct flmem_remark){
-						   .node = node,
-						   .detail = "gRPC takes at most 2147483647, so "
-							     "neither server nor client starts"});
+		else if (i && value && judge_message_size(value, number))
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){
+					.node = node, .detail = judge_message_size(value, number)});
 	}
 }
 
@@ -369,7 +389,7 @@ static const struct flmem_rule_row rows[] = {
 			 .condition = "model_chunk_size or max_message_size that is not a number "
 				      "above 0, or is one in quotes or a variable of the "
 				      "environment, which is a text; max_message_size above "
-				      "2147483647",
+				      "2147483647 or up to 10, in which no frame fits",
 			 .message = "APPFL computes with this value as it is, so sending a model "
 				    "fails; write a number of bytes",
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
