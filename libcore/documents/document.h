@@ -64,9 +64,10 @@ struct flmem_place {
 
 struct flmem_node {
 	enum flmem_node_kind kind;
-	const char *key;  /* in a map, else NULL */
-	const char *text; /* of a scalar, with escapes resolved; "" for lists and maps */
-	const char *tag;  /* of YAML, of the value or its key; NULL: none, or "!" */
+	unsigned char declared; /* of TOML, for its reader */
+	const char *key;	/* in a map, else NULL */
+	const char *text;	/* of a scalar, with escapes resolved; "" for lists and maps */
+	const char *tag;	/* of YAML, of the value or its key; NULL: none, or "!" */
 	struct flmem_place key_place; /* of a key, with its quotes */
 	struct flmem_place place;     /* of the value, with quotes or brackets */
 	/* The node of a YAML alias shows the children of its anchor, whose parent is the anchor. */

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TOML 1.0 to the extent that Flower's pyproject.toml uses it, with places: tables, arrays of
- * tables, dotted keys, strings of all four kinds (escapes in multi-line strings are not decoded),
- * numbers, truth values, arrays and inline tables. Dates stay strings. A duplicate key is rejected,
- * as by Python's tomllib.
+ * TOML 1.1, with places, as strict as tomli, with which Flower reads pyproject.toml: tables, arrays
+ * of tables, dotted keys, arrays and inline tables. Dates and times stay strings.
  */
-#include "documents/build.h"
+#include "documents/toml.h"
 
 #include <string.h>
 
 /* Each key is compared with the earlier ones, so their number is limited. */
 #define KEYS_MAX 2048U
+
+/* How a table or array came to be, in `declared` of its node: what may be added to it later. */
+enum toml_declared {
+	TOML_IMPLIED, /* only in front of a name, as a in [a.b]: [a] may follow, once */
+	TOML_HEADED,  /* [a], or [[a]] */
+	TOML_DOTTED,  /* by a key, as a in a.b = 1: no header of that name */
+	TOML_CLOSED,  /* a value: nothing */
+};
 
 static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node);
 
@@ -42,40 +48,6 @@ static int toml_end_line(struct flmem_cursor *cursor)
 	return 0;
 }
 
-/* Between single quotes nothing is an escape. */
-static int read_literal(struct flmem_cursor *cursor, const char **ret_text)
-{
-	const char *start = cursor->text + cursor->at + 1;
-	size_t length = strcspn(start, "'\n");
-
-	if (start[length] != '\'')
-		return flmem_cursor_fail(cursor, "unterminated string");
-	*ret_text = flmem_cursor_keep(cursor, start, length);
-	flmem_cursor_step(cursor, length + 2);
-	return *ret_text ? 0 : FLMEM_EFAILED; /* only memory can be missing */
-}
-
-/* A line end behind the first quotes does not count. */
-static int read_long(struct flmem_cursor *cursor, const char **ret_text)
-{
-	const char *text;
-	int rc = flmem_cursor_triple(cursor, &text);
-
-	if (rc)
-		return rc;
-	text += *text == '\r' && text[1] == '\n';
-	*ret_text = text + (*text == '\n');
-	return 0;
-}
-
-static int read_toml_string(struct flmem_cursor *cursor, const char **ret_text)
-{
-	if (flmem_cursor_looks_at(cursor, "\"\"\"") || flmem_cursor_looks_at(cursor, "'''"))
-		return read_long(cursor, ret_text);
-	return flmem_cursor_peek(cursor) == '"' ? flmem_cursor_quoted(cursor, ret_text)
-						: read_literal(cursor, ret_text);
-}
-
 static int toml_read_key(struct flmem_cursor *cursor, const char **ret_key,
 			 struct flmem_place *ret_place)
 {
@@ -86,10 +58,8 @@ static int toml_read_key(struct flmem_cursor *cursor, const char **ret_key,
 	size_t length = strspn(start, bare);
 	int rc = 0;
 
-	if (*start == '"') {
-		rc = flmem_cursor_quoted(cursor, ret_key);
-	} else if (*start == '\'') {
-		rc = read_literal(cursor, ret_key);
+	if (*start == '"' || *start == '\'') {
+		rc = flmem_toml_string(cursor, true, ret_key);
 	} else if (length) {
 		*ret_key = flmem_cursor_keep(cursor, start, length);
 		flmem_cursor_step(cursor, length);
@@ -126,29 +96,60 @@ static struct flmem_node *add_value(struct flmem_cursor *cursor, struct flmem_no
 	return flmem_cursor_add(cursor, parent, key, place);
 }
 
-/* The table of this name below the map: an existing one, the last of several, or a new one. */
-static int enter_table(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
-		       const struct flmem_place *place)
+/* A new table, or a new list of tables. */
+static struct flmem_node *add_declared(struct flmem_cursor *cursor, struct flmem_node *parent,
+				       const char *key, const struct flmem_place *place)
+{
+	struct flmem_node *node = add_value(cursor, parent, key, place);
+
+	if (!node)
+		return NULL;
+	node->kind = FLMEM_NODE_MAP;
+	node->place = *place;
+	return node;
+}
+
+/* The table of a part of a header but the last: an existing one, or the last of several. */
+static int enter_headed(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
+			const struct flmem_place *place)
 {
 	struct flmem_node *node = find_key(*map, key);
 
-	if (!node) {
-		node = add_value(cursor, *map, key, place);
-		if (!node)
-			return cursor->code;
-		node->kind = FLMEM_NODE_MAP;
-		node->place = *place;
-	}
-	if (node->kind == FLMEM_NODE_LIST && node->last)
+	if (!node)
+		node = add_declared(cursor, *map, key, place);
+	if (!node)
+		return cursor->code;
+	if (node->kind == FLMEM_NODE_LIST && node->declared == TOML_HEADED)
 		node = node->last;
 	if (node->kind != FLMEM_NODE_MAP)
 		return flmem_cursor_fail_at(cursor, place, "duplicate key: it already has a value");
+	if (node->declared == TOML_CLOSED)
+		return flmem_cursor_fail_at(cursor, place,
+					    "a table within braces cannot be extended");
 	*map = node;
 	return 0;
 }
 
-/* The tables along a dotted key; the caller reads its last word. */
-static int toml_read_path(struct flmem_cursor *cursor, struct flmem_node **map,
+/* The table of a part of a dotted key but the last, which no header may have named. */
+static int enter_dotted(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
+			const struct flmem_place *place)
+{
+	struct flmem_node *node = find_key(*map, key);
+
+	if (!node)
+		node = add_declared(cursor, *map, key, place);
+	if (!node)
+		return cursor->code;
+	if (node->kind != FLMEM_NODE_MAP || node->declared == TOML_HEADED ||
+	    node->declared == TOML_CLOSED)
+		return flmem_cursor_fail_at(cursor, place, "duplicate key: it already has a value");
+	node->declared = TOML_DOTTED;
+	*map = node;
+	return 0;
+}
+
+/* The tables along a dotted key, or the name of a table; the caller reads its last word. */
+static int toml_read_path(struct flmem_cursor *cursor, bool header, struct flmem_node **map,
 			  const char **ret_key, struct flmem_place *ret_place)
 {
 	for (;;) {
@@ -158,7 +159,8 @@ static int toml_read_path(struct flmem_cursor *cursor, struct flmem_node **map,
 			return rc;
 		flmem_cursor_step(cursor, 1);
 		toml_skip_blanks(cursor);
-		rc = enter_table(cursor, map, *ret_key, ret_place);
+		rc = header ? enter_headed(cursor, map, *ret_key, ret_place)
+			    : enter_dotted(cursor, map, *ret_key, ret_place);
 		if (rc)
 			return rc;
 	}
@@ -169,7 +171,7 @@ static int read_pair(struct flmem_cursor *cursor, struct flmem_node *map)
 	struct flmem_place place = {0};
 	struct flmem_node *node;
 	const char *key = "";
-	int rc = toml_read_path(cursor, &map, &key, &place);
+	int rc = toml_read_path(cursor, false, &map, &key, &place);
 
 	if (rc)
 		return rc;
@@ -202,18 +204,16 @@ static int read_toml_array(struct flmem_cursor *cursor, struct flmem_node *list)
 
 static int read_inline(struct flmem_cursor *cursor, struct flmem_node *map)
 {
-	toml_skip_blanks(cursor);
-	while (flmem_cursor_peek(cursor) != '}') {
+	for (skip_lines(cursor); flmem_cursor_peek(cursor) != '}'; skip_lines(cursor)) {
 		int rc = read_pair(cursor, map);
 
 		if (rc)
 			return rc;
-		toml_skip_blanks(cursor);
+		skip_lines(cursor);
 		if (flmem_cursor_peek(cursor) == ',')
 			flmem_cursor_step(cursor, 1);
 		else if (flmem_cursor_peek(cursor) != '}')
 			return flmem_cursor_fail(cursor, "expected ',' or '}'");
-		toml_skip_blanks(cursor);
 	}
 	return 0;
 }
@@ -227,53 +227,10 @@ static int toml_read_collection(struct flmem_cursor *cursor, struct flmem_node *
 		rc = map ? read_inline(cursor, node) : read_toml_array(cursor, node);
 	if (rc)
 		return rc;
+	node->declared = TOML_CLOSED;
 	cursor->depth--;
 	flmem_cursor_step(cursor, 1);
 	return 0;
-}
-
-/* A number, perhaps with underscores or in another base; a date stays a string. */
-static int toml_read_number(struct flmem_cursor *cursor, struct flmem_node *node, size_t length)
-{
-	const char *start = cursor->text + cursor->at, *number;
-	char *digits = flmem_cursor_keep(cursor, start, length), *out = digits;
-
-	if (!digits)
-		return cursor->code;
-	for (const char *p = digits + (*digits == '+'); *p; p++)
-		if (*p != '_')
-			*out++ = *p;
-	*out = '\0';
-	number = flmem_number_in_base(cursor, digits, "xob");
-	node->text = number ? number : digits;
-	node->kind = number ? FLMEM_NODE_INTEGER : flmem_number_kind(digits, strlen(digits));
-	if (node->kind == FLMEM_NODE_STRING)
-		node->text = flmem_cursor_keep(cursor, start, length);
-	flmem_cursor_step(cursor, length);
-	return node->text ? 0 : cursor->code;
-}
-
-/* A truth value or a number. */
-static int toml_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
-{
-	static const char digits[] = "0123456789_+-.:abcdefABCDEFxoinTtZz"; /* +inf, 07:32Z */
-	const char *start = cursor->text + cursor->at;
-	size_t length = strcspn(start, " \t\r\n,]}#");
-
-	if ((length == 4 && !strncmp(start, "true", 4)) ||
-	    (length == 5 && !strncmp(start, "false", 5)))
-		node->kind = FLMEM_NODE_BOOL;
-	else if (length && strchr("0123456789+-", *start) && strspn(start, digits) >= length)
-		return toml_read_number(cursor, node, length);
-	else if (length == 3 && (!strncmp(start, "inf", 3) || !strncmp(start, "nan", 3)))
-		node->kind = FLMEM_NODE_REAL;
-	else
-		return flmem_cursor_fail(cursor,
-					 *start ? "expected a value"
-						: "expected a value before the end of the text");
-	node->text = flmem_cursor_keep(cursor, start, length);
-	flmem_cursor_step(cursor, length);
-	return node->text ? 0 : cursor->code;
 }
 
 static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
@@ -286,12 +243,29 @@ static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 		rc = toml_read_collection(cursor, node);
 	} else if (c == '"' || c == '\'') {
 		node->kind = FLMEM_NODE_STRING;
-		rc = read_toml_string(cursor, &node->text);
+		rc = flmem_toml_string(cursor, false, &node->text);
 	} else {
-		rc = toml_read_word(cursor, node);
+		rc = flmem_toml_word(cursor, node);
 	}
 	node->place.end = cursor->at;
 	return rc;
+}
+
+/* [way.to.table]: a new one, or one that so far was only in front of other names. */
+static int declare_table(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
+			 const struct flmem_place *place)
+{
+	struct flmem_node *node = find_key(*map, key);
+
+	if (node && (node->kind != FLMEM_NODE_MAP || node->declared != TOML_IMPLIED))
+		return flmem_cursor_fail_at(cursor, place, "duplicate table: it is there already");
+	if (!node)
+		node = add_declared(cursor, *map, key, place);
+	if (!node)
+		return cursor->code;
+	node->declared = TOML_HEADED;
+	*map = node;
+	return 0;
 }
 
 /* [[way.to.list]]: one more table in a list. */
@@ -301,18 +275,19 @@ static int add_table(struct flmem_cursor *cursor, struct flmem_node **map, const
 	struct flmem_node *list = find_key(*map, key), *table;
 
 	if (!list) {
-		list = add_value(cursor, *map, key, place);
+		list = add_declared(cursor, *map, key, place);
 		if (!list)
 			return cursor->code;
 		list->kind = FLMEM_NODE_LIST;
-		list->place = *place;
+		list->declared = TOML_HEADED;
 	}
-	if (list->kind != FLMEM_NODE_LIST)
+	if (list->kind != FLMEM_NODE_LIST || list->declared != TOML_HEADED)
 		return flmem_cursor_fail_at(cursor, place, "duplicate key: it already has a value");
 	table = flmem_cursor_add(cursor, list, NULL, NULL);
 	if (!table)
 		return cursor->code;
 	table->kind = FLMEM_NODE_MAP;
+	table->declared = TOML_HEADED;
 	table->place = *place;
 	*map = table;
 	return 0;
@@ -328,10 +303,10 @@ static int read_table_header(struct flmem_cursor *cursor, struct flmem_node **ma
 
 	flmem_cursor_step(cursor, strlen(closing));
 	toml_skip_blanks(cursor);
-	rc = toml_read_path(cursor, map, &key, &place);
+	rc = toml_read_path(cursor, true, map, &key, &place);
 	if (!rc)
 		rc = list ? add_table(cursor, map, key, &place)
-			  : enter_table(cursor, map, key, &place);
+			  : declare_table(cursor, map, key, &place);
 	if (rc)
 		return rc;
 	if (!flmem_cursor_looks_at(cursor, closing))
@@ -340,13 +315,35 @@ static int read_table_header(struct flmem_cursor *cursor, struct flmem_node **ma
 	return 0;
 }
 
+/*
+ * No form feed is allowed, and a carriage return only where it ends a line together with a line
+ * feed. Other control characters are in no document.
+ */
+static int check_returns(struct flmem_cursor *cursor)
+{
+	struct flmem_cursor at = *cursor;
+
+	for (;;) {
+		flmem_cursor_step(&at, strcspn(at.text + at.at, "\r\f"));
+		if (!flmem_cursor_peek(&at))
+			return 0;
+		if (!flmem_cursor_looks_at(&at, "\r\n")) {
+			struct flmem_place place = flmem_cursor_place(&at);
+
+			return flmem_cursor_fail_at(cursor, &place, "a control character");
+		}
+		flmem_cursor_step(&at, 2);
+	}
+}
+
 int flmem_toml_read(struct flmem_cursor *cursor)
 {
 	struct flmem_node *root = flmem_cursor_add(cursor, NULL, NULL, NULL), *table = root;
-	int rc = 0;
+	int rc;
 
 	if (!root)
 		return FLMEM_EFAILED;
+	rc = check_returns(cursor);
 	root->kind = FLMEM_NODE_MAP;
 	for (skip_lines(cursor); !rc && flmem_cursor_peek(cursor); skip_lines(cursor)) {
 		if (flmem_cursor_peek(cursor) == '[') {

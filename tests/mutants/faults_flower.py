@@ -9,10 +9,21 @@ LETTERS = "libcore/documents/python/python_letters.c"
 
 TOML = ("unit.test_toml",)
 
+READER = "libcore/documents/toml.c"
+VALUES = "libcore/documents/toml_values.c"
+
 TAGS = "libcore/documents/yaml_tags.c"
 APPFL = ("unit.test_appfl_rules",)
 
 FAULTS = (
+    Fault("toml-table-twice", READER, "|| node->declared != TOML_IMPLIED))", "))", "a table that is there twice", TOML),
+    Fault("toml-table-dotted", READER, "node->kind != FLMEM_NODE_MAP || node->declared == TOML_HEADED ||",
+          "node->kind != FLMEM_NODE_MAP ||", "a key that adds to a table of a header", TOML),
+    Fault("toml-closed", READER, "node->declared = TOML_CLOSED;", "", "a header that adds to a table within braces", TOML),
+    Fault("toml-return", READER, 'if (!flmem_cursor_looks_at(&at, "\\r\\n"))', "if (0)", "a carriage return alone", TOML),
+    Fault("toml-leading-zero", VALUES, "(*p == '0' && length > 1))", "0)", "a number with a leading zero", TOML),
+    Fault("toml-escape", VALUES, "if (p[blanks] != '\\n')", "if (0)", "an escape that TOML lacks", TOML),
+    Fault("toml-day", VALUES, "return month == 2 && leap ? 29 :", "return month == 2 ? 29 :", "a day that a month lacks", TOML),
     Fault("yaml-tag-own", TAGS, "if (!flmem_text_starts(tag, OWN))\n\t\treturn true;",
           "if (!flmem_text_starts(tag, OWN))\n\t\treturn false;", "a tag that no one defines", APPFL),
     Fault("yaml-tag-value", TAGS, "|| has_wrong_value(node, tag);", ";", "a text with the tag of a number", APPFL),
