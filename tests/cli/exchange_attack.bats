@@ -32,15 +32,15 @@ has_bytes() {
 	exec {first}<>"/dev/tcp/127.0.0.1/${URL##*:}"
 	printf 'POST /v1/uploads HTTP/1.1\r\nHost: x\r\nTus-Resumable: 1.0.0\r\n%s\r\n%s\r\n%s\r\n%s\r\n\r\n' \
 		"Upload-Length: $bytes" "Upload-Metadata: $meta" \
-		"Content-Type: application/offset+octet-stream" "Content-Length: 65536" >&"$first"
-	head -c 1000 a.safetensors >&"$first"
-	await has_bytes 1000
+		"Content-Type: application/offset+octet-stream" "Content-Length: $bytes" >&"$first"
+	head -c 140000 a.safetensors >&"$first" # more than the server gathers before it writes
+	await has_bytes 100000
 	head -c 65536 a.safetensors >chunk
 	create c a.safetensors 0 '' "${CHUNK[@]}" --data-binary @chunk
 	assert_code 201
 	exec {first}>&-
 	offset
-	[ "$OFFSET" -eq 1000 ] || [ "$OFFSET" -eq 65536 ]
+	[ "$OFFSET" -eq 140000 ] || [ "$OFFSET" -eq 65536 ]
 	push_rest a.safetensors 100000
 	await_server
 	[ "$CODE" -eq 0 ]
@@ -115,7 +115,7 @@ raw() {
 
 # What one program reads of them and another one does not, a proxy with rules for example.
 @test "paths with NUL, and two of a field that may occur once, are refused" {
-	local request end='Host: x\r\n\r\n' one='Authorization: Bearer 0123456789abcdef\r\n'
+	local request end='Host: x\r\nConnection: close\r\n\r\n' one='Authorization: Bearer 0123456789abcdef\r\n'
 	local other='Authorization: Bearer fedcba9876543210\r\n'
 	printf 'c 0123456789abcdef\nd fedcba9876543210\n' >tokens
 	serve --model g.safetensors --clients 1 --token-file tokens
@@ -163,6 +163,7 @@ limit_descriptors() {
 		tail -c +41 a.safetensors >&"$first"
 		head -n 1 <&"$first" >raw
 		grep -q '^HTTP/1.1 50[03]' raw
+		has_line server.log 'request-failed c: '
 		limit_descriptors 1024
 		exec {first}>&-
 		offset
@@ -185,7 +186,8 @@ limit_descriptors() {
 		create c large.safetensors
 		assert_code 201
 		patch 0 large.safetensors
-		assert_code 507
+		assert_code 507 'File too large'
+		has_line server.log 'disk-full c: .*File too large'
 		request DELETE "$LOCATION"
 		push c a.safetensors
 		assert_code 204
@@ -505,6 +507,7 @@ make_checkpoint() {
 	run_command "$FLMEM" exchange push "$URL" a.safetensors --client a
 	assert_status 0
 	assert_stderr "status 500.*cannot keep the upload: Input/output error"
+	has_line server.log 'request-failed a: cannot keep the upload: Input/output error'
 	await_server
 	[ "$CODE" -eq 7 ]
 	has_line server.log "failed: cannot flush the directory of 'rounds/1/model/g.safetensors' to the disk"
@@ -517,6 +520,7 @@ make_checkpoint() {
 	create a a.safetensors
 	kill "$(pgrep -P "$SERVER")" # strace would only leave it
 	assert_code 507 'cannot make an upload: Disk quota exceeded'
+	has_line server.log 'disk-full a: cannot make an upload: Disk quota exceeded'
 }
 
 @test "what another program put in the place of a part is not what was pulled" {
@@ -546,6 +550,7 @@ make_checkpoint() {
 	patch 0 a.safetensors
 	kill "$(pgrep -P "$SERVER")"
 	assert_code 500
+	has_line server.log 'request-failed a: the server cannot write the upload: Input/output error'
 	[ -e "$journal" ]
 	[ ! -s "$journal" ]
 }

@@ -265,7 +265,7 @@ void flmem_exchange_model(struct flmem_exchange *x, struct flmem_http_request *r
 		flmem_exchange_refuse(request, 404, NULL, "round %" PRIu64 " has no such file",
 				      round);
 	else
-		flmem_exchange_refuse(request, 500, NULL, "%s", err.message);
+		flmem_exchange_refuse_failed(x, request, 500, NULL, err.message);
 }
 
 void flmem_exchange_metrics(struct flmem_exchange *x, struct flmem_http_request *request)

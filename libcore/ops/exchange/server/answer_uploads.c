@@ -279,10 +279,12 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	rc = flmem_uploads_create(x, record, &upload, &err);
 	if (!rc)
 		return upload;
-	flmem_exchange_refuse(
-		request,
-		err.sys_errno == ECANCELED ? 503 : flmem_exchange_disk_status(err.sys_errno), NULL,
-		"%s", err.message);
+	if (err.sys_errno == ECANCELED)
+		flmem_exchange_refuse(request, 503, NULL, "%s", err.message);
+	else
+		flmem_exchange_refuse_failed_client(x, request,
+						    flmem_exchange_disk_status(err.sys_errno),
+						    record->metadata.client, err.message);
 	return NULL;
 }
 
@@ -535,6 +537,7 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 {
 	struct flmem_http_answer answer = {.status = 204};
 	struct flmem_upload *upload = lock_upload(x, request, rest, name);
+	struct flmem_error err = {0};
 	int rc;
 
 	if (!upload || refuse_counted(x, request, upload))
@@ -551,7 +554,8 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 	rc = flmem_uploads_delete(x, upload);
 	pthread_mutex_unlock(&x->lock);
 	if (rc) {
-		flmem_exchange_refuse(request, 500, NULL, "cannot delete it: %s", strerror(-rc));
+		flmem_error_set(&err, FLMEM_EFAILED, -rc, "cannot delete it");
+		flmem_exchange_refuse_failed(x, request, 500, rest, err.message);
 		return;
 	}
 	flmem_http_answer_field(&answer, FLMEM_TUS_RESUMABLE, FLMEM_TUS_VERSION);

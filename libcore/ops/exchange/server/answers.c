@@ -13,6 +13,7 @@
 #include "ops/exchange/server/lockstep_upload.h"
 #include "ops/exchange/server/openapi.h"
 #include "ops/exchange/server/upload_body.h"
+#include "ops/exchange/server/uploads.h"
 
 #define DETAIL_MAX 700
 
@@ -114,6 +115,34 @@ void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, 
 	vsnprintf(detail, sizeof(detail), format, values);
 	va_end(values);
 	refuse_with(request, title, detail, &answer);
+}
+
+void flmem_exchange_refuse_failed_client(struct flmem_exchange *x,
+					 struct flmem_http_request *request, unsigned status,
+					 const char *client, const char *detail)
+{
+	flmem_exchange_log(x, &(struct flmem_exchange_note){
+				      .event = status == 507 ? "disk-full" : "request-failed",
+				      .warning = true,
+				      .round = x->round,
+				      .client = client,
+				      .detail = detail,
+			      });
+	flmem_exchange_refuse(request, status, NULL, "%s", detail);
+}
+
+void flmem_exchange_refuse_failed(struct flmem_exchange *x, struct flmem_http_request *request,
+				  unsigned status, const char *id, const char *detail)
+{
+	char client[FLMEM_EXCHANGE_NAME_MAX + 1] = "";
+	const struct flmem_upload *upload;
+
+	pthread_mutex_lock(&x->lock);
+	upload = id ? flmem_uploads_find(x, id) : NULL;
+	if (upload)
+		memcpy(client, upload->record.metadata.client, sizeof(client));
+	flmem_exchange_refuse_failed_client(x, request, status, upload ? client : NULL, detail);
+	pthread_mutex_unlock(&x->lock);
 }
 
 void flmem_exchange_refuse_begun(struct flmem_http_request *request, const char *id,

@@ -16,6 +16,18 @@ unsigned flmem_exchange_disk_status(int sys_errno);
 void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, const char *title,
 			   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/*
+ * A failure of the server (500, 503, 507), which its log has, too. The client is that of the upload
+ * `id`; NULL: of none.
+ */
+void flmem_exchange_refuse_failed(struct flmem_exchange *x, struct flmem_http_request *request,
+				  unsigned status, const char *id, const char *detail);
+
+/* The same where the client is known, or NULL. The lock may be held. */
+void flmem_exchange_refuse_failed_client(struct flmem_exchange *x,
+					 struct flmem_http_request *request, unsigned status,
+					 const char *client, const char *detail);
+
 /* 409 because of an unfinished upload of the same client, whose address is in the answer. */
 void flmem_exchange_refuse_begun(struct flmem_http_request *request, const char *id,
 				 const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -116,10 +116,11 @@ static void remove_final(struct flmem_exchange *x, const char *id)
 
 /* The request works on the upload; no lock. */
 static void finish_final(struct flmem_exchange *x, struct flmem_http_request *request,
-			 const char *id, const struct flmem_tus_concat *concat, uint64_t length)
+			 const char *id, const struct flmem_tus_concat *concat,
+			 const struct flmem_upload_record *record)
 {
 	uint32_t crc32c;
-	int error = assemble_parts(x, id, length, concat, &crc32c);
+	int error = assemble_parts(x, id, record->length, concat, &crc32c);
 	struct flmem_error err = {0};
 	struct flmem_upload *upload;
 	unsigned status = 0;
@@ -128,14 +129,18 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 	pthread_mutex_lock(&x->lock);
 	upload = flmem_uploads_find(x, id);
 	if (upload && !error) {
-		upload->offset = upload->flushed = length;
+		upload->offset = upload->flushed = record->length;
 		upload->crc32c = crc32c;
 		upload->commits = 1;
 	}
 	mark_parts(x, concat, false, !error);
 	pthread_mutex_unlock(&x->lock);
-	if (!error)
+	if (!error) {
 		status = flmem_update_finish(x, id, &err);
+	} else {
+		status = flmem_exchange_disk_status(error);
+		flmem_error_set(&err, FLMEM_EFAILED, error, "the parts could not be assembled");
+	}
 	/* Its parts are gone, so the client begins again; without a reason by another request. */
 	gone = flmem_upload_is_gone(x, id) &&
 	       (!status || (status >= 500 && !flmem_update_can_pass(&err)));
@@ -143,9 +148,9 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 		remove_final(x, id);
 	if (gone)
 		flmem_exchange_refuse_gone(request);
-	else if (error)
-		flmem_exchange_refuse(request, flmem_exchange_disk_status(error), NULL,
-				      "the parts could not be assembled: %s", strerror(error));
+	else if (status >= 500)
+		flmem_exchange_refuse_failed_client(x, request, status, record->metadata.client,
+						    err.message);
 	else if (status)
 		flmem_exchange_refuse(request, status,
 				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
@@ -216,7 +221,7 @@ void flmem_exchange_concatenate(struct flmem_exchange *x, struct flmem_http_requ
 		flmem_transfer_answer(x, request, id, true);
 		return;
 	}
-	finish_final(x, request, id, concat, record->length);
+	finish_final(x, request, id, concat, record);
 	pthread_mutex_lock(&x->lock);
 	upload = flmem_uploads_find(x, id);
 	if (upload && upload->writer == request)

@@ -53,8 +53,11 @@ static void fail_lane(struct flmem_lockstep_upload *transfer, unsigned status, c
 
 static void fail_lane_file(struct flmem_lockstep_upload *transfer, int error)
 {
-	fail_lane(transfer, flmem_exchange_disk_status(error), NULL,
-		  "the server cannot write the upload; try again later");
+	char why[160];
+
+	snprintf(why, sizeof(why), "the server cannot write the upload: %s; try again later",
+		 strerror(error));
+	fail_lane(transfer, flmem_exchange_disk_status(error), NULL, why);
 }
 
 /* Updates the lane, and wakes threads that wait for bytes or room. */
@@ -380,7 +383,8 @@ void flmem_lockstep_upload_begin(struct flmem_exchange *x, struct flmem_http_req
 		if (flmem_upload_is_gone(x, start->id))
 			flmem_exchange_refuse_gone(request);
 		else
-			flmem_exchange_refuse(request, 500, NULL, "%s", transfer->error.message);
+			flmem_exchange_refuse_failed(x, request, 500, start->id,
+						     transfer->error.message);
 	}
 	transfer->ended = true;
 	flmem_lockstep_upload_free(transfer);
@@ -477,6 +481,13 @@ static bool is_right_body(struct flmem_lockstep_upload *transfer)
 		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
 }
 
+/* 503 also where the request waits for others or the server ends, which is no failure. */
+static bool is_server_failure(const struct flmem_lockstep_upload *transfer)
+{
+	return transfer->failure == 500 || transfer->failure == 507 ||
+	       (transfer->failure == 503 && transfer->error.sys_errno);
+}
+
 void flmem_lockstep_upload_end(struct flmem_lockstep_upload *transfer,
 			       struct flmem_http_request *request)
 {
@@ -499,7 +510,10 @@ void flmem_lockstep_upload_end(struct flmem_lockstep_upload *transfer,
 		note_refused(transfer, request);
 	else
 		release_lockstep_upload(transfer, request, transfer->failure ? NULL : &answer);
-	if (transfer->failure)
+	if (is_server_failure(transfer))
+		flmem_exchange_refuse_failed(x, request, transfer->failure, transfer->id,
+					     transfer->error.message);
+	else if (transfer->failure)
 		flmem_exchange_refuse(request, transfer->failure, transfer->title, "%s",
 				      transfer->error.message);
 	else

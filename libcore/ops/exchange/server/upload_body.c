@@ -99,7 +99,7 @@ struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 	if (flmem_upload_is_gone(x, start->id))
 		flmem_exchange_refuse_gone(request);
 	else
-		flmem_exchange_refuse(request, 500, NULL, "%s", err.message);
+		flmem_exchange_refuse_failed(x, request, 500, start->id, err.message);
 	return NULL;
 }
 
@@ -344,22 +344,19 @@ void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_uplo
 static void refuse_transfer(struct flmem_upload_transfer *transfer,
 			    struct flmem_http_request *request)
 {
-	struct flmem_exchange *x = transfer->x;
+	struct flmem_error err = {0};
 
-	if (transfer->failure == 413)
+	if (transfer->failure == 413) {
 		flmem_exchange_refuse(request, 413, NULL,
 				      "the body exceeds the length of the upload, or the largest "
 				      "request");
-	else
-		flmem_exchange_refuse(request, transfer->failure, NULL,
-				      "the server cannot write the upload: %s; try again later",
-				      strerror(transfer->error));
-	if (transfer->failure == 507)
-		flmem_exchange_log(x, &(struct flmem_exchange_note){
-					      .event = "disk-full",
-					      .warning = true,
-					      .round = x->round,
-				      });
+		return;
+	}
+	flmem_error_set(&err, FLMEM_EFAILED, 0,
+			"the server cannot write the upload: %s; try again later",
+			strerror(transfer->error));
+	flmem_exchange_refuse_failed(transfer->x, request, transfer->failure, transfer->id,
+				     err.message);
 }
 
 void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *request,
@@ -410,6 +407,9 @@ static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_htt
 	if (status >= 500 && !flmem_update_can_pass(&err) &&
 	    flmem_upload_is_gone(transfer->x, transfer->id))
 		flmem_exchange_refuse_gone(request);
+	else if (status >= 500)
+		flmem_exchange_refuse_failed(transfer->x, request, status, transfer->id,
+					     err.message);
 	else if (status)
 		flmem_exchange_refuse(request, status,
 				      status == 409 ? FLMEM_EXCHANGE_OVER_TITLE : NULL, "%s",
