@@ -305,6 +305,12 @@ static enum flmem_connection_step report_message_failure(const struct exchange_o
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the server of '%s' sends more than %u bytes of headers", name,
 				FLMEM_REPLY_HEADERS_MAX);
+	else if (flmem_curl_is_line_too_long(sent->result))
+		flmem_error_set(err, FLMEM_EFAILED, 0,
+				"the server of '%s' sends a line of headers of more than 100 KiB, "
+				"or memory is exhausted; check that this is the address of flmem "
+				"exchange serve",
+				name);
 	else if (sent->body_large)
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the server of '%s' sends an answer of more than %zu bytes", name,

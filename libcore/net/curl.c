@@ -111,6 +111,11 @@ const char *flmem_curl_certificate_advice(const char *text, const char *unknown_
 	return unknown_authority;
 }
 
+bool flmem_curl_is_line_too_long(CURLcode code)
+{
+	return code == CURLE_OUT_OF_MEMORY || (int)code == 100 /* CURLE_TOO_LARGE */;
+}
+
 bool flmem_curl_is_transient(CURLcode code)
 {
 	switch ((int)code) {

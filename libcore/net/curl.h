@@ -71,6 +71,9 @@ struct flmem_curl_sigpipe {
 void flmem_curl_sigpipe_begin(struct flmem_curl_sigpipe *ret_sigpipe);
 void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe);
 
+/* libcurl's limit of 100 KiB for a line of headers; before 8.6 it reported a lack of memory. */
+bool flmem_curl_is_line_too_long(CURLcode code);
+
 /* Whether a request that failed in this way may succeed later. */
 bool flmem_curl_is_transient(CURLcode code);
 

@@ -225,12 +225,6 @@ static enum flmem_transfer_step drive_transfer(struct flmem_transfer *transfer, 
 	}
 }
 
-/* libcurl's limit of 100 KiB; before 8.6 it was reported as a lack of memory. */
-static bool is_line_too_long(CURLcode result)
-{
-	return result == CURLE_OUT_OF_MEMORY || result == 100 /* CURLE_TOO_LARGE */;
-}
-
 static enum flmem_transfer_step report_result(const struct flmem_transfer *transfer,
 					      const char *name, struct flmem_error *err)
 {
@@ -242,10 +236,10 @@ static enum flmem_transfer_step report_result(const struct flmem_transfer *trans
 		flmem_error_set(err, FLMEM_EFAILED, 0,
 				"the server of '%s' sends more than %u bytes of headers", name,
 				FLMEM_REPLY_HEADERS_MAX);
-	else if (is_line_too_long(transfer->result))
+	else if (flmem_curl_is_line_too_long(transfer->result))
 		flmem_error_set(err, FLMEM_EFAILED, 0,
-				"the server of '%s' sends a line of headers that is too long, or "
-				"memory is exhausted",
+				"the server of '%s' sends a line of headers of more than 100 KiB, "
+				"or memory is exhausted; check the address",
 				name);
 	else if (transfer->excess)
 		flmem_error_set(err, FLMEM_EFAILED, 0,

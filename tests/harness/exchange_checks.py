@@ -263,7 +263,7 @@ STATE_LIES = (
     ("state-missing", 7, "lacks a member"), ("state-large", 7, "answer of more than"),
     ("state-latin", 7, "not UTF-8"), ("state-limit", 7, "limit of 0 bytes"),
     ("silent", 7, "did not answer within"), ("drip", 7, "less than 1 KiB a second"),
-    ("endless-header", 7, "bytes of headers"), ("redirect", 7, "redirects to another address"),
+    ("endless-header", 7, "bytes of headers"), ("header-line", 7, "line of headers of more than 100 KiB"), ("redirect", 7, "redirects to another address"),
     ("garbage", 7, "failed"),
 )
 

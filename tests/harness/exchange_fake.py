@@ -58,6 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         elif self.lie == "endless-header":
             self.endless_header()
+        elif self.lie == "header-line":
+            self.answer(200, [("X-Long", "x" * (101 << 10))])
         elif self.lie == "drip":
             self.drip()
         elif self.lie == "redirect":

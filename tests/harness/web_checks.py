@@ -124,7 +124,7 @@ def lies():
             ("file", 7, "redirects to an address that is neither http:// nor https://"),
             ("nowhere", 7, "redirects without an address"),
             ("garbled", 7, "redirects to something that is not a valid address"),
-            ("line", 7, "a line of headers that is too long"),
+            ("line", 7, "a line of headers of more than 100 KiB"),
             ("wordy", 7, "sends more than 65536 bytes with a redirect"),
             ("none", 2, "does not have 'http"),
             ("secret", 4, "refuses")):
