@@ -179,7 +179,7 @@ FAULTS = (
           "clients that wait for others", ("cli.exchange_lockstep/idle",)),
     Fault("unchecked-refused", LANES, "flmem_update_can_pass(&transfer->error) ? 503 : 422", "422",
           "updates that cannot be checked now", ("cli.exchange_attack/checked",)),
-    Fault("unchecked-confirmed", TRANSFER, "if (status >= 500)", "if (0)",
+    Fault("unchecked-confirmed", TRANSFER, "\tif (status >= 500)\n\t\tflmem_uploads_take_back", "\tif (0)\n\t\tflmem_uploads_take_back",
           "not confirming what was not checked", ("cli.exchange_attack/checked",)),
     Fault("confirmed-while-checked", UPLOADS, "return upload->offset == upload->record.length &&", "return 0 &&",
           "not confirming what is still being checked", ("cli.exchange_attack/confirmed",)),
