@@ -53,7 +53,30 @@ static int lock_root(const struct flmem_spool *spool, struct flmem_error *err)
 			       spool->path);
 }
 
-/* What a server has made may be removed with all in it, but nothing of others. */
+static bool is_empty_directory(int directory, const char *name)
+{
+	FLMEM_AUTO_DIR DIR *list = NULL;
+	const struct dirent *entry;
+	int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	list = fdopendir(fd);
+	if (!list) {
+		close(fd);
+		return false;
+	}
+	errno = 0;
+	while ((entry = readdir(list)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			return false;
+	return errno == 0;
+}
+
+/*
+ * What a server has made may be removed with all in it, but nothing of others. Empty directories
+ * are what releases without the mark left when they were killed at their start.
+ */
 static int claim_root(const struct flmem_spool *spool, struct flmem_error *err)
 {
 	static const char *const names[] = {"uploads", "rounds", FLMEM_SPOOL_TRIAL};
@@ -63,7 +86,8 @@ static int claim_root(const struct flmem_spool *spool, struct flmem_error *err)
 	if (fstatat(spool->root, "exchange", &status, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (fstatat(spool->root, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0)
+		if (fstatat(spool->root, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    !is_empty_directory(spool->root, names[i]))
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
 					       "'%s' has '%s', and no server has made that; name "
 					       "another --state",

@@ -65,7 +65,16 @@ teardown() {
 		[ "$(find site | wc -l)" -eq "$(awk -F/ '{print NF + 2}' <<<"$name")" ]
 		rm -r site
 	done
-	# What a kill left before the options were kept goes on.
+	mkdir site && : >site/rounds
+	run_command timeout 20 "$FLMEM" "${words[@]}"
+	assert_error 2 "site. has .rounds., and no server has made that"
+	rm -r site
+	# What a kill left before the options were kept goes on, also that of a release without the mark.
+	mkdir -p site/uploads site/rounds site/trial
+	start_server --model g.safetensors --clients 1 --state site
+	await is_listening
+	kill_server
+	rm -r site
 	mkdir -p site/trial/more
 	printf 'flmem-exchange 1\n' >site/exchange
 	: >site/kept
