@@ -53,17 +53,15 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 	       has_same_line(one.data, other.data, "\nNoNewPrivs:");
 }
 
+/*
+ * Those that a thread may have for itself. Another one of mounts takes a working directory of its
+ * own (CLONE_FS), and a process with several threads cannot change the others.
+ */
 static bool has_same_namespaces(const struct flmem_process *process, pid_t tid)
 {
-	static const char *const kinds[] = {"mnt",
-					    "net",
-					    "ipc",
-					    "uts",
-					    "user",
-					    "pid",
-					    "cgroup",
-					    "pid_for_children",
-					    "time_for_children"};
+	static const char *const kinds[] = {
+		"net", "ipc", "uts", "cgroup", "pid_for_children", "time_for_children",
+	};
 	char name[48], one[LINK_MAX], other[LINK_MAX];
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++) {

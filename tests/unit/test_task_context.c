@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/text/buf.h"
+#include "proc/process.h"
 #include "proc/task_context.h"
 
 #define NOBODY	    65534
@@ -31,6 +33,38 @@ struct row {
 
 static struct page *page;
 static const struct row *current;
+
+/* What the kernel seems to show of the first thread, and of another one; NULL: what it shows. */
+static const char *identity, *other_identity;
+#define UNREADABLE ""
+
+int __real_flmem_process_read(const struct flmem_process *process, const char *name,
+			      struct flmem_buf *buf);
+int __wrap_flmem_process_read(const struct flmem_process *process, const char *name,
+			      struct flmem_buf *buf);
+int __wrap_flmem_process_read(const struct flmem_process *process, const char *name,
+			      struct flmem_buf *buf)
+{
+	const char *text = strncmp(name, "task/", 5) == 0 ? other_identity : identity;
+
+	if (!text)
+		return __real_flmem_process_read(process, name, buf);
+	flmem_buf_puts(buf, text);
+	return *text ? 0 : -EACCES;
+}
+
+/* As with more processors than a set holds. */
+static bool has_many_processors;
+
+int __real_sched_getaffinity(pid_t tid, size_t size, cpu_set_t *set);
+int __wrap_sched_getaffinity(pid_t tid, size_t size, cpu_set_t *set);
+int __wrap_sched_getaffinity(pid_t tid, size_t size, cpu_set_t *set)
+{
+	if (!has_many_processors)
+		return __real_sched_getaffinity(tid, size, set);
+	errno = EINVAL;
+	return -1;
+}
 
 static int change_nothing(void)
 {
@@ -119,6 +153,16 @@ static int change_ipc(void)
 	return unshare(CLONE_NEWIPC);
 }
 
+static int change_view_of_groups(void)
+{
+	return unshare(0x02000000 /* CLONE_NEWCGROUP */);
+}
+
+static int change_mounts(void)
+{
+	return unshare(CLONE_NEWNS);
+}
+
 static int change_namespace_of_children(void)
 {
 	return unshare(CLONE_NEWPID);
@@ -173,6 +217,8 @@ static const struct row rows[] = {
 	{"network", change_network, NAMESPACES},
 	{"host name", change_host_name, NAMESPACES},
 	{"System V IPC", change_ipc, NAMESPACES},
+	{"control groups", change_view_of_groups, NAMESPACES},
+	{"mounts, which takes the folder along", change_mounts, FILES},
 	{"PIDs of children", change_namespace_of_children, NAMESPACES},
 	{"clocks of children", change_clocks_of_children, NAMESPACES},
 	{"scheduling class", change_class, SCHEDULING},
@@ -255,11 +301,67 @@ static void an_unknown_thread_differs(void **state)
 	child_end(child);
 }
 
+/* In the second thread of a child that changes nothing. */
+static const char *compare_unchanged(void)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const char *differs;
+	pid_t child;
+
+	current = &rows[0];
+	*page = (struct page){0};
+	child = child_start(be_child);
+	assert_true(child > 0);
+	await_true(page->thread);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	differs = flmem_task_context_differs(&process, page->thread);
+	child_end(child);
+	return differs;
+}
+
+static void lines_that_a_kernel_lacks_are_equal(void **state)
+{
+	static const struct {
+		const char *one, *other, *differs;
+	} texts[] = {
+		{"x\nUid:\t0\n", "x\nUid:\t0\n", NULL},
+		{"x\nUid:\t0\n", "x\nUid:\t0\nUmask:\t0\n", IDENTITY},
+		{"x\nUid:\t0\nUmask:\t0\n", "x\nUid:\t0\n", IDENTITY},
+		{"x\nNoNewPrivs:\t1\n", "x\nNoNewPrivs:\t0\n", NULL}, /* more than the first may */
+		{"x\nNoNewPrivs:\t1\n", "x\nNoNewPrivs:\t1\n", NULL},
+		{"x\nNoNewPrivs:\t0\n", "x\nNoNewPrivs:\t1\n", IDENTITY},
+		{UNREADABLE, "x\n", IDENTITY},
+		{"x\n", UNREADABLE, IDENTITY},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(texts); i++) {
+		const char *differs;
+
+		identity = texts[i].one;
+		other_identity = texts[i].other;
+		differs = compare_unchanged();
+		identity = other_identity = NULL;
+		if (!differs != !texts[i].differs)
+			fail_msg("row %zu: %s", i, differs ? differs : "no difference");
+	}
+}
+
+static void processors_that_cannot_be_read_are_equal(void **state)
+{
+	(void)state;
+	has_many_processors = true;
+	assert_null(compare_unchanged());
+	has_many_processors = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_difference_is_found),
 		cmocka_unit_test(an_unknown_thread_differs),
+		cmocka_unit_test(lines_that_a_kernel_lacks_are_equal),
+		cmocka_unit_test(processors_that_cannot_be_read_are_equal),
 	};
 
 	page = child_share(sizeof(*page));

@@ -3,6 +3,7 @@
 #include "borrowed.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 
 #include "base/text/buf.h"
 #include "proc/process.h"
+#include "proc/task.h"
 #include "proc/task_scheduling.h"
 
 #define LOWER	  "lower priority"
@@ -52,6 +54,13 @@ static const struct row *current;
 static const char *groups;
 static size_t further_threads;
 
+/* What reading gives of the groups of the second thread, or of all, and of the list of threads. */
+static struct {
+	int groups, tasks;
+	bool of_all, is_list_full;
+	pid_t ended; /* in place of the last thread of the list */
+} unread;
+
 int __real_flmem_process_read(const struct flmem_process *process, const char *name,
 			      struct flmem_buf *buf);
 int __wrap_flmem_process_read(const struct flmem_process *process, const char *name,
@@ -62,10 +71,25 @@ int __wrap_flmem_process_read(const struct flmem_process *process, const char *n
 	char other[40];
 
 	snprintf(other, sizeof(other), "task/%d/cgroup", (int)atomic_load(&page->thread));
+	if (unread.groups && strstr(name, "/cgroup") && (unread.of_all || strcmp(name, other) == 0))
+		return unread.groups;
 	if (!groups || strcmp(name, other) != 0)
 		return __real_flmem_process_read(process, name, buf);
 	flmem_buf_puts(buf, groups);
 	return 0;
+}
+
+int __real_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
+int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
+int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks)
+{
+	int rc = unread.tasks ? unread.tasks : __real_flmem_tasks_read(process, ret_tasks);
+
+	if (!rc && unread.is_list_full)
+		ret_tasks->count = FLMEM_TASKS_MAX;
+	if (!rc && unread.ended)
+		ret_tasks->ids[ret_tasks->count - 1] = unread.ended;
+	return rc;
 }
 
 static int set_policy(int policy, int priority)
@@ -287,6 +311,87 @@ static void a_thread_that_moves_later_is_compared_as_well(void **state)
 	child_end(child);
 }
 
+static const struct row *row_named(const char *name)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	fail_msg("no row '%s'", name);
+	return NULL;
+}
+
+static void run_as(const char *name, const char *refuses_first, const char *refuses_other)
+{
+	struct row row = *row_named(name);
+
+	row.refuses_first = refuses_first;
+	row.refuses_other = refuses_other;
+	assert_true(run_row(&row));
+}
+
+static void threads_that_are_not_all_known_are_refused(void **state)
+{
+	(void)state;
+	unread.tasks = -EACCES;
+	run_as("equal", APART, APART);
+	run_as("equal and low", LOWER, LOWER);
+	unread.tasks = 0;
+	unread.is_list_full = true;
+	run_as("equal", APART, APART);
+	run_as("equal and low", LOWER, LOWER);
+	unread.is_list_full = false;
+}
+
+static void groups_that_cannot_be_read_are_refused(void **state)
+{
+	(void)state;
+	unread.groups = -EACCES;
+	run_as("equal", APART, APART);
+	unread.groups = -ENOENT; /* of a thread that is there */
+	run_as("equal", APART, APART);
+	/* A kernel without any. */
+	unread.of_all = true;
+	run_as("equal", NULL, NULL);
+	unread.of_all = false;
+	unread.groups = 0;
+}
+
+static void a_thread_that_ends_meanwhile_is_left_out(void **state)
+{
+	(void)state;
+	unread.ended = INT32_MAX;
+	run_as("equal", NULL, NULL);
+	unread.ended = 0;
+}
+
+static bool drop_scheduling(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &head, data))
+		return false;
+	data[0].effective &= ~(1U << CAP_SYS_NICE);
+	return syscall(SYS_capset, &head, data) == 0;
+}
+
+/* Without CAP_SYS_NICE the kernel shows no timer slack of another thread. */
+static void late_timers_that_cannot_be_read_are_accepted(void **state)
+{
+	pid_t asking = fork();
+	int status;
+
+	(void)state;
+	if (asking == 0) {
+		if (!drop_scheduling())
+			_exit(1);
+		run_as("rather late timers", NULL, NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(asking, &status, 0), asking);
+	assert_int_equal(status, 0);
+}
+
 static void a_thread_that_has_ended_is_refused(void **state)
 {
 	struct target target;
@@ -317,6 +422,10 @@ int main(void)
 		cmocka_unit_test(threads_in_different_groups_are_refused),
 		cmocka_unit_test(a_late_thread_is_compared_with_all),
 		cmocka_unit_test(a_thread_that_moves_later_is_compared_as_well),
+		cmocka_unit_test(threads_that_are_not_all_known_are_refused),
+		cmocka_unit_test(groups_that_cannot_be_read_are_refused),
+		cmocka_unit_test(a_thread_that_ends_meanwhile_is_left_out),
+		cmocka_unit_test(late_timers_that_cannot_be_read_are_accepted),
 		cmocka_unit_test(a_thread_that_has_ended_is_refused),
 	};
 
