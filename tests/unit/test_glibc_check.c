@@ -10,71 +10,9 @@
 #include "allocators/glibc/glibc_check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "glibc_image.h"
+#include "glibc_listed.h"
 
 #define BUDGET_US 60000000U /* however slow the machine is */
-#define UNSORTED  0
-
-/* Three free chunks of the image's heap, which the unsorted bin lists. */
-struct listed {
-	struct glibc_image *image;
-	uint64_t offset[3];
-};
-
-static uint64_t word(const struct glibc_image *image, unsigned area, uint64_t offset)
-{
-	uint64_t value;
-
-	memcpy(&value, image->areas[area] + offset, sizeof(value));
-	return value;
-}
-
-static uint64_t size_at(const struct glibc_image *image, uint64_t offset)
-{
-	return word(image, IMAGE_BRK, offset + 8) & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
-}
-
-/* Offset in the library's data of the unsorted bin's fd. */
-static uint64_t bin_at(const struct glibc_image *image)
-{
-	return IMAGE_ARENA_AT + image->layout->bins + 16 * UNSORTED;
-}
-
-static void join(const struct listed *listed)
-{
-	const uint64_t head = image_start[IMAGE_DATA] + bin_at(listed->image) - 16;
-	uint64_t before = head;
-
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(listed->offset); i++) {
-		const uint64_t chunk = image_start[IMAGE_BRK] + listed->offset[i];
-
-		if (before == head)
-			image_put(listed->image, IMAGE_DATA, bin_at(listed->image), chunk);
-		else
-			image_put(listed->image, IMAGE_BRK, listed->offset[i - 1] + 16, chunk);
-		image_put(listed->image, IMAGE_BRK, listed->offset[i] + 16, head);
-		image_put(listed->image, IMAGE_BRK, listed->offset[i] + 24, before);
-		before = chunk;
-	}
-	image_put(listed->image, IMAGE_DATA, bin_at(listed->image) + 8, before);
-}
-
-static struct listed make(const struct flmem_glibc_layout *layout)
-{
-	struct listed listed = {.image = image_new(layout)};
-	uint64_t offset = layout->tcache.chunk_bytes;
-	size_t count = 0;
-
-	while (count < FLMEM_ARRAY_SIZE(listed.offset)) {
-		const uint64_t next = offset + size_at(listed.image, offset);
-
-		if (!(word(listed.image, IMAGE_BRK, next + 8) & FLMEM_GLIBC_PREV_INUSE))
-			listed.offset[count++] = offset;
-		offset = next;
-	}
-	join(&listed);
-	return listed;
-}
 
 static bool look(struct glibc_image *image, struct flmem_glibc_damage *damage)
 {
@@ -91,7 +29,7 @@ static void sound_lists_of_each_release_are_no_damage(void **state)
 
 	(void)state;
 	for (const struct flmem_glibc_layout *l = flmem_glibc_layouts; l->minor; l++) {
-		struct listed listed = make(l);
+		struct listed listed = listed_make(l);
 
 		assert_false(look(listed.image, &damage));
 		free(listed.image);
@@ -119,13 +57,13 @@ static void damage_to_a_listed_block_is_told(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		struct listed listed = make(flmem_glibc_layouts);
+		struct listed listed = listed_make(flmem_glibc_layouts);
 		const uint64_t second = listed.offset[1];
 		struct flmem_glibc_damage damage;
 
 		image_put(listed.image, IMAGE_BRK,
 			  second + rows[i].at +
-				  (rows[i].behind ? size_at(listed.image, second) : 0),
+				  (rows[i].behind ? image_size_at(listed.image, second) : 0),
 			  rows[i].value);
 		assert_true(look(listed.image, &damage));
 		assert_string_equal(damage.list, "free blocks");
@@ -146,7 +84,7 @@ static void a_heap_that_may_not_be_written_is_told(void **state)
 	static const unsigned maps[] = {BRK_MAP, HEAP_MAP};
 	static const unsigned flags[] = {0, FLMEM_MAP_READ, FLMEM_MAP_WRITE};
 	const unsigned whole = FLMEM_MAP_READ | FLMEM_MAP_WRITE;
-	struct listed listed = make(flmem_glibc_layouts);
+	struct listed listed = listed_make(flmem_glibc_layouts);
 	struct flmem_glibc_damage damage;
 
 	(void)state;
@@ -168,7 +106,7 @@ static void a_heap_that_may_not_be_written_is_told(void **state)
 /* The top and the arena may be written; one listed block may not. */
 static void a_block_that_may_not_be_written_is_told(void **state)
 {
-	struct listed listed = make(flmem_glibc_layouts);
+	struct listed listed = listed_make(flmem_glibc_layouts);
 	struct glibc_image *image = listed.image;
 	const uint64_t page = image_start[IMAGE_BRK] + listed.offset[1] / IMAGE_PAGE * IMAGE_PAGE;
 	struct flmem_map rows[IMAGE_AREAS + 2];
@@ -190,11 +128,11 @@ static void a_block_that_may_not_be_written_is_told(void **state)
 
 static void a_bin_that_ends_elsewhere_is_damage(void **state)
 {
-	struct listed listed = make(flmem_glibc_layouts);
+	struct listed listed = listed_make(flmem_glibc_layouts);
 	struct flmem_glibc_damage damage;
 
 	(void)state;
-	image_put(listed.image, IMAGE_DATA, bin_at(listed.image) + 8,
+	image_put(listed.image, IMAGE_DATA, image_bin_at(listed.image) + 8,
 		  image_start[IMAGE_BRK] + listed.offset[1]);
 	assert_true(look(listed.image, &damage));
 	assert_string_equal(damage.what, "its list has a wrong end pointer");
@@ -214,10 +152,10 @@ static void a_fastbin_without_end_or_of_other_sizes_is_damage(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		struct listed listed = make(with_fastbins(i));
+		struct listed listed = listed_make(with_fastbins(i));
 		struct glibc_image *image = listed.image;
 		const uint64_t chunk =
-			word(image, IMAGE_DATA, IMAGE_ARENA_AT + image->layout->fastbins);
+			image_word(image, IMAGE_DATA, IMAGE_ARENA_AT + image->layout->fastbins);
 		const uint64_t offset = chunk - image_start[IMAGE_BRK];
 		struct flmem_glibc_damage damage;
 
@@ -233,7 +171,7 @@ static void a_fastbin_without_end_or_of_other_sizes_is_damage(void **state)
 
 static void what_is_swapped_out_or_locked_is_no_damage(void **state)
 {
-	struct listed listed = make(flmem_glibc_layouts);
+	struct listed listed = listed_make(flmem_glibc_layouts);
 	struct flmem_glibc_damage damage;
 
 	(void)state;
@@ -259,7 +197,7 @@ static bool look_behind_swap(struct glibc_image *image, struct flmem_glibc_damag
 /* Where a trim follows, which would read it as well. */
 static void what_is_swapped_out_is_read_before_a_trim(void **state)
 {
-	struct listed listed = make(flmem_glibc_layouts);
+	struct listed listed = listed_make(flmem_glibc_layouts);
 	struct glibc_image *image = listed.image;
 	const uint64_t page = UINT64_C(1) << (listed.offset[1] / IMAGE_PAGE);
 	struct flmem_glibc_damage damage;
@@ -308,7 +246,7 @@ static void arenas_that_form_no_ring_are_damage(void **state)
 	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;
 	struct glibc_image *image = image_new(layout);
 	const uint64_t next = IMAGE_ARENA_AT + layout->bins + FLMEM_GLIBC_FROM_BINS_NEXT;
-	const uint64_t second = word(image, IMAGE_DATA, next);
+	const uint64_t second = image_word(image, IMAGE_DATA, next);
 	struct flmem_glibc_damage damage;
 
 	(void)state;
@@ -347,7 +285,7 @@ static int read_moving(void *context, const struct iovec *local, const struct io
 	struct moving *moving = context;
 	int rc = image_read(moving->listed.image, local, remote, count);
 
-	join(&moving->listed);
+	listed_join(&moving->listed);
 	moving->reads++;
 	return rc;
 }
@@ -361,7 +299,7 @@ static int each_moving(void *context, uint64_t start, uint64_t end, flmem_pages_
 
 static void what_changes_is_no_damage(void **state)
 {
-	struct moving moving = {.listed = make(flmem_glibc_layouts)};
+	struct moving moving = {.listed = listed_make(flmem_glibc_layouts)};
 	const struct flmem_peek_source source = {
 		.page_bytes = IMAGE_PAGE,
 		.each = each_moving,
@@ -374,7 +312,7 @@ static void what_changes_is_no_damage(void **state)
 	struct flmem_glibc_damage damage;
 
 	(void)state;
-	image_put(image, IMAGE_DATA, bin_at(image) + 8, 0x1000);
+	image_put(image, IMAGE_DATA, image_bin_at(image) + 8, 0x1000);
 	assert_false(flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_CHECKS, &damage));
 	assert_true(moving.reads > 1);
 	free(image);
@@ -456,14 +394,15 @@ static bool look_slowly(struct slow *slow, unsigned looks)
 
 static void a_busy_machine_hides_no_damage(void **state)
 {
-	struct listed listed = make(flmem_glibc_layouts);
+	struct listed listed = listed_make(flmem_glibc_layouts);
 	struct slow slow = {.image = listed.image, .quick = UINT_MAX, .wait = be_preempted};
 	unsigned first;
 
 	(void)state;
 	/* A block that another list has, too. */
 	for (uint64_t end = 0; end < 16; end += 8)
-		image_put(listed.image, IMAGE_DATA, bin_at(listed.image) + 16 * LATE_BIN + end,
+		image_put(listed.image, IMAGE_DATA,
+			  image_bin_at(listed.image) + 16 * LATE_BIN + end,
 			  image_start[IMAGE_BRK] + listed.offset[1]);
 	assert_true(look_slowly(&slow, 1));
 	first = slow.reads;
@@ -486,14 +425,15 @@ static void a_busy_machine_hides_no_damage(void **state)
 /* At whichever read: what was not seen is not called sound. */
 static void a_check_that_had_no_time_says_so(void **state)
 {
-	struct listed listed = make(flmem_glibc_layouts);
+	struct listed listed = listed_make(flmem_glibc_layouts);
 	struct slow slow = {.image = listed.image, .quick = UINT_MAX, .wait = be_starved};
 	struct flmem_glibc_damage damage;
 	unsigned reads, unseen = 0;
 
 	(void)state;
 	for (uint64_t end = 0; end < 16; end += 8)
-		image_put(listed.image, IMAGE_DATA, bin_at(listed.image) + 16 * LATE_BIN + end,
+		image_put(listed.image, IMAGE_DATA,
+			  image_bin_at(listed.image) + 16 * LATE_BIN + end,
 			  image_start[IMAGE_BRK] + listed.offset[1]);
 	assert_true(look_slowly(&slow, 1));
 	reads = slow.reads;
