@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits, and what counts for them, as the kernel could show them: which is the last that is enough. */
+/* Limits, and what counts for them, as the kernel could show them: the last number that will do. */
 #include "borrowed.h"
 
 #include <fcntl.h>
