@@ -10,6 +10,7 @@
 #include "elf/image.h"
 #include "elf/libc.h"
 #include "elf/modules.h"
+#include "ops/target/changed_code.h"
 #include "ops/target/target_guard.h"
 #include "proc/maps.h"
 #include "remote/new_thread.h"
@@ -18,20 +19,26 @@
 
 /* Whoever replaces a function by a jump to another one overwrites its first instructions. */
 #define CODE_BYTES 16U
+#define CODE_MAX   8192U
 
 static bool is_code_replaced(const struct flmem_view *view, const struct flmem_module *library,
 			     const char *name)
 {
 	struct flmem_image *image = flmem_module_image(library, NULL);
-	unsigned char built[CODE_BYTES], now[CODE_BYTES];
+	unsigned char built[CODE_MAX], now[CODE_MAX];
 	struct flmem_symbol symbol;
 	uint64_t address;
+	size_t length;
 
-	return image && flmem_image_find_dynamic(image, name, &symbol) &&
-	       flmem_image_read_address(image, symbol.value, built, sizeof(built)) &&
+	if (!image || !flmem_image_find_dynamic(image, name, &symbol))
+		return false;
+	/* A debugger that was killed leaves its breakpoints anywhere in it. */
+	length = symbol.size < sizeof(built) ? (size_t)symbol.size : sizeof(built);
+	length = length > CODE_BYTES ? length : CODE_BYTES;
+	return flmem_image_read_address(image, symbol.value, built, length) &&
 	       flmem_module_address(library, symbol.value, &address) &&
-	       (flmem_process_read_memory(view->process, address, now, sizeof(now)) ||
-		memcmp(built, now, sizeof(now)) != 0);
+	       (flmem_process_read_memory(view->process, address, now, length) ||
+		memcmp(built, now, length) != 0);
 }
 
 /*
@@ -197,6 +204,18 @@ static int check_own_data(const struct flmem_view *view, const struct flmem_allo
 	return check_known_malloc(view, list, what, err);
 }
 
+static int check_code(const struct flmem_view *view, const struct flmem_allocator *found,
+		      const struct flmem_module *library, struct flmem_error *err)
+{
+	int rc = check_replaced_code(view, library, release_functions, err);
+
+	if (!rc && library)
+		rc = flmem_changed_code_check(view, library, true, err);
+	if (!rc && found->module && found->module != library)
+		rc = flmem_changed_code_check(view, found->module, false, err);
+	return rc;
+}
+
 int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     const struct flmem_allocator *found,
 			     const struct flmem_borrow_options *options, uint64_t *stopped_us,
@@ -204,7 +223,7 @@ int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_a
 {
 	bool is_glibc;
 	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
-	int rc = check_replaced_code(view, library, release_functions, err);
+	int rc = check_code(view, found, library, err);
 
 	if (library && !rc)
 		rc = check_preloaded(view, found, library, err);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/target/changed_code.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "elf/image.h"
+#include "elf/modules.h"
+#include "elf/symbolize.h"
+#include "proc/maps.h"
+#include "proc/pages.h"
+
+#define PLACES_MAX 64U
+
+/* Without the underscores before them, and without what a compiler appends (".constprop.0"). */
+static const char *const release_parts[] = {
+	"malloc_trim",
+	"mtrim",
+	"systrim",
+	"malloc_consolidate",
+	"unlink_chunk",
+	"ptmalloc_init",
+	"default_morecore",
+	"glibc_morecore",
+	"lll_lock_wait_private",
+	"lll_lock_wake_private",
+	"madvise",
+	"brk",
+	"sbrk",
+	NULL,
+};
+
+/* What programs call, so that tools measure there; a release of memory does not call them. */
+static const char *const allocation_functions[] = {
+	"malloc",	 "free",     "calloc", "realloc", "reallocarray", "posix_memalign",
+	"aligned_alloc", "memalign", "valloc", "pvalloc", NULL,
+};
+
+struct changed_places {
+	const struct flmem_view *view;
+	const struct flmem_module *library;
+	struct flmem_image *image;
+	struct flmem_pages pages;
+	const struct flmem_map *map;
+	uint64_t bias, checked; /* up to where the mapping is that of the file */
+	struct flmem_address rows[PLACES_MAX];
+	size_t count; /* one more than PLACES_MAX: there are others */
+	bool libc, unread, known[PLACES_MAX];
+	const char *name; /* of the function that is changed */
+	char text[64];
+};
+
+static bool is_named(const char *const *names, const char *name, size_t length)
+{
+	for (size_t i = 0; names[i]; i++)
+		if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
+			return true;
+	return false;
+}
+
+/* A place has a name: whether a release of memory may run that function. */
+static void take_name(void *context, size_t index, const char *name, size_t length)
+{
+	struct changed_places *places = context;
+	const char *dot;
+
+	while (length && *name == '_') {
+		name++;
+		length--;
+	}
+	dot = memchr(name, '.', length);
+	if (dot)
+		length = (size_t)(dot - name);
+	places->known[index] = places->libc ? !is_named(release_parts, name, length)
+					    : is_named(allocation_functions, name, length);
+	if (places->known[index] || places->name || length >= sizeof(places->text))
+		return;
+	memcpy(places->text, name, length);
+	places->text[length] = '\0';
+	places->name = places->text;
+}
+
+static void add_place(struct changed_places *places, uint64_t address)
+{
+	if (places->count < PLACES_MAX)
+		places->rows[places->count] = (struct flmem_address){
+			.value = address - places->bias, .index = places->count};
+	places->count += places->count <= PLACES_MAX;
+}
+
+/* Of bytes that follow each other, the first. */
+static void compare_page(struct changed_places *places, uint64_t address, size_t length)
+{
+	unsigned char built[4096], now[sizeof(built)];
+	const uint64_t offset = places->map->offset + (address - places->map->start);
+	const uint64_t size = flmem_image_size(places->image);
+	bool differs = false;
+
+	if (offset >= size)
+		return;
+	if (length > size - offset)
+		length = (size_t)(size - offset);
+	if (!flmem_image_read(places->image, offset, built, length) ||
+	    flmem_process_read_memory(places->view->process, address, now, length)) {
+		places->unread = true;
+		return;
+	}
+	for (size_t i = 0; i < length; i++) {
+		if (!differs && built[i] != now[i])
+			add_place(places, address + i);
+		differs = built[i] != now[i];
+	}
+}
+
+static void compare_range(void *context, uint64_t start, uint64_t end)
+{
+	for (uint64_t at = start; at < end; at += 4096)
+		compare_page(context, at, end - at < 4096 ? (size_t)(end - at) : 4096);
+}
+
+/* What is not of the file and there, or swapped out, is a copy. */
+static void check_up_to(struct changed_places *places, uint64_t end)
+{
+	if (end > places->checked &&
+	    flmem_pages_each_kept(&places->pages, places->checked, end, compare_range, places))
+		places->unread = true;
+}
+
+static void skip_file_pages(void *context, uint64_t start, uint64_t end)
+{
+	struct changed_places *places = context;
+
+	check_up_to(places, start);
+	places->checked = end;
+}
+
+static bool holds_code(const struct flmem_module *library, const struct flmem_map *map)
+{
+	return map->flags & FLMEM_MAP_EXEC && map->inode == library->inode &&
+	       map->device == library->device && map->start >= library->start &&
+	       map->end <= library->end;
+}
+
+static void find_places(struct changed_places *places)
+{
+	const struct flmem_maps *maps = places->view->maps;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct flmem_map *map = &maps->rows[i];
+
+		if (!holds_code(places->library, map))
+			continue;
+		places->map = map;
+		places->checked = map->start;
+		if (flmem_pages_of_file(&places->pages, map->start, map->end, skip_file_pages,
+					places))
+			places->unread = true;
+		check_up_to(places, map->end);
+	}
+}
+
+static bool is_changed(struct changed_places *places)
+{
+	const struct flmem_addresses addresses = {
+		.rows = places->rows,
+		.count = places->count,
+		.found = take_name,
+		.context = places,
+	};
+
+	if (places->unread || places->count > PLACES_MAX)
+		return true;
+	if (places->count)
+		flmem_image_name_addresses(places->image, &addresses);
+	for (size_t i = 0; i < places->count; i++)
+		if (!places->known[i])
+			return true;
+	return false;
+}
+
+int flmem_changed_code_check(const struct flmem_view *view, const struct flmem_module *library,
+			     bool libc, struct flmem_error *err)
+{
+	struct changed_places places = {
+		.view = view, .library = library, .libc = libc, .pages = FLMEM_PAGES_INIT};
+	bool changed;
+	int rc;
+
+	/* A file that is gone is read from the memory of the process. */
+	places.image = library->deleted ? NULL : flmem_module_image(library, NULL);
+	if (!places.image || !flmem_module_bias(library, &places.bias))
+		return 0;
+	rc = flmem_pages_open(view->process, &places.pages, err);
+	if (rc)
+		return rc;
+	find_places(&places);
+	flmem_pages_close(&places.pages);
+	changed = is_changed(&places);
+	return !changed ? 0
+			: flmem_error_set(
+				  err, FLMEM_EUNSUPPORTED, 0,
+				  "code of '%s' in process %d is not that of the file (%s), as "
+				  "after a debugger was killed that had set breakpoints, or "
+				  "cannot be read; a borrowed thread must not run it",
+				  library->path, (int)view->process->pid,
+				  places.name ? places.name : "no function has a name there");
+}

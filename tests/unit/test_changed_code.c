@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Breakpoints that a debugger has left in the code of a process. */
+#include "borrowed.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocators/registry.h"
+#include "elf/libc.h"
+#include "ops/target/changed_code.h"
+#include "ops/target/target_hooks.h"
+
+static pid_t child;
+static struct target target;
+static const struct flmem_module *library;
+static struct flmem_error err;
+
+static void be_idle(void)
+{
+	for (;;)
+		pause();
+}
+
+static int start(void **state)
+{
+	bool is_glibc;
+
+	(void)state;
+	child = child_start(be_idle);
+	target_open(child, &target);
+	library = flmem_libc_module(&target.modules, &is_glibc);
+	return library ? 0 : -1;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	target_close(&target);
+	child_end(child);
+	return 0;
+}
+
+static void put_code(uint64_t address, const void *code, size_t length)
+{
+	char path[40];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)child);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, code, length, (off_t)address), length);
+	close(fd);
+}
+
+/* The code of the check, and of the one that a trim makes, while a breakpoint is there. */
+static int check_with_breakpoint(const unsigned char *at)
+{
+	const unsigned char breakpoint = 0xcc, own = *at;
+	int rc;
+
+	assert_int_not_equal(own, breakpoint);
+	err = (struct flmem_error){0};
+	put_code((uintptr_t)at, &breakpoint, 1);
+	rc = flmem_changed_code_check(&target.view, library, true, &err);
+	put_code((uintptr_t)at, &own, 1);
+	assert_int_equal(flmem_changed_code_check(&target.view, library, true, NULL), 0);
+	return rc;
+}
+
+/* The test and its child have the library at the same place. */
+static const unsigned char *function(const char *name)
+{
+	const void *found = dlsym(RTLD_DEFAULT, name);
+
+	assert_non_null(found);
+	return found;
+}
+
+static void a_breakpoint_inside_of_what_a_trim_runs_is_refused(void **state)
+{
+	static const char *const names[] = {"malloc_trim", "madvise", "sbrk", "__sbrk", "brk"};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
+		assert_int_equal(check_with_breakpoint(function(names[i]) + 20),
+				 FLMEM_EUNSUPPORTED);
+		assert_non_null(strstr(err.message, "breakpoints"));
+		assert_non_null(strstr(err.message, names[i] + 2 * (names[i][0] == '_')));
+	}
+}
+
+/* Tools measure there, by probes of the kernel. */
+static void one_in_another_function_is_accepted(void **state)
+{
+	(void)state;
+	assert_int_equal(check_with_breakpoint(function("malloc")), 0);
+	assert_int_equal(check_with_breakpoint(function("getaddrinfo") + 20), 0);
+}
+
+/* An allocator that is no C library is one as a whole, but for what programs call. */
+static void an_allocator_is_checked_as_a_whole(void **state)
+{
+	const unsigned char breakpoint = 0xcc;
+
+	(void)state;
+	put_code((uintptr_t)function("malloc"), &breakpoint, 1);
+	assert_int_equal(flmem_changed_code_check(&target.view, library, false, &err), 0);
+	put_code((uintptr_t)function("getaddrinfo") + 20, &breakpoint, 1);
+	assert_int_equal(flmem_changed_code_check(&target.view, library, false, &err),
+			 FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "getaddrinfo"));
+}
+
+/* Where the first call in malloc_trim() leads that is no exported function; NULL: nowhere. */
+static const unsigned char *nameless_function(void)
+{
+#ifdef __x86_64__
+	const unsigned char *code = function("malloc_trim");
+
+	for (size_t i = 0; i < 600; i++) {
+		const unsigned char *to;
+		int32_t relative;
+		Dl_info info;
+
+		memcpy(&relative, code + i + 1, sizeof(relative));
+		to = code + i + 5 + relative;
+		if (code[i] == 0xe8 && (uintptr_t)to > library->map->start &&
+		    (uintptr_t)to < library->map->end && dladdr(to, &info) && !info.dli_sname)
+			return to;
+	}
+#endif
+	return NULL;
+}
+
+static void one_in_a_function_without_a_name_is_refused(void **state)
+{
+	const unsigned char *nameless = nameless_function();
+
+	(void)state;
+	if (!nameless) {
+		print_message("SKIP: malloc_trim() calls no function without a name here\n");
+		skip();
+	}
+	assert_int_equal(check_with_breakpoint(nameless + 4), FLMEM_EUNSUPPORTED);
+}
+
+/* As many as nobody sets. */
+static void code_that_is_changed_all_over_is_refused(void **state)
+{
+	const unsigned char breakpoint = 0xcc;
+
+	(void)state;
+	for (size_t i = 0; i < 64; i++)
+		put_code((uintptr_t)function("getaddrinfo") + 20 + 2 * i, &breakpoint, 1);
+	assert_int_equal(flmem_changed_code_check(&target.view, library, true, &err), 0);
+	put_code((uintptr_t)function("getaddrinfo") + 20 + 128, &breakpoint, 1);
+	assert_int_equal(flmem_changed_code_check(&target.view, library, true, &err),
+			 FLMEM_EUNSUPPORTED);
+}
+
+static void a_trim_asks_for_it(void **state)
+{
+	const unsigned char breakpoint = 0xcc;
+	struct flmem_allocator_list list = {0};
+	uint64_t stopped_us = 0;
+	int rc = 0;
+
+	(void)state;
+	flmem_allocators_find(&target.view, &list);
+	assert_true(list.count > 0);
+	assert_int_equal(flmem_target_hooks_check(&target.view, &list, &list.rows[0], NULL,
+						  &stopped_us, NULL),
+			 0);
+	/* Behind what a jump to another function overwrites. */
+	put_code((uintptr_t)function("sleep") + 40, &breakpoint, 1);
+	assert_int_equal(flmem_target_hooks_check(&target.view, &list, &list.rows[0], NULL,
+						  &stopped_us, NULL),
+			 0);
+	put_code((uintptr_t)function("__lll_lock_wake_private") + 8, &breakpoint, 1);
+	rc = flmem_target_hooks_check(&target.view, &list, &list.rows[0], NULL, &stopped_us, &err);
+	assert_int_equal(rc, FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "lll_lock_wake_private"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_breakpoint_inside_of_what_a_trim_runs_is_refused),
+		TEST(one_in_another_function_is_accepted),
+		TEST(an_allocator_is_checked_as_a_whole),
+		TEST(one_in_a_function_without_a_name_is_refused),
+		TEST(code_that_is_changed_all_over_is_refused),
+		TEST(a_trim_asks_for_it),
+	};
+
+	return cmocka_run_group_tests_name("changed_code", tests, NULL, NULL);
+}
