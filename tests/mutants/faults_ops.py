@@ -13,6 +13,11 @@ GADGETS = "libcore/remote/gadgets.c"
 HOOKS = "libcore/ops/target/target_hooks.c"
 GLIBC = "libcore/allocators/glibc/glibc.c"
 DAMAGE = "libcore/allocators/glibc/glibc_check.c"
+DAMAGES = ("unit.test_glibc_check_again",)
+MAPPED = "libcore/allocators/glibc/glibc_mmapped.c"
+MAPPED_TESTS = ("unit.test_glibc_mmapped",)
+CHANGED = "libcore/ops/target/changed_code.c"
+CHANGED_TESTS = ("unit.test_changed_code",)
 MIMALLOC = "libcore/allocators/mimalloc.c"
 TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
@@ -108,7 +113,7 @@ FAULTS = (
           ("unit.test_trim_query",)),
     Fault("preloaded-madvise", HOOKS, "rc = check_preloaded(view, found, library, err);", ";",
           "refusing an allocator that calls a preloaded madvise()", ("cli.trim_hooks",)),
-    Fault("replaced-code", HOOKS, "memcmp(built, now, sizeof(now)) != 0);", "0);",
+    Fault("replaced-code", HOOKS, "memcmp(built, now, length) != 0);", "0);",
           "not running what was put in the place of a function of the C library",
           ("cli.trim_hooks/in the place",)),
     Fault("replaced-start", HOOKS, "return rc ? rc : check_replaced_start(view, err);", "return rc;",
@@ -301,7 +306,7 @@ FAULTS = (
           "\t\treturn OWNER_TCMALLOC;\n\treturn object",
           "refusing where the class of an object of tcmalloc cannot be read", ("unit.test_hooks",)),
     Fault("code-unread", HOOKS,
-          "(flmem_process_read_memory(view->process, address, now, sizeof(now)) ||", "(",
+          "(flmem_process_read_memory(view->process, address, now, length) ||", "(",
           "refusing where the code of a function cannot be read", ("unit.test_hooks",)),
     Fault("sampler-is-passed", "libcore/allocators/module_search.c",
           "!flmem_module_is_sampler(modules->by_rank[i]))", "1)",
@@ -390,4 +395,68 @@ FAULTS = (
           "a decay time that never passes", ("unit.test_settings",)),
     Fault("rounds-mpi-unmarked", "libcore/frameworks/rounds.c", "(!m->after || read_marker_text(c, m->after));\n\tcase FLMEM_ROUND_CLIENT_CHUNK",
           "!m->after;\n\tcase FLMEM_ROUND_CLIENT_CHUNK", "rounds of servers under MPI", ("unit.test_rounds",)),
+    Fault("damage-of-a-moment", DAMAGE, "a->word == b->word && a->what == b->what;", "a->what == b->what;",
+          "damage being the same at each look", DAMAGES),
+    Fault("damage-of-a-locked-arena", DAMAGE, "index, &arena) ||\n\t\t    arena.locked)", "index, &arena))",
+          "an arena that is in use at a later look", DAMAGES),
+    Fault("damage-unstable", DAMAGE, "\t\t\t\t\t\t     : !next.late)\n\t\t\treturn false;",
+          "\t\t\t\t\t\t     : !next.late)\n\t\t\treturn true;",
+          "damage that is gone at a later look", DAMAGES),
+    Fault("damage-of-a-ring-once", DAMAGE,
+          "\tfor (unsigned i = 0; i + 1 < check->checks; i++) {\n"
+          "\t\tflmem_clock_sleep_us(pauses_us[i]);\n\t\tflmem_peek_forget(check->space->peek);\n"
+          "\t\tif (!flmem_glibc_stray",
+          "\tfor (unsigned i = 0; i + 2 < check->checks; i++) {\n"
+          "\t\tflmem_clock_sleep_us(pauses_us[i]);\n\t\tflmem_peek_forget(check->space->peek);\n"
+          "\t\tif (!flmem_glibc_stray",
+          "a ring that is whole at the last look", DAMAGES),
+    Fault("damage-behind-a-block", DAMAGE,
+          " ||\n\t    (!rc && !link->wrong && report_protected(check, chunk + link->size)))", ")",
+          "the head behind a free block, which is written as well", DAMAGES),
+    Fault("damage-at-the-end-of-a-mapping", DAMAGE, "address < map->end)", "address <= map->end)",
+          "memory that may not be written right behind some that may", DAMAGES),
+    Fault("damage-of-the-top", DAMAGE, "|| report_protected(check, arena->top))", ")",
+          "the end of a heap that may not be written", DAMAGES),
+    Fault("damage-that-cannot-be-read", DAMAGE, 'rc == -EFAULT || rc == -EIO ? "its', 'rc == -EIO ? "its',
+          "lists that cannot be read", DAMAGES),
+    Fault("mapped-shared", MAPPED, " && !(map->flags & FLMEM_MAP_SHARED) &&", " &&",
+          "shared memory holding no blocks of malloc", MAPPED_TESTS),
+    Fault("mapped-files", MAPPED, "return !map->inode && map", "return map",
+          "files holding no blocks of malloc", MAPPED_TESTS),
+    Fault("mapped-constant", MAPPED, "map->flags & FLMEM_MAP_WRITE && ", "",
+          "memory that may not be written holding no blocks of malloc", MAPPED_TESTS),
+    Fault("mapped-named", MAPPED, '(map->name[0] == \'\\0\' || strncmp(map->name, "[anon", 5) == 0);', "1;",
+          "stacks holding no blocks of malloc", MAPPED_TESTS),
+    Fault("mapped-elsewhere", MAPPED, "if (head->before != lead || ", "if (",
+          "what is before a block being its alignment", MAPPED_TESTS),
+    Fault("mapped-beyond", MAPPED, "search->page == 0 && length <= room ? length : 0;", "search->page == 0 ? length : 0;",
+          "a block ending with its mapping", MAPPED_TESTS),
+    Fault("mapped-in-parts", MAPPED, "return length % search->page == 0 && length <= room", "return length <= room",
+          "a block having whole pages", MAPPED_TESTS),
+    Fault("mapped-more-than-known", MAPPED, "search->found.count >= params->mmapped_count;",
+          "search->found.count > params->mmapped_count;",
+          "finding no more blocks than malloc counts", MAPPED_TESTS),
+    Fault("mapped-in-a-heap", MAPPED, "\t\tif (is_arena_heap(search, map))\n\t\t\tcontinue;\n",
+          "\t\t(void)is_arena_heap;\n",
+          "heaps of arenas holding no mapped blocks", MAPPED_TESTS),
+    Fault("mapped-without-time", MAPPED, "if (search.found.bytes < first.bytes) /* out of time */", "if (0)",
+          "keeping what was found before the time was over", MAPPED_TESTS),
+    Fault("breakpoints-not-asked-for", "libcore/ops/target/target_hooks.c",
+          "rc = flmem_changed_code_check(view, library, true, err);", "(void)library;",
+          "breakpoints that a debugger has left in the C library", CHANGED_TESTS),
+    Fault("breakpoints-by-the-file", CHANGED,
+          "flmem_pages_each_kept(&places->pages, places->checked, end, compare_range, places))", "0)",
+          "comparing code with its file", CHANGED_TESTS),
+    Fault("breakpoints-anywhere", CHANGED, "places->libc ? !is_named(release_parts, name, length)", "places->libc ? false",
+          "probes in functions that a trim does not run", CHANGED_TESTS),
+    Fault("breakpoints-in-named-functions", CHANGED,
+          "places->libc ? !is_named(release_parts, name, length)", "places->libc ? true",
+          "breakpoints in functions that a trim runs", CHANGED_TESTS),
+    Fault("breakpoints-without-names", CHANGED, "\t\tif (!places->known[i])\n\t\t\treturn true;",
+          "\t\tif (!places->known[i] && places->name)\n\t\t\treturn true;",
+          "breakpoints in functions without a name", CHANGED_TESTS),
+    Fault("breakpoints-of-allocators", CHANGED, ": is_named(allocation_functions, name, length);", ": true;",
+          "breakpoints in an allocator that is no C library", CHANGED_TESTS),
+    Fault("breakpoints-beyond-the-list", CHANGED, "places->unread || places->count > PLACES_MAX", "places->unread",
+          "more changes of the code than are named", CHANGED_TESTS),
 )

@@ -5,6 +5,7 @@ from faults import Fault
 STATE = "libcore/runtimes/cpython_state.c"
 CALL = "libcore/runtimes/cpython_call.c"
 HEADROOM = "libcore/proc/limits/headroom.c"
+NUMBERS = ("unit.test_headroom_numbers",)
 CGROUP = "libcore/proc/limits/cgroup.c"
 SCRIPT = "libcore/runtimes/cpython_script.c"
 SOURCE = "libcore/runtimes/cpython_source.c"
@@ -352,4 +353,41 @@ FAULTS = (
     Fault("small-stack", NEW_THREAD, ".stack_bytes = STACK_BYTES,", ".stack_bytes = 0,",
           "room for Python code on the new stack",
           ("cli.trim_stacks/too small",)),
+    Fault("spare-mappings", HEADROOM, "#define SPARE_MAPPINGS 64U", "#define SPARE_MAPPINGS 63U",
+          "the mappings that a thread and its allocations need", NUMBERS),
+    Fault("mappings-unread", HEADROOM,
+          'flmem_io_read_file_at(process->dirfd, "maps", MAPS_LIMIT, &text))\n\t\treturn true;',
+          'flmem_io_read_file_at(process->dirfd, "maps", MAPS_LIMIT, &text))\n\t\treturn false;',
+          "refusing where the mappings cannot be counted", NUMBERS),
+    Fault("limit-unread", HEADROOM,
+          "\tif (!flmem_headroom_limit(process, name, &limit))\n\t\treturn true;",
+          "\tif (!flmem_headroom_limit(process, name, &limit))\n\t\treturn false;",
+          "refusing where a limit cannot be read", NUMBERS),
+    Fault("limit-of-many-digits", HEADROOM, "if (length >= sizeof(word))", "if (length > sizeof(word))",
+          "a limit of more digits than are read", NUMBERS),
+    Fault("limit-last-byte", HEADROOM, "limit - used < bytes;", "limit - used <= bytes;",
+          "a process that has just enough left", NUMBERS),
+    Fault("lock-by-any-capability", HEADROOM, "CAP_IPC_LOCK & 1);", "CAP_IPC_LOCK);",
+          "only one capability lifting the limit on locked memory", NUMBERS),
+    Fault("lock-by-unknown-capabilities", HEADROOM, "!status.cap_effective.unknown &&", "",
+          "capabilities that are not known lifting no limit", NUMBERS),
+    Fault("host-unread", HEADROOM,
+          'if (!read_number_file("/proc/sys/vm/overcommit_memory", &mode))\n\t\treturn true;',
+          'if (!read_number_file("/proc/sys/vm/overcommit_memory", &mode))\n\t\treturn false;',
+          "refusing where the mode of the host cannot be read", NUMBERS),
+    Fault("stack-without-limit", HEADROOM, "|| stack == UINT64_MAX ||", "||",
+          "a stack without a limit being one of the usual size", NUMBERS),
+    Fault("places-by-any-capability", HEADROOM, "(capabilities >> CAP_SYS_ADMIN & 1));",
+          "(capabilities >> CAP_SYS_ADMIN));",
+          "only two capabilities lifting the limit on threads", NUMBERS),
+    Fault("places-of-resource-owners", HEADROOM, "|| (capabilities >> CAP_SYS_RESOURCE & 1) ||", "||",
+          "CAP_SYS_RESOURCE lifting the limit on threads", NUMBERS),
+    Fault("places-of-the-host", HEADROOM, "all < limit && limit - all > SPARE_TASKS;", "all < limit;",
+          "counting the threads of a user where the host has nearly as many as the user may have", NUMBERS),
+    Fault("places-of-the-group", HEADROOM, "\tif (left > SPARE_TASKS) {", "\tif (left >= SPARE_TASKS) {",
+          "the last places of a control group", NUMBERS),
+    Fault("places-unread", HEADROOM,
+          "\t    flmem_status_read(process, &status, NULL))\n\t\treturn 0;",
+          "\t    flmem_status_read(process, &status, NULL))\n\t\treturn UINT64_MAX;",
+          "refusing where the user or the limit on threads cannot be read", NUMBERS),
 )

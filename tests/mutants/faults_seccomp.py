@@ -8,6 +8,7 @@ BORROW = "libcore/remote/borrow.c"
 CANDIDATES = "libcore/remote/checks/candidates.c"
 DRY = ("unit.test_seccomp_dry",)
 TESTS = ("unit.test_seccomp",)
+THREAD = ("unit.test_seccomp_thread",)
 RETURN = "libcore/remote/seccomp/filtered_return.c"
 RETURNS = ("unit.test_filtered_return",)
 
@@ -159,4 +160,42 @@ FAULTS = (
           "a sleep that starts again where filters cannot be suspended", RETURNS),
     Fault("filtered-return-restart", RETURN, "\t\tret_call->number = SYS_restart_syscall;", "\t\t;",
           "a sleep that goes on by another call", RETURNS),
+    Fault("seccomp-ends-with-any-error", SECCOMP, "if (length < 0 && errno == ENOENT && index)",
+          "if (length < 0 && index)",
+          "telling the end of the filters from one that cannot be read", THREAD),
+    Fault("seccomp-no-filter-at-all", SECCOMP, "if (length < 0 && errno == ENOENT && index)",
+          "if (length < 0 && errno == ENOENT)",
+          "a thread that has filters having at least one", THREAD),
+    Fault("seccomp-longer-meanwhile", SECCOMP, "index, program) != length)", "index, program) < 0)",
+          "reading a filter as long as it is", THREAD),
+    Fault("seccomp-longest-filter", SECCOMP, "if (length > BPF_MAXINSNS ||", "if (length >= BPF_MAXINSNS ||",
+          "reading the longest filter of the kernel", THREAD),
+    Fault("seccomp-unread-thread", SECCOMP,
+          "\tif (rc)\n\t\treturn flmem_process_error(process, rc, \"read the filters of a thread\", err);\n", "",
+          "refusing a thread whose state cannot be read", THREAD),
+    Fault("seccomp-unread-others", SECCOMP, "(!rc && other.mode == own->mode", "(rc || other.mode == own->mode",
+          "refusing threads whose state cannot be read", THREAD),
+    Fault("seccomp-others-by-mode", SECCOMP, "other.mode == own->mode && other.filters == own->filters))",
+          "other.mode == own->mode))", "comparing how many filters threads have", THREAD),
+    Fault("seccomp-others-by-count", SECCOMP, "other.mode == own->mode && other.filters == own->filters))",
+          "other.mode == own->mode || other.filters == own->filters))",
+          "threads being alike only with the same mode and number of filters", THREAD),
+    Fault("seccomp-unlisted-code", SECCOMP, "return !calls->list;", "return false;",
+          "calls that nobody listed being code of the program", THREAD),
+    Fault("seccomp-either-error", SECCOMP, "FLMEM_FAILURE_ENOSYS_FINE && !outcome->errors_differ &&",
+          "FLMEM_FAILURE_ENOSYS_FINE &&",
+          "an error that may be another one than ENOSYS", THREAD),
+    Fault("seccomp-noted-calls", SECCOMP, "~(1U << FLMEM_FILTER_ALLOW | 1U << FLMEM_FILTER_LOG);",
+          "~(1U << FLMEM_FILTER_ALLOW);", "a call that is only noted being allowed", THREAD),
+    Fault("seccomp-first-number", SECCOMP, ".count = repeated.number >= 0};", ".count = repeated.number > 0};",
+          "the call with the number 0 being one", THREAD),
+    Fault("seccomp-first-of-any", SECCOMP, "for (long number = 0; number", "for (long number = 1; number",
+          "calls of the program from the number 0 on", THREAD),
+    Fault("seccomp-name-of-another", SECCOMP, "rows[k].number == number)", "rows[k].number != number)",
+          "naming the call that a filter forbids", THREAD),
+    Fault("seccomp-coarse", SECCOMP, "\t\tif (is_allowed(in, &row, &outcome))\n\t\t\tcontinue;\n",
+          "\t\t(void)is_allowed(in, &row, &outcome);\n",
+          "evaluating each call by itself where all at once may be forbidden", THREAD),
+    Fault("seccomp-other-capability", SECCOMP, "CAP_SYS_ADMIN_BIT & 1U)", "CAP_SYS_ADMIN_BIT & 2U)",
+          "naming the capability that shows filters", THREAD),
 )

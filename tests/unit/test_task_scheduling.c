@@ -85,8 +85,13 @@ int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_ta
 {
 	int rc = unread.tasks ? unread.tasks : __real_flmem_tasks_read(process, ret_tasks);
 
-	if (!rc && unread.is_list_full)
+	if (!rc && unread.is_list_full) {
+		ret_tasks->ids = realloc(ret_tasks->ids, FLMEM_TASKS_MAX * sizeof(pid_t));
+		assert_non_null(ret_tasks->ids);
+		for (size_t i = ret_tasks->count; i < FLMEM_TASKS_MAX; i++)
+			ret_tasks->ids[i] = ret_tasks->ids[0];
 		ret_tasks->count = FLMEM_TASKS_MAX;
+	}
 	if (!rc && unread.ended)
 		ret_tasks->ids[ret_tasks->count - 1] = unread.ended;
 	return rc;
