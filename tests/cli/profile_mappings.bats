@@ -25,7 +25,12 @@ assert_moved() {
 
 @test "mappings that are moved, replaced, shrink, grow, or fail to be unmapped, and odd lengths" {
 	assert_moved exact --interval 1 --
-	look 'assert not any(p.dropped.values()), p.dropped'
+	# What is left of one counts as the one that it was a part of.
+	look 'assert not any(p.dropped.values()), p.dropped
+live = dict.fromkeys(p.sites, 0)
+for one in p.live.values():
+    live[one.site] += one.weight_count
+assert all(live[i] == s.allocated_count - s.freed_count for i, s in p.sites.items())'
 }
 
 # One page in sixteen is sampled before it grows.
@@ -37,5 +42,5 @@ assert_moved() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/moved" many 3>&-
 	look 'site = max(p.sites.values(), key=lambda site: site.samples)
 assert site.samples > 8000 and p.dropped["mappings_full"] == 9000 - site.samples, p.dropped
-assert p.live_bytes(site) == 4096 * site.samples, p.live_bytes(site)'
+assert p.live_bytes(site) == 4096 * site.samples // 2, p.live_bytes(site)'
 }

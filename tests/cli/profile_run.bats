@@ -15,23 +15,6 @@ setup() {
 	export SAMPLED_TWO=$FLMEM_VICTIMS/sampled/sampled_two.so
 }
 
-# sample OPTIONS -- MODE [NUMBER]: runs the victim to its end; its output is in $SAID.
-sample() {
-	local options=()
-	while [ "$1" != -- ]; do
-		options+=("$1")
-		shift
-	done
-	shift
-	SAID=$BATS_TEST_TMPDIR/said
-	"$FLMEM" profile run --force -o "$PROFILE" "${options[@]}" -- "$SAMPLED" "$@" >"$SAID" 3>&-
-}
-
-# assert_sampled exact|SIGMAS
-assert_sampled() {
-	python "$FLMEM_TESTS/harness/check_sampled.py" "$PROFILE" "$SAID" "$1"
-}
-
 @test "every function of malloc's family is counted exactly where every byte is a sample point" {
 	sample --interval 1 -- functions 3000
 	assert_sampled exact
@@ -282,37 +265,7 @@ assert all(p.stack(s.node)[0][1].startswith(sys.argv[3]) for s in p.sites.values
 	assert_stacks
 }
 
-@test "rounds: what each allocated, freed and kept, and its peak" {
-	sample --interval 1 -- rounds 4
-	assert_sampled exact
-	# The kept block and the freed ones have a site each.
-	look 'cells = {r: sorted((c.allocated_bytes, c.freed_bytes, c.peak_bytes) for c in p.cells.values()
-                        if c.round == r) for r in range(1, 5)}
-assert cells == {r: [(4000, 0, 4000 * r), (16000, 16000, 16000)] for r in range(1, 5)}, cells
-rounds = {r.round: (r.allocated_bytes, r.freed_bytes) for r in p.rounds.values()}
-assert all(rounds[r] == (20000, 16000) for r in range(1, 5)), rounds
-assert sorted(l.round for l in p.live.values()) == [1, 2, 3, 4]
-assert p.cells_full_round == NONE and p.round == 4'
-}
-
 # The file has room for 192; what the others did is not in these, and they are searched once each.
-@test "rounds that find no room are counted, and not taken for what was before the first one" {
-	sample --interval 1 --limit 1M -- rounds 400
-	look 'numbered = [r for r in p.rounds.values() if r.round != NONE]
-assert 100 < len(numbered) < 400, len(numbered)
-assert p.dropped["rounds_full"] == 400 - len(numbered), p.dropped
-for round in p.rounds.values():
-    cells = [c for c in p.cells.values() if c.round == round.round]
-    assert sum(c.allocated_bytes for c in cells) == round.allocated_bytes, round
-    assert sum(c.freed_bytes for c in cells) == round.freed_bytes, round
-assert {c.round for c in p.cells.values()} <= {r.round for r in p.rounds.values()}'
-	flmem profile stats "$PROFILE"
-	assert_stderr '2[01][0-9] rounds found no room in the file, the last ones'
-	flmem profile stats --json "$PROFILE"
-	assert_schema profile-stats
-	assert_output '"lost_rounds":[[:space:]]*2[01][0-9]'
-}
-
 @test "mappings that are too many to see their ends are lost, and not live for ever" {
 	sample --interval 1 -- mappings 9000
 	look 'assert all(p.live_bytes(s) == 0 for s in p.sites.values() if s.kind == 1)
@@ -398,52 +351,6 @@ has_samples() {
 	look 'sys.exit(p.phase != 1 or p.samples < int(sys.argv[2]))' "$PROFILE" "$1" 2>/dev/null
 }
 
-@test "profile round announces a round to a running process" {
-	start_victim "$FLMEM" profile run -o "$PROFILE" -- "$SAMPLED" functions 1 wait
-	look 'assert p.round == NONE'
-	flmem profile round "$PROFILE" 7
-	assert_status 0
-	look 'assert p.round == 7'
-	flmem profile round "$PROFILE" none
-	look 'assert p.round == NONE'
-	flmem profile round "$PROFILE" -1
-	assert_error 2
-	flmem profile round "$BATS_TEST_FILENAME" 1
-	assert_error 2 'is not a heap profile'
-	flmem profile round "$PROFILE"
-	assert_error 2
-}
-
-@test "profile round reports that the process was killed" {
-	start_victim "$FLMEM" profile run -o "$PROFILE" -- "$SAMPLED" functions 1 wait
-	kill -KILL "$VICTIM"
-	wait "$VICTIM" || [ $? = 137 ]
-	flmem profile round "$PROFILE" 7
-	assert_error 3 "process $VICTIM .*was killed"
-}
-
-@test "profile round finds the process of a container from its host" {
-	unshare --pid --fork true || skip "no PID namespace can be made here"
-	# shellcheck disable=SC2016
-	export SAMPLED
-	start_victim "$(command -v unshare)" --pid --fork --kill-child /bin/sh -c \
-		'exec "$FLMEM" profile run -o "$0" -- "$SAMPLED" functions 1 wait' "$PROFILE"
-	flmem profile round "$PROFILE" 7
-	assert_status 0
-	look 'assert p.pid == 1 and p.round == 7, (p.pid, p.round)'
-	flmem profile stats --json "$PROFILE"
-	examine 'import json, sys
-assert json.load(sys.stdin)["profile"]["state"] == "running"'
-}
-
-@test "profile round refuses the profile of a process that has ended" {
-	flmem profile run -o "$PROFILE" -- /bin/true
-	assert_status 0
-	flmem profile round "$PROFILE" 7
-	assert_error 2 'has ended: its process exited or was detached'
-	look 'assert p.round == NONE'
-}
-
 @test "exit status and signals are those of the command" {
 	flmem profile run -o "$PROFILE" -- /bin/sh -c 'exit 7'
 	assert_status 7
@@ -490,6 +397,17 @@ assert json.load(sys.stdin)["profile"]["state"] == "running"'
 	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
 	assert_error 7 'cannot allocate 64 MiB .*--limit'
 	[ ! -e started ]
+}
+
+@test "a limit of file sizes is named" {
+	cd "$BATS_TEST_TMPDIR"
+	run_command bash -c 'ulimit -f 2048 && exec "$FLMEM" profile run -o p -- touch started' -
+	assert_error 7 'cannot allocate 64 MiB .*: files of this process may have 2 MiB \(ulimit -f\); raise that'
+	[ ! -e started ]
+	[ ! -e p ]
+	run_command bash -c 'ulimit -f 2048 && exec "$FLMEM" profile run -o p --limit 2MiB -- touch started' -
+	assert_status 0
+	[ -e started ]
 }
 
 @test "secrets of the command line are not in the profile" {

@@ -112,11 +112,41 @@ static void arenas_of_a_stack_are_a_site_of_their_own(void **state)
 	maker_clear(&m);
 }
 
+/* It is chance which of many sites the next sample is of: arenas alone are surer than all. */
+static void the_error_of_arenas_is_that_of_their_sites(void **state)
+{
+	const struct flmem_heap_request request = {.path = path};
+	struct flmem_heap_profile *p = NULL;
+	const struct flmem_heap_profile *both[2];
+	uint64_t arenas, all;
+	struct profile_maker m;
+	uint32_t node;
+
+	(void)state;
+	maker_init(&m);
+	m.header->python_version = 0x030c01f0;
+	node = maker_node(&m, 0, maker_python(&m, "f", "/a.py", 1));
+	maker_site(&m, node, 4 * 1024 * KIB, 0)->kind = FLMEM_PROFILE_MAPPING;
+	maker_site(&m, node, 400 * 1024 * KIB, 0);
+	maker_write(&m, path, m.size);
+	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
+	both[0] = both[1] = p;
+	arenas = flmem_heap_total_error(both, FLMEM_HEAP_LIVE, true).value;
+	all = flmem_heap_total_error(both, FLMEM_HEAP_LIVE, false).value;
+	assert_true(arenas > 0 && all > arenas);
+	p->sites[0].arenas = p->sites[1].arenas = false;
+	assert_int_equal(flmem_heap_total_error(both, FLMEM_HEAP_LIVE, true).value, 0);
+	assert_int_equal(flmem_heap_total_error(both, FLMEM_HEAP_LIVE, false).value, all);
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arenas_are_mappings_of_their_size_by_python),
 		cmocka_unit_test(arenas_of_a_stack_are_a_site_of_their_own),
+		cmocka_unit_test(the_error_of_arenas_is_that_of_their_sites),
 	};
 	int fd = mkstemp(path), failed;
 

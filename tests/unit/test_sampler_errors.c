@@ -218,11 +218,43 @@ static void test_older_files_keep_their_errors(void **state)
 	assert_true(sqrt(flmem_heap_sum_variance(&profile, &sum)) > 10000);
 }
 
+/* What blocks of `size` intervals differ by, in intervals for each of them. */
+static double bound_of(double size, bool stratified)
+{
+	const struct flmem_heap_profile profile = {.interval_bytes = INTERVAL,
+						   .interval_now_bytes = INTERVAL,
+						   .stratified = stratified};
+	struct flmem_heap_site site = {.count_variance = 1e300};
+	struct flmem_heap_sampled_sum sum = {0};
+
+	site.amounts.bytes[FLMEM_HEAP_ALLOCATED] = (uint64_t)(size * INTERVAL * 100000);
+	site.amounts.count[FLMEM_HEAP_ALLOCATED] = 100000;
+	flmem_heap_sum_add(&profile, &site, FLMEM_HEAP_ALLOCATED, &sum);
+	return sum.variance / INTERVAL / INTERVAL / 100000;
+}
+
+/* Of a mixture only the mean size is known: the curve has neither steps nor falls. */
+static void test_larger_blocks_never_differ_by_less(void **state)
+{
+	(void)state;
+	for (int stratified = 0; stratified < 2; stratified++) {
+		double before = bound_of(0.05, stratified);
+
+		for (int i = 11; i <= 400; i++) {
+			double bound = bound_of(0.005 * i, stratified);
+
+			assert_true(bound >= before - 1e-4 && bound <= before + 0.006);
+			before = bound;
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_estimates_are_within_two_errors),
 		cmocka_unit_test(test_older_files_keep_their_errors),
+		cmocka_unit_test(test_larger_blocks_never_differ_by_less),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,13 +85,26 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
  * All blocks are allocated now: a mapped file on a full disk would kill the process later. Beyond
  * the limit of the process the kernel would send SIGXFSZ.
  */
-static int allocate_profile(int fd, uint64_t size)
+static int allocate_profile(int fd, uint64_t size, const char *path, struct flmem_error *err)
 {
-	struct rlimit most;
+	char wanted[FLMEM_TEXT_BYTES_MAX], most[FLMEM_TEXT_BYTES_MAX];
+	struct rlimit limit = {0};
+	int error = getrlimit(RLIMIT_FSIZE, &limit) < 0 ? errno : 0;
 
-	if (getrlimit(RLIMIT_FSIZE, &most) < 0)
-		return errno;
-	return most.rlim_cur < size ? EFBIG : posix_fallocate(fd, 0, (off_t)size);
+	flmem_text_bytes(size, wanted, sizeof(wanted));
+	if (!error && limit.rlim_cur < size)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "cannot allocate %s for '%s': files of this process may "
+				       "have %s (ulimit -f); raise that or give a smaller --limit",
+				       wanted, path,
+				       flmem_text_bytes(limit.rlim_cur, most, sizeof(most)));
+	if (!error)
+		error = posix_fallocate(fd, 0, (off_t)size);
+	return !error ? 0
+		      : flmem_error_set(err, FLMEM_EFAILED, error,
+					"cannot allocate %s for '%s'; free some space, choose "
+					"another place or give a smaller --limit",
+					wanted, path);
 }
 
 /* What others in the control group may take while the file is allocated. */
@@ -156,16 +169,10 @@ int flmem_profile_name_check(const struct stat *old, const char *path, bool repl
 static int write_profile_header(int fd, const struct flmem_profile_header *header, const char *path,
 				struct flmem_error *err)
 {
-	char size[FLMEM_TEXT_BYTES_MAX];
-	int error, rc;
+	int rc = allocate_profile(fd, header->file_size, path, err);
 
-	error = allocate_profile(fd, header->file_size);
-	flmem_text_bytes(header->file_size, size, sizeof(size));
-	if (error)
-		return flmem_error_set(err, FLMEM_EFAILED, error,
-				       "cannot allocate %s for '%s'; free some space, choose "
-				       "another place or give a smaller --limit",
-				       size, path);
+	if (rc)
+		return rc;
 	rc = flmem_io_write_all(fd, header, sizeof(*header));
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s'", path);

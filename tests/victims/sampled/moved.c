@@ -15,6 +15,7 @@
 #define PAGE   ((size_t)4096)
 #define ACCESS (PROT_READ | PROT_WRITE)
 #define OWN    (MAP_PRIVATE | MAP_ANONYMOUS)
+#define MANY   ((size_t)9000)
 
 static char *must_map(void *map)
 {
@@ -103,15 +104,26 @@ static void grow_small(void)
 	must_map(mremap(map, PAGE, 8 * PAGE, MREMAP_MAYMOVE));
 }
 
-/* More than the sampler knows at a time; of each a half stays. */
+/* Each takes the place of the one before it, more often than the sampler knows mappings. */
+static void replace_often(void)
+{
+	char *map = must_map(mmap(NULL, PAGE, ACCESS, OWN, -1, 0));
+
+	for (size_t i = 0; i < MANY; i++)
+		must_map(mmap(map, PAGE, ACCESS, OWN | MAP_FIXED, -1, 0));
+}
+
+/* More than the sampler knows at a time; of each a half stays, and of each second one nothing. */
 static void halve_many(void)
 {
-	static char *maps[9000];
+	static char *maps[MANY];
 
-	for (size_t i = 0; i < 9000; i++)
+	for (size_t i = 0; i < MANY; i++)
 		maps[i] = must_map(mmap(NULL, 2 * PAGE, ACCESS, OWN, -1, 0));
-	for (size_t i = 0; i < 9000; i++)
+	for (size_t i = 0; i < MANY; i++)
 		must_be(munmap(maps[i] + PAGE, PAGE) == 0);
+	for (size_t i = 0; i < MANY; i += 2)
+		must_be(munmap(maps[i], PAGE) == 0);
 }
 
 static void print_site(const char *name, void (*function)(void), size_t allocated, size_t live,
@@ -130,6 +142,7 @@ static const struct {
 	{"odd", unmap_odd_lengths, 1024 * PAGE + 100, 0},
 	{"middle", move_middle, 8 * PAGE, 5 * PAGE},
 	{"replace", replace_middle, 10 * PAGE, 7 * PAGE},
+	{"often", replace_often, (MANY + 1) * PAGE, PAGE},
 	{"grow", grow_twice, 16 * PAGE, 10 * PAGE},
 	{"shrink", shrink, 8 * PAGE, 2 * PAGE},
 	{"file", grow_file, 3 * PAGE, 3 * PAGE},
