@@ -12,10 +12,23 @@ TOML = ("unit.test_toml",)
 READER = "libcore/documents/toml.c"
 VALUES = "libcore/documents/toml_values.c"
 
+SYNTAX = "libcore/documents/python/python_syntax.c"
+REFUSED = ("unit.test_python_syntax",)
+
 TAGS = "libcore/documents/yaml_tags.c"
 APPFL = ("unit.test_appfl_rules",)
 
 FAULTS = (
+    Fault("python-bracket-kind", SYNTAX, "strchr(closing, c) - closing)", "strchr(closing, c) - closing && 0)",
+          "a bracket that closes another one", REFUSED),
+    Fault("python-field", SYNTAX, "if (has_fields && has_open_field(p, length))", "if (0)",
+          "quotes of an f-string in one of its fields", REFUSED),
+    Fault("python-outer-block", SYNTAX, "if (scan->levels[scan->level_count - 1] != indent)", "if (0)",
+          "an indentation that matches no block", REFUSED),
+    Fault("python-tabs", SYNTAX, "if (indent < blanks || p[blanks] == '\\\\')", "if (p[blanks] == '\\\\')",
+          "tabs that indent", REFUSED),
+    Fault("python-last-block", SYNTAX, "if (state == SYNTAX_GOING && scan.block_due)", "if (0)",
+          "a block that the text ends in front of", REFUSED),
     Fault("toml-table-twice", READER, "|| node->declared != TOML_IMPLIED))", "))", "a table that is there twice", TOML),
     Fault("toml-table-dotted", READER, "node->kind != FLMEM_NODE_MAP || node->declared == TOML_HEADED ||",
           "node->kind != FLMEM_NODE_MAP ||", "a key that adds to a table of a header", TOML),

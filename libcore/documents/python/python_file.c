@@ -3,6 +3,8 @@
 
 #include "documents/python/python_calls.h"
 #include "documents/python/python_letters.h"
+#include "documents/python/python_nodes.h"
+#include "documents/python/python_syntax.h"
 
 /* To Python, carriage returns alone end lines, too. The length of the text stays as it is. */
 static void unify_lines(char *text)
@@ -32,8 +34,20 @@ int flmem_python_check_ends(struct flmem_cursor *cursor, const struct flmem_pyth
 	return 0;
 }
 
+/* {"fault": text}, of a file that Python refuses. */
+static int add_fault(struct flmem_cursor *cursor, const struct flmem_python_fault *fault)
+{
+	return flmem_python_node_add(cursor, cursor->document->root, "fault", fault->text,
+				     &fault->place)
+		       ? 0
+		       : cursor->code;
+}
+
 int flmem_python_read(struct flmem_cursor *cursor)
 {
+	struct flmem_python_fault fault;
+	bool faulty;
+	int rc;
 	const struct flmem_python_part whole = {.line = 1};
 	const struct flmem_python_source source = {
 		.text = cursor->text, .parts = &whole, .count = 1};
@@ -41,6 +55,8 @@ int flmem_python_read(struct flmem_cursor *cursor)
 	unify_lines(cursor->document->text.data);
 	if (flmem_python_check_ends(cursor, &source))
 		return cursor->code;
+	faulty = flmem_python_find_fault(cursor->text, &fault);
 	flmem_python_fold_letters(cursor->document->text.data, &source);
-	return flmem_python_calls_read(cursor, &source);
+	rc = flmem_python_calls_read(cursor, &source);
+	return !rc && faulty ? add_fault(cursor, &fault) : rc;
 }

@@ -9,6 +9,8 @@
 #include "base/text/text.h"
 #include "documents/yaml_tags.h"
 #include "frameworks/appfl/appfl_rules.h"
+#include "frameworks/flower/flower_rules.h"
+#include "frameworks/launch/launch_calls.h"
 
 #define NEAR	 2   /* letters that a misspelt key may differ in */
 #define KEYS_MAX 256 /* of a map that is searched for duplicates */
@@ -405,6 +407,16 @@ static void tag_refused(struct flmem_check *check)
 		flmem_yaml_tags_find_refused(check->input->document.root, report_tag, check);
 }
 
+static void python_refused(struct flmem_check *check)
+{
+	const struct flmem_node *fault = flmem_node_get(check->input->document.root, "fault");
+
+	if (fault)
+		flmem_check_report(check, &(struct flmem_remark){.node = fault,
+								 .path = "syntax",
+								 .detail = fault->text});
+}
+
 #define PYTHON	    &flmem_nvflare_python_file
 #define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
 #define SERVER_FILE &flmem_nvflare_server_file
@@ -531,6 +543,19 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "OmegaConf 2.3 and 2.4"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
 		.check = tag_refused,
+	},
+	{
+		.rule = {.id = "PYTHON-REFUSED",
+			 .severity = FLMEM_SEVERITY_WARNING,
+			 .condition = "a file of Python in which a bracket or string does not end, "
+				      "a bracket closes one of another kind, or a block is not "
+				      "indented as Python needs it",
+			 .message = "Python refuses this file with a SyntaxError; what else is "
+				    "found in it may not be true",
+			 .source = "CPython 3.14, lexical analysis"},
+		.inputs = {PYTHON, &flmem_nvflare_module_file, &flmem_launch_python_file,
+			   &flmem_appfl_python_file, &flmem_flower_python_file},
+		.check = python_refused,
 	},
 	{
 		.rule = {.id = "VALUE-BASE-60",
