@@ -209,6 +209,14 @@ static const struct row rows[] = {
 	{"NVF-RECIPE-NO-SETTINGS",
 	 "from nvflare.app_opt.feature_election import FeatureElection\nFeatureElection()\n",
 	 .hits = 1, .line = 2},
+	{"NVF-RECIPE-NO-SETTINGS",
+	 "from nvflare.collab import collab\n@collab.main\ndef main():\n  collab.clients.train()\n",
+	 .hits = 1, .line = 1},
+	{"NVF-RECIPE-NO-SETTINGS", "import nvflare.collab as c\n", .hits = 1, .line = 1},
+	{"NVF-RECIPE-NO-SETTINGS",
+	 "from nvflare.collab import collab, CollabRecipe\nCollabRecipe(job_name='j')\n", .hits = 1,
+	 .line = 2},
+	{"NVF-RECIPE-NO-SETTINGS", "import nvflare.collaborate\n", .hits = 0},
 	/* lines that end with a carriage return alone, or also with one */
 	{"NVF-SRV-GC-OFF",
 	 "from nvflare.app_opt.pt.recipes import FedAvgRecipe as R\r# note\r"

@@ -343,14 +343,14 @@ static void class_passed_on(struct flmem_check *check)
 	flmem_nvflare_report_bound_again(check);
 }
 
-static void no_settings(struct flmem_check *check)
+static void report_no_settings(struct flmem_check *check, const struct flmem_node *call)
 {
-	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(call);
 
 	if (known && known->part == FLMEM_NVFLARE_RECIPE && !has_settings(known))
 		flmem_check_report(
 			check,
-			&(struct flmem_remark){.node = flmem_node_get(check->subject, "path"),
+			&(struct flmem_remark){.node = flmem_node_get(call, "path"),
 					       .path = flmem_nvflare_short_name(known->path),
 					       .detail = known->server_cleans ? "its server "
 										"cleans up every "
@@ -358,6 +358,13 @@ static void no_settings(struct flmem_check *check)
 										"clients never do"
 									      : "it never cleans "
 										"up"});
+}
+
+static void no_settings(struct flmem_check *check)
+{
+	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next)
+		report_no_settings(check, n);
+	flmem_nvflare_report_collab(check);
 }
 
 /* The map of sites of a recipe, or of set_per_site_config(). */
@@ -537,12 +544,12 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
 			 .condition = "a recipe without any memory setting: statistics, PSI, "
-				      "XGBoost, Flower, edge, collab",
+				      "XGBoost, Flower, edge, collab; an import of collab where no "
+				      "file has its recipe",
 			 .message = "this recipe has no argument for cleanups; set "
 				    "the allocator with flmem start, and trim with flmem trim",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {PYTHON},
-		.parts = true,
 		.check = no_settings,
 	},
 	{

@@ -235,6 +235,41 @@ static bool is_target_file(const struct flmem_document *document)
 	return document->root && yaml_has_target(document->root);
 }
 
+/* nvflare.collab, or of it. */
+static bool is_of_collab(const char *path)
+{
+	static const char package[] = "nvflare.collab";
+	const size_t length = sizeof(package) - 1;
+
+	return flmem_text_starts(path, package) && (!path[length] || path[length] == '.');
+}
+
+static bool makes_collab_recipe(const struct flmem_rule_input *input)
+{
+	const struct flmem_node *n = NULL;
+
+	if (input->kind == &flmem_nvflare_python_file)
+		n = flmem_node_first(flmem_node_get(input->document.root, "calls"));
+	while (n && !(flmem_nvflare_class_of(n) && is_of_collab(flmem_nvflare_class_of(n)->path)))
+		n = n->next;
+	return n;
+}
+
+void flmem_nvflare_report_collab(struct flmem_check *check)
+{
+	const struct flmem_node *import = flmem_nvflare_first(check, "imports");
+
+	while (import && !is_of_collab(import->text))
+		import = import->next;
+	for (size_t i = 0; import && i < check->bundle->count; i++)
+		if (makes_collab_recipe(&check->bundle->inputs[i]))
+			return;
+	if (import)
+		flmem_check_report(check, &(struct flmem_remark){.node = import,
+								 .path = "collab",
+								 .detail = "it never cleans up"});
+}
+
 const struct flmem_input_kind flmem_nvflare_target_file = {
 	.any_root = true,
 	.is_likely = target_is_likely,

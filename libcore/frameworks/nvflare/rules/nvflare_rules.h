@@ -93,4 +93,7 @@ extern const struct flmem_strategies flmem_nvflare_strategies;
 extern const struct flmem_setting_row flmem_nvflare_settings[];
 extern const struct flmem_settings_syntax flmem_nvflare_setting_syntaxes[];
 
+/* A file of functions that collab runs, whose recipe is in none of the files. */
+void flmem_nvflare_report_collab(struct flmem_check *check);
+
 #endif
