@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/http_connections.h"
 
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/portable.h"
 
 /* The least that counts as progress. */
 #define BYTES_PER_SECOND UINT64_C(1024)
@@ -62,6 +66,7 @@ struct flmem_http_connection *flmem_http_connections_add(struct flmem_http_conne
 			.used = true,
 			.excess = ++connections->used > connections->limit,
 			.fd = fd,
+			.file = -1,
 		};
 		begin_span(found);
 	}
@@ -69,10 +74,18 @@ struct flmem_http_connection *flmem_http_connections_add(struct flmem_http_conne
 	return found;
 }
 
+static void forget_file(struct flmem_http_connection *connection)
+{
+	if (connection->file >= 0)
+		close(connection->file);
+	connection->file = -1;
+}
+
 void flmem_http_connections_remove(struct flmem_http_connections *connections,
 				   struct flmem_http_connection *connection)
 {
 	pthread_mutex_lock(&connections->lock);
+	forget_file(connection);
 	connection->used = false;
 	connections->used--;
 	pthread_mutex_unlock(&connections->lock);
@@ -97,6 +110,7 @@ void flmem_http_connection_end(struct flmem_http_connections *connections,
 	connections->requests--;
 	connections->last_us = flmem_clock_us();
 	if (connection) {
+		forget_file(connection);
 		connection->in_request = connection->in_handler = false;
 		begin_span(connection);
 	}
@@ -113,6 +127,29 @@ void flmem_http_connection_work(struct flmem_http_connections *connections,
 	if (!works)
 		begin_span(connection);
 	pthread_mutex_unlock(&connections->lock);
+}
+
+void flmem_http_connection_send(struct flmem_http_connections *connections,
+				struct flmem_http_connection *connection, int file, uint64_t end)
+{
+	if (!connection)
+		return;
+	pthread_mutex_lock(&connections->lock);
+	forget_file(connection);
+	connection->file = fcntl(file, F_DUPFD_CLOEXEC, 0);
+	connection->file_end = end;
+	pthread_mutex_unlock(&connections->lock);
+}
+
+/* As far as the kernel knows: a server of files that does not answer must not hold the others. */
+static bool is_file_cut(const struct flmem_http_connection *connection)
+{
+	struct statx status;
+
+	return connection->file >= 0 &&
+	       flmem_file_statx(connection->file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+				STATX_SIZE, &status) == 0 &&
+	       status.stx_size < connection->file_end;
 }
 
 /* Between requests bytes do not count: headers have to be complete in time. */
@@ -144,7 +181,8 @@ void flmem_http_connections_sweep(struct flmem_http_connections *connections)
 	for (unsigned i = 0; i < connections->room; i++) {
 		struct flmem_http_connection *connection = &connections->slots[i];
 
-		if (!connection->used || !is_stuck(connections, connection, now_us))
+		if (!connection->used ||
+		    (!is_file_cut(connection) && !is_stuck(connections, connection, now_us)))
 			continue;
 		/* Its thread detects that and ends. */
 		shutdown(connection->fd, SHUT_RDWR);

@@ -20,6 +20,8 @@ struct flmem_http_connection {
 	int fd;
 	uint64_t since_us; /* begin of the current span */
 	uint64_t bytes;	   /* at that time, both directions */
+	int file;	   /* being sent; -1: none */
+	uint64_t file_end; /* what it needs for that */
 };
 
 struct flmem_http_connections {
@@ -50,6 +52,14 @@ void flmem_http_connection_end(struct flmem_http_connections *connections,
 			       struct flmem_http_connection *connection);
 void flmem_http_connection_work(struct flmem_http_connections *connections,
 				struct flmem_http_connection *connection, bool works);
+
+/*
+ * The answer to its request is a file, up to the offset `end`. One that becomes shorter meanwhile
+ * ends the connection at the next sweep: libmicrohttpd (0.9.75) takes the end of a file for a
+ * socket that is full and calls sendfile(2) again and again.
+ */
+void flmem_http_connection_send(struct flmem_http_connections *connections,
+				struct flmem_http_connection *connection, int file, uint64_t end);
 
 void flmem_http_connections_sweep(struct flmem_http_connections *connections);
 void flmem_http_connections_shut(struct flmem_http_connections *connections);

@@ -139,6 +139,9 @@ void flmem_http_request_answer(struct flmem_http_request *request,
 {
 	struct flmem_http_server *server = request->server;
 
+	if (answer->has_file)
+		flmem_http_connection_send(&server->connections, request->slot, answer->file,
+					   answer->offset + answer->bytes);
 	request->response = make_answer(server, answer);
 	request->status = answer->status;
 	request->answered = true;

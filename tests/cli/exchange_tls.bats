@@ -70,7 +70,7 @@ make_certificate() {
 @test "the model by TLS: the whole, parts, and a file that is cut while it is sent" {
 	local file=/v1/rounds/0/model/g.safetensors url reader
 	make_model g.safetensors 0 5000000
-	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key
+	serve --model g.safetensors --clients 1 --idle-timeout 1h --tls-cert server.pem --tls-key server.key
 	AUTH=(--cacert ca.pem)
 	request GET $file
 	cmp body g.safetensors
@@ -96,7 +96,7 @@ make_certificate() {
 		kill_server
 		rm -r state
 		cp whole g.safetensors
-		[ $url = http ] || serve --model g.safetensors --clients 1
+		[ $url = http ] || serve --model g.safetensors --clients 1 --idle-timeout 1h
 	done
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -77,11 +78,48 @@ static void test_without_progress(void **state)
 	close(fds[1]);
 }
 
+/* A file that is sent ends its connection when it becomes shorter than what was announced. */
+static void test_file_becomes_shorter(void **state)
+{
+	struct flmem_http_connections connections;
+	struct flmem_http_connection *connection;
+	FILE *file = tmpfile();
+	char byte;
+	int fds[2];
+
+	(void)state;
+	assert_non_null(file);
+	assert_int_equal(ftruncate(fileno(file), 100), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_true(flmem_http_connections_init(&connections, 1, HOUR_US));
+	connection = flmem_http_connections_add(&connections, fds[0]);
+	assert_non_null(connection);
+	for (int i = 0; i < 2; i++) { /* the second time it is forgotten before */
+		flmem_http_connection_begin(&connections, connection);
+		flmem_http_connection_send(&connections, connection, fileno(file), 100);
+		flmem_http_connections_sweep(&connections);
+		assert_int_equal(connections.cut, 0);
+		if (!i)
+			flmem_http_connection_end(&connections, connection);
+		assert_true(i || connection->file < 0);
+	}
+	assert_int_equal(ftruncate(fileno(file), 99), 0);
+	flmem_http_connections_sweep(&connections);
+	assert_int_equal(connections.cut, 1);
+	assert_int_equal(read(fds[1], &byte, 1), 0);
+	flmem_http_connections_remove(&connections, connection);
+	flmem_http_connections_clear(&connections);
+	(void)fclose(file);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_begins_during_a_sweep),
 		cmocka_unit_test(test_without_progress),
+		cmocka_unit_test(test_file_becomes_shorter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
