@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "patience.h"
 #include "proc/status.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
@@ -318,13 +319,21 @@ static void one_that_was_awake_meanwhile_is_left_alone(void **state)
 	assert_int_equal(page->rounds, 1);
 }
 
+/* Nothing stops it before its child ends. */
+static bool is_seized_in_vfork(void)
+{
+	return waits_for_its_child() && is_traced();
+}
+
 /* It is let go of before it can be stopped, and is not stopped when it can be. */
 static void one_that_cannot_be_stopped_is_not_waited_for(void **state)
 {
 	struct flmem_error err = {0};
 
 	(void)state;
+	patience_watch(is_seized_in_vfork);
 	expect_refused_after(begin_vfork, &err);
+	patience_watch_end();
 	assert_non_null(strstr(err.message, "uninterruptible wait"));
 	await_true(!is_traced());
 	assert_true(waits_for_its_child());

@@ -123,7 +123,7 @@ static void calls_have_the_state_of_the_thread(void **state)
 
 static void a_thread_pointer_of_the_program_is_left_alone(void **state)
 {
-	const struct flmem_borrow_options options = {.timeout_us = 500000};
+	const struct flmem_borrow_options options = {.timeout_us = 500000, .single_pass = true};
 	struct flmem_borrow_result result;
 	struct flmem_chain chain = {0};
 	struct flmem_error err = {0};

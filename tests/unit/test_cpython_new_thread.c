@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "base/files/io.h"
 #include "base/text/buf.h"
+#include "patience.h"
 #include "proc/rollup.h"
 #include "proc/task.h"
 #include "remote/new_thread.h"
@@ -396,6 +398,27 @@ static uint32_t offset_of_round_number(const struct scene *scene)
 	return number && !(number & 0xff) ? offset - (uint32_t)sizeof(number) : 0;
 }
 
+static pid_t watched; /* 0: it was found */
+
+/* Once, when a thread is in a lock without a time limit, as no other one is. */
+static bool is_stopped_for_good(void)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
+	struct flmem_task_wait wait;
+
+	if (!watched || flmem_process_open(watched, &process, NULL) ||
+	    flmem_tasks_read(&process, &tasks))
+		return false;
+	for (size_t i = 0; i < tasks.count; i++)
+		if (flmem_task_read_wait(&process, tasks.ids[i], &wait) == 1 &&
+		    wait.number == SYS_futex && !wait.args[3]) {
+			watched = 0;
+			return true;
+		}
+	return false;
+}
+
 /* As if it ended after the check of flmem, and before that of the thread. */
 static void expect_stopped_thread(bool creates_state)
 {
@@ -409,8 +432,10 @@ static void expect_stopped_thread(bool creates_state)
 		print_message("SKIP: no such number\n");
 	} else {
 		scene.session.place.layout.initialized = offset;
-		scene.call.timeout_us = 300000;
+		watched = scene.child;
+		patience_watch(is_stopped_for_good);
 		assert_int_equal(enter(&scene), FLMEM_EFAILED);
+		patience_watch_end();
 		if (!strstr(scene.err.message, "began to end, so the code does not run"))
 			fail_msg("%s", scene.err.message);
 		assert_false(scene.result.complete);

@@ -222,9 +222,31 @@ static void blocks_behind_other_memory_are_searched_for(void **state)
 	expect(&space, 4, PAGES(8), 0, 0);
 	space.negligible = PAGES(8) - 1;
 	expect(&space, 4, PAGES(8), 4, 8);
+	/* Of what would reach past the mapping, none. */
+	put_block(&space, 30, 35);
+	expect(&space, 9, PAGES(8), 4, 8);
 	/* What was found at the start counts twice otherwise. */
 	put_block(&space, 0, 1);
 	expect(&space, 5, PAGES(9), 5, 9);
+	close_space(&space);
+}
+
+/* Higher addresses are searched first, and no more is searched for than malloc has. */
+static void look_alikes_do_not_replace_a_block(void **state)
+{
+	struct flmem_map rows[2];
+	struct space space;
+
+	(void)state;
+	open_space(&space, IMAGE_BLOCK);
+	rows[0] = rows[1] = space.map;
+	rows[0].end = rows[1].start = space.map.start + PAGES(32);
+	space.maps = (struct flmem_maps){.rows = rows, .count = 2};
+	put_block(&space, 0, 10);
+	put_block(&space, 37, 1);
+	put_block(&space, 42, 1);
+	expect(&space, 2, PAGES(20), 1, 10);
+	expect(&space, 3, PAGES(20), 3, 12);
 	close_space(&space);
 }
 
@@ -281,6 +303,7 @@ int main(void)
 		cmocka_unit_test(blocks_that_follow_each_other_are_found),
 		cmocka_unit_test(a_block_that_is_not_resident_ends_the_search),
 		cmocka_unit_test(blocks_behind_other_memory_are_searched_for),
+		cmocka_unit_test(look_alikes_do_not_replace_a_block),
 		cmocka_unit_test(a_search_without_time_keeps_what_it_found_first),
 		cmocka_unit_test(a_heap_of_an_arena_holds_no_blocks),
 	};

@@ -110,6 +110,9 @@ static const struct row memory_rows[] = {
 	{{{"limits", AS "Max data size 16778240\nMax stack size 8388608\n" LOCKED}}, NULL},
 	{{{"limits", AS "Max data size 16778240\nMax stack size 65536\n" LOCKED}}, NULL},
 	{{{"limits", AS "Max data size 16778240\nMax stack size unlimited\n" LOCKED}}, NULL},
+	{{{"limits", AS DATA "Max stack size unlimited\n" LOCKED},
+	  {"status", NAME "VmSize:\t1 kB\nVmData:\t1 kB\nVmLck:\t64 kB\n"}},
+	 NULL},
 	/* CAP_IPC_LOCK alone lifts the limit on locked memory. */
 	{{{"limits", AS DATA STACK "Max locked memory 65536\n"},
 	  {"status", NAME "VmLck:\t64 kB\nCapEff:\t0000000000000000\n"}},

@@ -13,11 +13,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "patience.h"
 #include "proc/task.h"
 #include "remote/new_thread.h"
 
 #define TIMEOUT_US  5000000U
 #define REFUSED_US  20000U /* of the slow clock of this program */
+#define NAP_US	    500000U
 #define NOBODY	    65534
 #define SMALL_STACK (UINT64_C(512) << 10)
 #define USUAL_STACK (UINT64_C(8) << 20)
@@ -367,6 +369,12 @@ static void it_has_as_large_a_stack_as_the_first_thread(void **state)
 		has_the_stack_of_the_first_thread(RLIM_INFINITY, USUAL_STACK);
 }
 
+/* In the child, in place of the sleep of three seconds: long enough to be found. */
+static void sleep_less(void)
+{
+	usleep(NAP_US);
+}
+
 static void one_that_nobody_comes_for_ends(void **state)
 {
 	struct flmem_new_thread thread;
@@ -376,6 +384,7 @@ static void one_that_nobody_comes_for_ends(void **state)
 	(void)state;
 	fixture_start(&fixture, 0);
 	before = count_threads(&fixture);
+	fixture.functions.sleep = (uint64_t)(uintptr_t)&sleep_less;
 	start_thread(&fixture, &thread);
 	assert_true(flmem_new_thread_await_end(&fixture.target.view, &thread, 30000000U));
 	assert_int_equal(count_threads(&fixture), before);
@@ -482,8 +491,10 @@ static void a_limit_on_threads_is_a_refusal(void **state)
 	}
 	fixture_start(&fixture, 1);
 	before = count_threads(&fixture);
+	patience_slower = 1; /* none is ever there to be found */
 	rc = flmem_new_thread_start(&fixture.target.view, &fixture.functions, &fixture.options,
 				    &thread, &err);
+	patience_slower = PATIENCE_SLOWER;
 	assert_int_equal(rc, FLMEM_EUNSAFE);
 	assert_non_null(strstr(err.message, "could not start a thread"));
 	assert_int_equal(count_threads(&fixture), before);

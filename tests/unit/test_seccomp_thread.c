@@ -449,6 +449,7 @@ static void a_state_that_cannot_be_read_is_refused(void **state)
 	unread.tid = child;
 	unread.status = -EACCES;
 	assert_int_not_equal(check_from_outside(child, &calls, &err), 0);
+	assert_non_null(strstr(err.message, "read the filters of a thread"));
 	unread.status = -ESRCH;
 	assert_int_equal(check_from_outside(child, &calls, &err), 0);
 	unread.tid = other_thread(child);

@@ -44,7 +44,8 @@ struct changed_places {
 	const struct flmem_map *map;
 	uint64_t bias, checked; /* up to where the mapping is that of the file */
 	struct flmem_address rows[PLACES_MAX];
-	size_t count; /* one more than PLACES_MAX: there are others */
+	size_t count;
+	bool more; /* than these */
 	bool libc, unread, known[PLACES_MAX];
 	const char *name; /* of the function that is changed */
 	char text[64];
@@ -82,10 +83,15 @@ static void take_name(void *context, size_t index, const char *name, size_t leng
 
 static void add_place(struct changed_places *places, uint64_t address)
 {
-	if (places->count < PLACES_MAX)
-		places->rows[places->count] = (struct flmem_address){
-			.value = address - places->bias, .index = places->count};
-	places->count += places->count <= PLACES_MAX;
+	if (places->count == PLACES_MAX) {
+		places->more = true;
+		return;
+	}
+	places->rows[places->count] = (struct flmem_address){
+		.value = address - places->bias,
+		.index = places->count,
+	};
+	places->count++;
 }
 
 /* Of bytes that follow each other, the first. */
@@ -168,7 +174,7 @@ static bool is_changed(struct changed_places *places)
 		.context = places,
 	};
 
-	if (places->unread || places->count > PLACES_MAX)
+	if (places->unread || places->more)
 		return true;
 	if (places->count)
 		flmem_image_name_addresses(places->image, &addresses);

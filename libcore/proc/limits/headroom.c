@@ -106,8 +106,8 @@ static bool may_lock_all(const struct flmem_process *process)
 {
 	struct flmem_status status;
 
-	return flmem_status_read(process, &status, NULL) == 0 && !status.cap_effective.unknown &&
-	       (status.cap_effective.value >> CAP_IPC_LOCK & 1);
+	return flmem_status_read(process, &status, NULL) == 0 &&
+	       (flmem_u64_or(status.cap_effective, 0) >> CAP_IPC_LOCK & 1);
 }
 
 /*
