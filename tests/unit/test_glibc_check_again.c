@@ -164,7 +164,7 @@ static void a_ring_that_is_whole_again_is_no_damage(void **state)
 	struct changing changing = {.listed = listed_make(flmem_glibc_layouts),
 				    .change = break_ring};
 	struct flmem_glibc_damage damage;
-	unsigned looks;
+	unsigned looks, once[FLMEM_GLIBC_CHECKS - 1];
 
 	(void)state;
 	second_arena =
@@ -173,7 +173,15 @@ static void a_ring_that_is_whole_again_is_no_damage(void **state)
 	assert_true(is_damaged(&changing, &damage));
 	assert_string_equal(damage.list, "arenas");
 	looks = changing.looks;
-	assert_true(looks >= FLMEM_GLIBC_CHECKS);
+	/* As many times as it checks, and each time alike. */
+	for (checks = 1; checks < FLMEM_GLIBC_CHECKS; checks++) {
+		assert_true(is_damaged(&changing, &damage));
+		once[checks - 1] = changing.looks;
+	}
+	for (size_t i = 0; i + 1 < FLMEM_ARRAY_SIZE(once); i++)
+		assert_int_equal(once[i + 1] - once[i], once[1] - once[0]);
+	assert_int_equal(looks, once[FLMEM_ARRAY_SIZE(once) - 1] + once[1] - once[0]);
+	assert_true(once[1] > once[0]);
 	/* However late it is whole again. */
 	for (broken_looks = 1; broken_looks < looks; broken_looks++)
 		assert_false(is_damaged(&changing, &damage));

@@ -51,7 +51,7 @@ struct changed_places {
 	char text[64];
 };
 
-static bool is_named(const char *const *names, const char *name, size_t length)
+static bool has_function_name(const char *const *names, const char *name, size_t length)
 {
 	for (size_t i = 0; names[i]; i++)
 		if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
@@ -60,7 +60,7 @@ static bool is_named(const char *const *names, const char *name, size_t length)
 }
 
 /* A place has a name: whether a release of memory may run that function. */
-static void take_name(void *context, size_t index, const char *name, size_t length)
+static void take_function_name(void *context, size_t index, const char *name, size_t length)
 {
 	struct changed_places *places = context;
 	const char *dot;
@@ -72,8 +72,8 @@ static void take_name(void *context, size_t index, const char *name, size_t leng
 	dot = memchr(name, '.', length);
 	if (dot)
 		length = (size_t)(dot - name);
-	places->known[index] = places->libc ? !is_named(release_parts, name, length)
-					    : is_named(allocation_functions, name, length);
+	places->known[index] = places->libc ? !has_function_name(release_parts, name, length)
+					    : has_function_name(allocation_functions, name, length);
 	if (places->known[index] || places->name || length >= sizeof(places->text))
 		return;
 	memcpy(places->text, name, length);
@@ -118,7 +118,7 @@ static void compare_page(struct changed_places *places, uint64_t address, size_t
 	}
 }
 
-static void compare_range(void *context, uint64_t start, uint64_t end)
+static void compare_code_range(void *context, uint64_t start, uint64_t end)
 {
 	for (uint64_t at = start; at < end; at += 4096)
 		compare_page(context, at, end - at < 4096 ? (size_t)(end - at) : 4096);
@@ -128,7 +128,7 @@ static void compare_range(void *context, uint64_t start, uint64_t end)
 static void check_up_to(struct changed_places *places, uint64_t end)
 {
 	if (end > places->checked &&
-	    flmem_pages_each_kept(&places->pages, places->checked, end, compare_range, places))
+	    flmem_pages_each_kept(&places->pages, places->checked, end, compare_code_range, places))
 		places->unread = true;
 }
 
@@ -147,7 +147,7 @@ static bool holds_code(const struct flmem_module *library, const struct flmem_ma
 	       map->end <= library->end;
 }
 
-static void find_places(struct changed_places *places)
+static void find_changed_places(struct changed_places *places)
 {
 	const struct flmem_maps *maps = places->view->maps;
 
@@ -165,12 +165,12 @@ static void find_places(struct changed_places *places)
 	}
 }
 
-static bool is_changed(struct changed_places *places)
+static bool is_code_changed(struct changed_places *places)
 {
 	const struct flmem_addresses addresses = {
 		.rows = places->rows,
 		.count = places->count,
-		.found = take_name,
+		.found = take_function_name,
 		.context = places,
 	};
 
@@ -199,9 +199,9 @@ int flmem_changed_code_check(const struct flmem_view *view, const struct flmem_m
 	rc = flmem_pages_open(view->process, &places.pages, err);
 	if (rc)
 		return rc;
-	find_places(&places);
+	find_changed_places(&places);
 	flmem_pages_close(&places.pages);
-	changed = is_changed(&places);
+	changed = is_code_changed(&places);
 	return !changed ? 0
 			: flmem_error_set(
 				  err, FLMEM_EUNSUPPORTED, 0,

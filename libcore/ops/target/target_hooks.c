@@ -204,8 +204,8 @@ static int check_own_data(const struct flmem_view *view, const struct flmem_allo
 	return check_known_malloc(view, list, what, err);
 }
 
-static int check_code(const struct flmem_view *view, const struct flmem_allocator *found,
-		      const struct flmem_module *library, struct flmem_error *err)
+static int check_release_code(const struct flmem_view *view, const struct flmem_allocator *found,
+			      const struct flmem_module *library, struct flmem_error *err)
 {
 	int rc = check_replaced_code(view, library, release_functions, err);
 
@@ -223,7 +223,7 @@ int flmem_target_hooks_check(const struct flmem_view *view, const struct flmem_a
 {
 	bool is_glibc;
 	const struct flmem_module *library = flmem_libc_module(view->modules, &is_glibc);
-	int rc = check_code(view, found, library, err);
+	int rc = check_release_code(view, found, library, err);
 
 	if (library && !rc)
 		rc = check_preloaded(view, found, library, err);
