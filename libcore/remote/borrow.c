@@ -514,6 +514,8 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 	borrow->scratch.capacity = capacity;
 	rc = begin_loan(borrow, borrow->err);
 	if (!rc)
+		rc = flmem_chain_code_check(view, chain, borrow->err);
+	if (!rc)
 		rc = flmem_borrow_wrap(borrow, chain);
 	if (!rc)
 		rc = flmem_borrow_remember_code(borrow);

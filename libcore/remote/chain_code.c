@@ -3,7 +3,12 @@
 
 #include <string.h>
 
+#include "elf/modules.h"
+#include "elf/view.h"
 #include "proc/process.h"
+
+/* Of a function that a chain calls: what a debugger takes for its begin, and some more. */
+#define CHECKED_BYTES 256U
 
 static bool is_repeated(const struct flmem_chain *chain, size_t index)
 {
@@ -11,6 +16,38 @@ static bool is_repeated(const struct flmem_chain *chain, size_t index)
 		if (chain->calls[i].function == chain->calls[index].function)
 			return true;
 	return false;
+}
+
+/* As much as the file has there. */
+static bool is_call_changed(const struct flmem_view *view, uint64_t function)
+{
+	const struct flmem_module *module = flmem_modules_find(view->modules, function);
+	struct flmem_image *image =
+		module && !module->deleted ? flmem_module_image(module, NULL) : NULL;
+	unsigned char built[CHECKED_BYTES], now[CHECKED_BYTES];
+	size_t length = sizeof(built);
+	uint64_t bias;
+
+	if (!image || !flmem_module_bias(module, &bias))
+		return false;
+	while (length && !flmem_image_read_address(image, function - bias, built, length))
+		length /= 2;
+	return length && (flmem_process_read_pinned(view->process, function, now, length) ||
+			  memcmp(built, now, length) != 0);
+}
+
+int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_chain *chain,
+			   struct flmem_error *err)
+{
+	for (size_t i = 0; i < chain->count; i++)
+		if (!is_repeated(chain, i) && is_call_changed(view, chain->calls[i].function))
+			return flmem_error_set(
+				err, FLMEM_EUNSUPPORTED, 0,
+				"the code of %s() in process %d is not that of its file, as after "
+				"a debugger was killed that had set breakpoints, or cannot be "
+				"read; a borrowed thread must not run it",
+				chain->calls[i].name, (int)view->process->pid);
+	return 0;
 }
 
 int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,

@@ -13,11 +13,20 @@
 
 #define FLMEM_CHAIN_CODE_BYTES 16
 
+struct flmem_error;
 struct flmem_process;
+struct flmem_view;
 
 struct flmem_chain_code {
 	unsigned char begin[FLMEM_CHAIN_CALLS][FLMEM_CHAIN_CODE_BYTES];
 };
+
+/*
+ * FLMEM_EUNSUPPORTED if one of them is no longer what the file of its module has: by a breakpoint
+ * of a debugger that was killed, for example, at which the program would end.
+ */
+int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_chain *chain,
+			   struct flmem_error *err);
 
 /* Negative errno on failure. */
 int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,

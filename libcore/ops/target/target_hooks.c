@@ -253,8 +253,11 @@ int flmem_target_hooks_check_all(const struct flmem_view *view,
 static int check_start_functions(const struct flmem_view *view,
 				 const struct flmem_allocator_list *list, struct flmem_error *err)
 {
+	struct flmem_cpython python;
 	int rc = check_known_malloc(view, list, "starting a thread in", err);
 
+	if (!rc && flmem_cpython_find(view, &python))
+		rc = flmem_changed_code_check(view, python.module, false, err);
 	return rc ? rc : check_replaced_start(view, err);
 }
 
