@@ -461,4 +461,13 @@ FAULTS = (
           "breakpoints in an allocator that is no C library", CHANGED_TESTS),
     Fault("breakpoints-beyond-the-list", CHANGED, "places->unread || places->more", "places->unread",
           "more changes of the code than are named", CHANGED_TESTS),
+    Fault("breakpoints-in-what-is-called", "libcore/remote/borrow.c",
+          "\t\trc = flmem_chain_code_check(view, chain, borrow->err);\n", "\t\t;\n",
+          "breakpoints in a function that a borrowed thread calls", CHANGED_TESTS),
+    Fault("breakpoints-at-the-begin-only", "libcore/remote/chain_code.c", "memcmp(built, now, length) != 0);",
+          "memcmp(built, now, 16) != 0);",
+          "breakpoints behind the begin of a function", CHANGED_TESTS),
+    Fault("breakpoints-in-python", "libcore/ops/target/target_hooks.c",
+          "rc = flmem_changed_code_check(view, python.module, false, err);", ";",
+          "breakpoints in Python", CHANGED_TESTS),
 )

@@ -13,6 +13,7 @@
 #include "elf/libc.h"
 #include "ops/target/changed_code.h"
 #include "ops/target/target_hooks.h"
+#include "remote/chain_code.h"
 
 static pid_t child;
 static struct target target;
@@ -188,6 +189,94 @@ static void a_trim_asks_for_it(void **state)
 	assert_non_null(strstr(err.message, "lll_lock_wake_private"));
 }
 
+/* Whatever a chain calls. */
+static void a_function_that_is_called_is_compared_with_its_file(void **state)
+{
+	const unsigned char breakpoint = 0xcc, *called = function("dlopen");
+	struct flmem_chain chain = {0};
+
+	(void)state;
+	flmem_chain_add(&chain, "getpid", (uintptr_t)function("getpid"));
+	flmem_chain_add(&chain, "dlopen", (uintptr_t)called);
+	assert_int_equal(flmem_chain_code_check(&target.view, &chain, &err), 0);
+	put_code((uintptr_t)called - 1, &breakpoint, 1);
+	put_code((uintptr_t)called + 256, &breakpoint, 1);
+	assert_int_equal(flmem_chain_code_check(&target.view, &chain, &err), 0);
+	put_code((uintptr_t)called + 20, &breakpoint, 1);
+	assert_int_equal(flmem_chain_code_check(&target.view, &chain, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "the code of dlopen()"));
+}
+
+static void a_borrowed_thread_runs_no_such_function(void **state)
+{
+	const struct flmem_borrow_options options = {.timeout_us = 1000000, .single_pass = true};
+	const unsigned char breakpoint = 0xcc, *called = function("getppid");
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+
+	(void)state;
+	flmem_chain_add(&chain, "getppid", (uintptr_t)called);
+	put_code((uintptr_t)called + 4, &breakpoint, 1);
+	assert_int_equal(flmem_borrow_run(&target.view, &chain, &options, &result, &err),
+			 FLMEM_EUNSUPPORTED);
+	if (!strstr(err.message, "the code of getppid()"))
+		expect_borrowed(FLMEM_EUNSUPPORTED, &err);
+	assert_int_equal(result.tid, 0);
+}
+
+#define INTERPRETER "/usr/bin/python3"
+
+static int ends[2];
+
+static void be_python(void)
+{
+	dup2(ends[1], STDOUT_FILENO);
+	execl(INTERPRETER, INTERPRETER, "-c", "import time\nprint(flush=True)\ntime.sleep(1000)\n",
+	      (char *)NULL);
+}
+
+static int start_python(void **state)
+{
+	char byte;
+
+	(void)state;
+	if (access(INTERPRETER, X_OK))
+		return start(state);
+	if (pipe(ends))
+		return -1;
+	child = child_start(be_python);
+	if (read(ends[0], &byte, 1) != 1)
+		return -1;
+	pipe_close(ends);
+	target_open(child, &target);
+	return 0;
+}
+
+/* All of it: the program would not go on if it came there itself. */
+static void python_with_a_breakpoint_starts_no_thread(void **state)
+{
+	const struct flmem_cpython_call call = {.timeout_us = 1000000, .dry_run = true};
+	const unsigned char breakpoint = 0xcc;
+	struct flmem_allocator_list list = {0};
+	struct flmem_cpython python;
+	uint64_t stopped_us = 0, address;
+
+	(void)state;
+	if (!flmem_cpython_find(&target.view, &python)) {
+		print_message("SKIP: there is no " INTERPRETER "\n");
+		skip();
+	}
+	assert_true(flmem_module_symbol_any(python.module, "PyGC_Collect", &address));
+	flmem_allocators_find(&target.view, &list);
+	assert_int_equal(
+		flmem_target_hooks_check_start(&target.view, &list, &call, &stopped_us, NULL), 0);
+	put_code(address + 30, &breakpoint, 1);
+	assert_int_equal(
+		flmem_target_hooks_check_start(&target.view, &list, &call, &stopped_us, &err),
+		FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "breakpoints"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -199,6 +288,10 @@ int main(void)
 		TEST(one_in_a_function_without_a_name_is_refused),
 		TEST(code_that_is_changed_all_over_is_refused),
 		TEST(a_trim_asks_for_it),
+		TEST(a_function_that_is_called_is_compared_with_its_file),
+		TEST(a_borrowed_thread_runs_no_such_function),
+		cmocka_unit_test_setup_teardown(python_with_a_breakpoint_starts_no_thread,
+						start_python, end),
 	};
 
 	return cmocka_run_group_tests_name("changed_code", tests, NULL, NULL);
