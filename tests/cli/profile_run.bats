@@ -432,6 +432,19 @@ assert p["interval_full_bytes"] == p["interval_now_bytes"] > p["interval_bytes"]
 }
 
 # Each way through the functions has a stack of its own.
+# Fifty times as much as the file can hold samples of.
+@test "--limit: a heap that grows and grows is sampled to its end" {
+	"$FLMEM" profile run --limit 1MiB --interval 1KiB -o "$PROFILE" -- /usr/bin/python3 -c '
+import os
+first = [bytearray(2000) for _ in range(20000)]
+last = [bytearray(2000) for _ in range(40000)]
+os._exit(0)' 3>&-
+	look 'live = sum(l.weight_bytes for l in p.live.values())
+assert 80e6 < live < 160e6, live
+assert p.interval_now_bytes <= 32 << 20, p.interval_now_bytes
+assert len({l.time_ms for l in p.live.values()}) > 1'
+}
+
 @test "stacks whose inner frames found no room: what they did is said to count as their callers'" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1K --limit 1M -- /usr/bin/python3 -c '
 import random

@@ -126,6 +126,31 @@ static void test_the_floating_point_environment_stays(void **state)
 	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
 }
 
+/* In slots times the interval of the start. */
+static void test_the_interval_grows_with_the_heap(void **state)
+{
+	const uint32_t slots = 120000;
+	uint32_t held = sampler_live_limit(slots, 0);
+	double covered = (double)held / slots, interval = 1;
+
+	(void)state;
+	assert_int_equal(held, slots / 2);
+	for (uint32_t steps = 1; steps <= 14; steps++) {
+		uint32_t limit = sampler_live_limit(slots, steps);
+
+		interval *= 2;
+		assert_true(limit > held && limit <= slots / 4 * 3);
+		covered += interval * (limit - held) / slots;
+		held = limit;
+		/* Twenty more samples stand for as much as all others at the most. */
+		assert_true(covered * slots > 20 * interval);
+		/* More slots would not make it more exact than so many times. */
+		assert_true(interval <= 8 || covered * 300 > interval);
+	}
+	assert_true(covered > 150);
+	assert_int_equal(sampler_live_limit(slots, 40), held);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +158,7 @@ int main(void)
 		cmocka_unit_test(test_a_row_of_small_blocks_is_nearly_exact),
 		cmocka_unit_test(test_each_byte_has_its_sample),
 		cmocka_unit_test(test_the_floating_point_environment_stays),
+		cmocka_unit_test(test_the_interval_grows_with_the_heap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,9 @@
 
 #define GAP_FACTOR UINT64_C(2685821657736338717)
 
+#define HALVINGS    2U
+#define LATER_STEPS 12U
+
 /* Whatever computes in between is not inlined, so that none of it is moved out. */
 #define COMPUTES __attribute__((noinline))
 
@@ -137,6 +140,20 @@ static COMPUTES void weigh_sample(uint64_t size, uint64_t end, uint64_t interval
 
 	*ret_bytes = (uint64_t)((double)size / chance + 0.5);
 	*ret_count = (uint64_t)(FLMEM_PROFILE_COUNT_UNIT / chance + 0.5);
+}
+
+/*
+ * Three quarters are used. The first steps halve what is left of them; the rest is divided equally,
+ * so that each later step holds twice as much memory as the one before: the heap may grow a
+ * thousandfold before nothing is left.
+ */
+uint32_t sampler_live_limit(uint32_t slots, uint32_t steps)
+{
+	uint32_t halvings = steps < HALVINGS ? steps : HALVINGS, later = steps - halvings;
+	uint32_t left = slots / 4 >> halvings;
+
+	return slots / 2 + slots / 4 - left +
+	       left / LATER_STEPS * (later < LATER_STEPS ? later : LATER_STEPS);
 }
 
 void sampler_weigh(uint64_t size, uint64_t end, uint64_t interval, uint64_t *ret_bytes,

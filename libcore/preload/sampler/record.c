@@ -191,9 +191,8 @@ static void raise_interval(void)
 	uint64_t now = __atomic_load_n(&header->interval_now_bytes, __ATOMIC_RELAXED);
 	uint32_t slots = sampler_tables.capacity[FLMEM_PROFILE_SECTION_LIVE];
 	uint32_t thinned = sampler_control.thinned;
-	uint32_t limit = slots / 2 + slots / 4 - (slots / 4 >> (thinned < 8 ? thinned : 8));
 
-	if (sampler_control.live_samples < limit || now >= FLMEM_PROFILE_INTERVAL_MAX)
+	if (sampler_control.live_samples < sampler_live_limit(slots, thinned) || now >= FLMEM_PROFILE_INTERVAL_MAX)
 		return;
 	if (__atomic_compare_exchange_n(&sampler_control.thinned, &thinned, thinned + 1, false,
 					__ATOMIC_RELAXED, __ATOMIC_RELAXED))

@@ -408,6 +408,8 @@ HIDDEN void sampler_pace_end(const struct sampler_pace *pace);
 HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t end, uint64_t interval, uint64_t next);
 /* In its part, of the point that was drawn last. */
 HIDDEN uint64_t sampler_last_point(uint64_t random, uint64_t interval);
+/* How many live samples there may be before the interval is doubled once more. */
+HIDDEN uint32_t sampler_live_limit(uint32_t slots, uint32_t steps);
 /* What a sampled allocation stands for: bytes, and allocations in units of COUNT_UNIT. */
 HIDDEN void sampler_weigh(uint64_t size, uint64_t end, uint64_t interval, uint64_t *ret_bytes,
 			  uint64_t *ret_count);
