@@ -192,7 +192,8 @@ static void raise_interval(void)
 	uint32_t slots = sampler_tables.capacity[FLMEM_PROFILE_SECTION_LIVE];
 	uint32_t thinned = sampler_control.thinned;
 
-	if (sampler_control.live_samples < sampler_live_limit(slots, thinned) || now >= FLMEM_PROFILE_INTERVAL_MAX)
+	if (sampler_control.live_samples < sampler_live_limit(slots, thinned) ||
+	    now >= FLMEM_PROFILE_INTERVAL_MAX)
 		return;
 	if (__atomic_compare_exchange_n(&sampler_control.thinned, &thinned, thinned + 1, false,
 					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
