@@ -285,3 +285,17 @@ assert deepest > 240 and size > 4 << 20, (deepest, size)
 assert taken < size + (10 << 20), (taken, size)' "$FLMEM" profile export --format json "$PROFILE"
 	assert_status 0
 }
+
+# An update that has begun and not ended.
+@test "a running program that changes the file while it is read is noted" {
+	requires victim:sampled/sampled
+	start_victim "$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- "$FLMEM_VICTIMS/sampled/sampled" functions 1 wait
+	flmem profile stats "$PROFILE"
+	assert_stderr 'the program is running$'
+	look 'at = struct.calcsize("<" + "".join(kind for _, kind in HEADER[:[n for n, _ in HEADER].index("update_begin")]))
+with open(sys.argv[1], "r+b") as file:
+    file.seek(at)
+    file.write(struct.pack("<Q", p.update_begin + 1))'
+	flmem profile stats "$PROFILE"
+	assert_stderr 'running and changed the file meanwhile: sums may differ'
+}

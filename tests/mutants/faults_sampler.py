@@ -238,6 +238,8 @@ FAULTS = (
     Fault("sample-heap-outgrows", "libcore/preload/sampler/arithmetic.c", "#define HALVINGS    2U", "#define HALVINGS    8U",
           "sampling a heap that grows far beyond the room of the file",
           ("unit.test_sampler_arithmetic", "cli.profile_run/grows and grows")),
+    Fault("profile-change-unseen", "libcore/profiler/read.c", "if (flmem_profile_file_changed(file))", "if (0)",
+          "noting that a profile was written while it was read", ("cli.profile_counts/changes the file while",)),
     Fault("sampled-behind-counted", MAPPINGS, "behind.weight_count = 0;", ";",
           "counting a mapping with a hole once", ("cli.profile_mappings/odd lengths",)),
     Fault("sampled-part-counted", MAPPINGS, "removed->weight_count = 0;", ";",
