@@ -238,6 +238,8 @@ FAULTS = (
     Fault("sample-heap-outgrows", "libcore/preload/sampler/arithmetic.c", "#define HALVINGS    2U", "#define HALVINGS    8U",
           "sampling a heap that grows far beyond the room of the file",
           ("unit.test_sampler_arithmetic", "cli.profile_run/grows and grows")),
+    Fault("unknown-file-opened", "libcore/profiler/frame_names.c", "if (!module->path || *silent)", "if (*silent)",
+          "code whose file is not known", ("unit.test_heap_cut",)),
     Fault("profile-change-unseen", "libcore/profiler/read.c", "if (flmem_profile_file_changed(file))", "if (0)",
           "noting that a profile was written while it was read", ("cli.profile_counts/changes the file while",)),
     Fault("sampled-behind-counted", MAPPINGS, "behind.weight_count = 0;", ";",

@@ -254,6 +254,24 @@ static void a_hole_is_more_than_what_was_being_written(void **state)
 	}
 }
 
+/* Its name found no room in the file. */
+static void code_of_an_unknown_file_has_no_name(void **state)
+{
+	struct flmem_heap_profile *p;
+	struct profile_maker m;
+
+	(void)state;
+	maker_init(&m);
+	maker_module(&m, "/lib/libtorch.so")->path = FLMEM_PROFILE_NONE;
+	maker_site(&m, maker_node(&m, FLMEM_PROFILE_ROOT, maker_native(&m, 0x1000, 0)), MIB, 0);
+	p = read_first(&m, m.size);
+	assert_null(p->frames[0].function);
+	assert_null(p->frames[0].module);
+	assert_string_equal(p->frames[0].unresolved, "the file of the code is not known");
+	flmem_heap_profile_free(p);
+	maker_clear(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +283,7 @@ int main(void)
 		cmocka_unit_test(no_samples_are_no_amounts),
 		cmocka_unit_test(zeros_in_the_place_of_records_are_a_loss),
 		cmocka_unit_test(a_hole_is_more_than_what_was_being_written),
+		cmocka_unit_test(code_of_an_unknown_file_has_no_name),
 	};
 	int fd = mkstemp(path), failed;
 
