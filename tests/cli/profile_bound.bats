@@ -139,3 +139,25 @@ time.sleep(1000)' "$1"
 	done
 	[ ! -e "$PROFILE" ]
 }
+
+@test "a process whose root has no /proc, or without a free descriptor: refused with the reason, nothing is left" {
+	local root=$BATS_TEST_TMPDIR/root first=0
+	requires root prlimit
+	mkdir -p "$root/tmp"
+	start_attachable
+	while [ -e "/proc/$VICTIM/fd/$first" ]; do
+		first=$((first + 1))
+	done
+	prlimit --pid "$VICTIM" --nofile="$first:"
+	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 7 'did not load the sampler: .*free descriptor'
+	prlimit --pid "$VICTIM" --nofile="$(ulimit -Hn):"
+	attach
+	detach
+	assert_sound
+	order call libc.so.6 chroot "$root"
+	flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root/tmp/p.prof"
+	assert_error 6 'has no /proc in its root directory'
+	[ -z "$(ls -A "$root/tmp")" ]
+	assert_sound
+}

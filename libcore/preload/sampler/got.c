@@ -464,7 +464,8 @@ static void visit_objects(struct pass *pass,
 static bool begin_pass(struct pass *pass)
 {
 	if (!make_changed() || !sampler_areas_read(&pass->areas)) {
-		pass->why = "the mappings of the process cannot be read";
+		pass->why = "the mappings of the process cannot be read: it has no /proc in its "
+			    "root directory, or no free descriptor";
 		return false;
 	}
 	sampler_walk(find_main_object, pass);
