@@ -221,3 +221,19 @@ assert sorted(lines) == [2, 3, 4] and all(n < 11000000 for n in lines.values()),
 assert p.python_sites()[("inside", "<string>", 6)][0] >= 4 * 10 * 100000
 assert not p.dropped["python"]'
 }
+
+# Python has a byte that is no UTF-8 as a lone surrogate (PEP 383); others are no part of any name.
+@test "names of files that are no UTF-8 are shown with their bytes, and are two" {
+	"$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- /usr/bin/python3 -I -c '
+import os
+kept, names = [], {}
+for name in (os.fsdecode(b"/tmp/a\xff\xfe.py"), os.fsdecode(b"/tmp/a\xff\x80.py"), "/tmp/\ud800\udc7f\udd00x.py"):
+    exec(compile("def f(k): k.append(bytearray(2 << 20))", name, "exec"), names)
+    names["f"](kept)' 3>&-
+	flmem profile table "$PROFILE"
+	assert_output 'f \(/tmp/a\\xff\\xfe\.py:1\)'
+	assert_output 'f \(/tmp/a\\xff\\x80\.py:1\)'
+	assert_output 'f \(/tmp/\?\?\?x\.py:1\)'
+	flmem profile table --json "$PROFILE"
+	assert_schema profile-table
+}

@@ -21,9 +21,12 @@ struct output {
 
 static void put_code_point(struct output *out, uint32_t c)
 {
-	if (c >= 0xd800 && c < 0xe000)
-		c = '?'; /* a byte of a file name that is no UTF-8 */
-	if (c < 0x80) {
+	/* A byte of a file name that is no UTF-8 (PEP 383). */
+	const bool is_byte = c >= 0xdc80 && c < 0xdd00;
+
+	if (c >= 0xd800 && c < 0xe000 && !is_byte)
+		c = '?';
+	if (c < 0x80 || is_byte) {
 		out->bytes[out->length++] = (char)c;
 	} else if (c < 0x800) {
 		out->bytes[out->length++] = (char)(0xc0 | c >> 6);
