@@ -164,6 +164,8 @@ static void parts_of_a_file_are_read_together(void **state)
 		{"fl.service", UNIT, "fl.service.d/a.conf", "[Service]\nEnvironment=A=4\n", 1, 0},
 		{"fl.service", UNIT, "xfl.service.d/a.conf", DROP, 1, 0},
 		{"fl.service", UNIT, "other.service.d/a.conf", DROP, 1, 0},
+		{"fl.service", UNIT, "fl.service-d/b.service", DROP, 1, 0},
+		{"fl.service", UNIT, "fl.service.d/x/a.conf", DROP, 1, 0},
 		{"Procfile", "a: nvflare simulator j\n", ".env", "MALLOC_ARENA_MAX=4\n", 0, 1},
 		{"Procfile", "a: nvflare simulator j\n", "a.env", "MALLOC_ARENA_MAX=4\n", 1, 0},
 	};
@@ -173,6 +175,22 @@ static void parts_of_a_file_are_read_together(void **state)
 		expect_arenas(&(struct pair){cases[i].file, cases[i].text, cases[i].part,
 					     cases[i].part_text},
 			      cases[i].unset, cases[i].unclear);
+}
+
+/* A script that names no framework is about that of the file which it runs. */
+static void a_script_is_about_what_it_runs(void **state)
+{
+#define EXPORTS_ANY "export $N=4\npython3 app.py\n"
+	static const char flower[] = "from flwr.simulation import run_simulation\n"
+				     "run_simulation(s, c, num_supernodes=9)\n";
+	static const char nvflare[] = "from nvflare.job_config.api import FedJob\n"
+				      "FedJob('a').simulator_run('w', n_clients=2)\n";
+
+	(void)state;
+	expect_arenas(&(struct pair){"run.sh", EXPORTS_ANY, "app.py", flower}, 0, 0);
+	expect_arenas(&(struct pair){"run.sh", EXPORTS_ANY, "app.py", nvflare}, 0, 1);
+	expect_arenas(&(struct pair){"run.sh", "python3 app.py\n", "app.py", flower}, 0, 0);
+	expect_arenas(&(struct pair){"run.sh", "python3 app.py\n", "app.py", nvflare}, 1, 0);
 }
 
 /* Commands that other programs run with variables which are not followed. */
@@ -262,6 +280,7 @@ int main(void)
 		cmocka_unit_test(a_script_has_the_variables_of_its_caller),
 		cmocka_unit_test(a_notebook_runs_a_simulator),
 		cmocka_unit_test(parts_of_a_file_are_read_together),
+		cmocka_unit_test(a_script_is_about_what_it_runs),
 		cmocka_unit_test(a_task_runs_a_simulator),
 		cmocka_unit_test(a_simulator_in_python_is_checked_as_a_start),
 	};

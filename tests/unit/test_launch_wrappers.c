@@ -22,6 +22,8 @@ static const struct row wrapped[] = {
 	{UNCLEAR, "run() { env " BAD " \"$@\"; }\nrun " CLIENT, 1, PIECES},
 	{UNCLEAR, "function run {\n  " BAD " exec ${@:2}\n}\nrun 1 " CLIENT, 1, PIECES},
 	{UNCLEAR, "run() { " CLIENT "}\n" BAD " run\n", 1, PIECES},
+	{UNCLEAR, "function run {\n" CLIENT "}\n" BAD " run\n", 1, PIECES},
+	{UNCLEAR, "x=1\nfunction run\n{\n" CLIENT "}\n" BAD " run\n", 1, PIECES},
 	{UNCLEAR, "export $N=4\n" CLIENT, 1, ANY},
 	{UNCLEAR, "export \"${N}=4\"\n" CLIENT, 1, ANY},
 	{UNCLEAR, "while IFS== read -r k v; do export \"$k=$v\"; done <a.env\n" CLIENT, 1, ANY},
@@ -53,6 +55,9 @@ static const struct row plain_commands[] = {
 	{UNSET, "MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 	{UNSET, "MALLOC_ARENA_MAX=2 ./other \"$@\"\n" CLIENT, 1, NULL},
 	{UNSET, "runner() { true; }\nMALLOC_ARENA_MAX=2 run\n" CLIENT, 1, NULL},
+	{UNSET, "function runner { true; }\nMALLOC_ARENA_MAX=2 run\n" CLIENT, 1, NULL},
+	{UNCLEAR, "function runner { true; }\nMALLOC_ARENA_MAX=2 run\n" CLIENT, 0, NULL},
+	{UNCLEAR, "# function run_it, function-run\nMALLOC_ARENA_MAX=2 run\n" CLIENT, 0, NULL},
 	{UNCLEAR, "eval $(flmem env --role client)\n" CLIENT, 0, NULL},
 	{UNCLEAR, SET "$PYTHON -m nvflare.private.fed.app.client.client_train -m ws\n", 0, NULL},
 };

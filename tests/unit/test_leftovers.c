@@ -160,6 +160,12 @@ static struct flmem_leftover_owner owner_of(const struct tree *tree, const char 
 #define OF_SHELL  "1-2 r-xp 0 08:01 7 /bin/sh\n"
 #define MAPPED	  "1-2 r--s 0 08:01 7 /tmp/" OF_JOB TENSORS "\n"
 
+#define OF(id) PREFIX id "_ab12cd_9"
+#define PYTHON_JOB                                             \
+	{                                                      \
+		.command = "python3|job.py", .maps = OF_PYTHON \
+	}
+
 enum answer {
 	FREE,
 	USED,
@@ -176,6 +182,15 @@ static const struct owner_case {
 	{OF_JOB, {.command = RUNNER OTHER_ID, .maps = OF_PYTHON}, FREE},
 	{OF_JOB, {.command = PARENT, .maps = OF_PYTHON}, FREE},
 	{OF_JOB, {.command = "python3|job.py", .maps = OF_PYTHON}, FREE},
+	/* almost the id of a job */
+	{OF("0f8fad5bad9cb-469f-a165-70867728950e"), PYTHON_JOB, UNKNOWN},
+	{OF("0f8fad5b-d9cba469f-a165-70867728950e"), PYTHON_JOB, UNKNOWN},
+	{OF("0f8fad5b-d9cb-469faa165-70867728950e"), PYTHON_JOB, UNKNOWN},
+	{OF("0f8fad5b-d9cb-469f-a165a70867728950e"), PYTHON_JOB, UNKNOWN},
+	{OF("0f8fad5b-d9cb-469f-a165-70867728950g"), PYTHON_JOB, UNKNOWN},
+	{OF("0f8fad5b-d9cb-469f-a165-70867728950"), PYTHON_JOB, UNKNOWN},
+	{OF("0f8fad5b-d9cb-469f-a165-70867728950ez"), PYTHON_JOB, UNKNOWN},
+	{OF("0F8FAD5B-D9CB-469F-A165-70867728950E"), PYTHON_JOB, FREE},
 	{OF_JOB, {.command = "sh", .maps = MAPPED}, USED},
 	{OF_JOB, {.command = "sh", .maps = OF_SHELL, .open = "/x/" OF_JOB "/a"}, USED},
 	{OF_JOB, {.command = "sh", .maps = NULL}, FREE},

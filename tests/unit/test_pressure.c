@@ -14,6 +14,8 @@
 
 #define PID 77
 
+#define READ_EVERY_US 5000000U /* pressures.c */
+
 #define V1_MOUNT	"35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
 #define V2_MOUNT	"41 31 0:38 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define V2_HYBRID_MOUNT "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
@@ -166,6 +168,22 @@ static void the_rise_is_since_the_first_reading(void **state)
 	assert_string_equal(rise.oom.unknown, "none");
 }
 
+/* Processes of a group are sampled at the same moment, and share one reading. */
+static void a_group_is_read_once_in_a_while(void **state)
+{
+	static struct flmem_pressures pressures = {.count = 1};
+
+	(void)state;
+	pressures.groups[0].files = (struct flmem_pressure_files)FLMEM_PRESSURE_FILES_INIT;
+	assert_true(flmem_pressures_read(&pressures, 0, 7));
+	assert_true(flmem_pressures_read(&pressures, 0, 7));
+	assert_false(flmem_pressures_read(&pressures, 0, 8));
+	assert_false(flmem_pressures_read(&pressures, 0, 7 + READ_EVERY_US - 1));
+	assert_true(flmem_pressures_read(&pressures, 0, 7 + READ_EVERY_US));
+	assert_false(flmem_pressures_read(&pressures, 0, 7 + READ_EVERY_US + 1));
+	assert_false(flmem_pressures_read(&pressures, 1, 7));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +196,7 @@ int main(void)
 		cmocka_unit_test(rubbish_is_no_number),
 		cmocka_unit_test(signs_are_what_rises_and_long_stalls),
 		cmocka_unit_test(the_rise_is_since_the_first_reading),
+		cmocka_unit_test(a_group_is_read_once_in_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,8 @@ void flmem_launch_end_wrapper(struct flmem_launch_scan *scan)
 /* "NAME()" and "function NAME" anywhere in the script. */
 static bool is_function_name(const char *text, const char *name)
 {
+	static const char keyword[] = "function ";
+	const size_t before = sizeof(keyword) - 1;
 	size_t length = strlen(name);
 
 	for (const char *at = text; length && (at = strstr(at, name)); at++) {
@@ -80,8 +82,9 @@ static bool is_function_name(const char *text, const char *name)
 
 		if (!begins)
 			continue;
-		if (at - text >= 9 && strncmp(at - 9, "function ", 9) == 0)
-			return true;
+		if ((size_t)(at - text) >= before && strncmp(at - before, keyword, before) == 0 &&
+		    strchr(" \t\r\n({", *end))
+			return true; /* also at the end of the text */
 		end += strspn(end, " \t");
 		if (*end == '(' && end[1 + strspn(end + 1, " \t")] == ')')
 			return true;
