@@ -161,6 +161,21 @@ void flmem_spool_close(struct flmem_spool *spool)
 	*spool = (struct flmem_spool)FLMEM_SPOOL_INIT;
 }
 
+bool flmem_spool_is_moved(const struct flmem_spool *spool)
+{
+	struct stat there, ours;
+
+	return stat(spool->path, &there) < 0 || fstat(spool->root, &ours) < 0 ||
+	       there.st_dev != ours.st_dev || there.st_ino != ours.st_ino;
+}
+
+int flmem_spool_moved_error(struct flmem_error *err)
+{
+	return flmem_error_set(err, FLMEM_EFAILED, ESTALE,
+			       "the state directory of the server was moved or replaced; move it "
+			       "back");
+}
+
 int flmem_spool_open_round(const struct flmem_spool *spool, uint64_t round)
 {
 	char name[24];

@@ -84,6 +84,26 @@ teardown() {
 	[ -e site/kept ]
 }
 
+@test "a state directory that is moved while the server works costs no update" {
+	serve --model g.safetensors --clients 1
+	mv state away
+	create a a.safetensors
+	patch 0 a.safetensors
+	assert_code 503 'state directory of the server was moved or replaced'
+	has_line server.log 'request-failed a: '
+	cp -r away state # with what would be another update of the same name
+	offset
+	[ "$OFFSET" -eq 0 ]
+	patch 0 a.safetensors
+	assert_code 503
+	rm -r state
+	mv away state
+	push_rest a.safetensors 1000000
+	await_server
+	[ "$CODE" -eq 0 ]
+	assert_model "$(cat served)" a.safetensors
+}
+
 @test "a file in the place of the state directory is named as one" {
 	run_command "$FLMEM" exchange serve --model g.safetensors --clients 1 --state a.safetensors
 	assert_error 2 "cannot open the directory 'a.safetensors': Not a directory"

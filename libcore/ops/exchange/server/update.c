@@ -153,6 +153,9 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 				     "in lockstep the tensors have to be in the order in which "
 				     "safetensors writes them; 'flmem aggregate convert' does so");
 	flmem_inputs_clear(&input, 1);
+	/* What was read, or was missing, may be of another directory. */
+	if (flmem_spool_is_moved(&x->spool))
+		return flmem_spool_moved_error(err);
 	if (rc)
 		flmem_update_hide_paths(x, err->message);
 	return rc;
