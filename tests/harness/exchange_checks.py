@@ -354,7 +354,7 @@ def tokens():
     refused(2, "without encryption", "status", "http://192.0.2.1:1", "--token-file", "token")
     refused(2, "without encryption", "status", "http://127.0.0.1.example.org", "--token-file", "token")
     put("bad", b"two words\r\n")
-    refused(2, "not a token", "status", server.base, "--token-file", "bad")
+    refused(2, "a client's file has the token alone", "status", server.base, "--token-file", "bad")
 
 
 def certificates():

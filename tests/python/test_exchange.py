@@ -337,6 +337,12 @@ class State(Exchanges):
         with self.assertRaisesRegex(exchange.ExchangeError, "failed"):
             self.client(self.serve("state-failed")).wait(1)
 
+    def test_files_of_certificates(self):
+        for words, name in (({"cafile": "absent.pem"}, "absent.pem"), ({"cert": "absent.crt"}, "absent.crt"),
+                            ({"cafile": os.devnull}, os.devnull)):
+            with self.assertRaisesRegex(ValueError, f"cannot use the .*{name}"):
+                exchange.Client("https://127.0.0.1:1", **words)
+
     def test_tokens(self):
         server = self.serve()
         server.token = "s3cret"

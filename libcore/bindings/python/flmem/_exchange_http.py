@@ -120,7 +120,7 @@ class Connection:
                 or "@" in parts.netloc or not re.fullmatch(r"[!-~]*", url)):
             raise ValueError("expected an address like http://HOST:PORT or https://HOST:PORT")
         if token is not None and not _TOKEN.fullmatch(token):
-            raise ValueError("a token has visible ASCII characters without spaces only")
+            raise ValueError("a token has visible ASCII characters without spaces only; strip() what was read from a file")
         if token is not None and parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname):
             raise ValueError("a token is not sent to another host without encryption; use https://, or insecure=True")
         self._parts, self._token, self._context = parts, token, context

@@ -141,6 +141,20 @@ def _read_state(answer: Answer, name: str) -> Dict[str, Any]:
     return state
 
 
+def _make_context(cafile: Optional[str], cert: Union[str, Tuple[str, str], None]) -> ssl.SSLContext:
+    """Errors of the ssl module do not name the file."""
+    try:
+        context = ssl.create_default_context(cafile=cafile)
+    except OSError as problem:
+        raise ValueError(f"cannot use the authorities in {cafile!r}: {problem}") from problem
+    if cert is not None:
+        try:
+            context.load_cert_chain(*((cert,) if isinstance(cert, str) else cert))
+        except OSError as problem:
+            raise ValueError(f"cannot use the certificate and key in {cert!r}: {problem}") from problem
+    return context
+
+
 class Client:
     """One client of an exchange. One thread at a time.
 
@@ -163,9 +177,7 @@ class Client:
             raise ValueError(f"{client!r} is not a name for a client; expected at most 64 of A-Z a-z 0-9 . _ -")
         context = None
         if url.lower().startswith("https:"):
-            context = ssl.create_default_context(cafile=cafile)
-            if cert is not None:
-                context.load_cert_chain(*((cert,) if isinstance(cert, str) else cert))
+            context = _make_context(cafile, cert)
         self._client = client
         self._connection = Connection(url, token, context, (timeout, retries), insecure)
         self.round: Optional[int] = None  # of the model that was pulled last

@@ -71,8 +71,11 @@ static int read_token(struct flmem_exchange_client *client, struct flmem_error *
 	if (!is_token_line(text.data))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "the first line of '%s' is not a token: expected visible "
-				       "ASCII characters without spaces",
-				       path);
+				       "ASCII characters without spaces%s",
+				       path,
+				       strchr(text.data, ' ') ? "; a client's file has the token "
+								"alone, without the name"
+							      : "");
 	if (asprintf(&client->authorization, "Authorization: Bearer %s", text.data) < 0) {
 		client->authorization = NULL;
 		return flmem_error_nomem(err, "cannot read the token");
