@@ -74,7 +74,7 @@ struct flmem_http_connection *flmem_http_connections_add(struct flmem_http_conne
 	return found;
 }
 
-static void forget_file(struct flmem_http_connection *connection)
+static void forget_sent_file(struct flmem_http_connection *connection)
 {
 	if (connection->file >= 0)
 		close(connection->file);
@@ -85,7 +85,7 @@ void flmem_http_connections_remove(struct flmem_http_connections *connections,
 				   struct flmem_http_connection *connection)
 {
 	pthread_mutex_lock(&connections->lock);
-	forget_file(connection);
+	forget_sent_file(connection);
 	connection->used = false;
 	connections->used--;
 	pthread_mutex_unlock(&connections->lock);
@@ -110,7 +110,7 @@ void flmem_http_connection_end(struct flmem_http_connections *connections,
 	connections->requests--;
 	connections->last_us = flmem_clock_us();
 	if (connection) {
-		forget_file(connection);
+		forget_sent_file(connection);
 		connection->in_request = connection->in_handler = false;
 		begin_span(connection);
 	}
@@ -135,7 +135,7 @@ void flmem_http_connection_send(struct flmem_http_connections *connections,
 	if (!connection)
 		return;
 	pthread_mutex_lock(&connections->lock);
-	forget_file(connection);
+	forget_sent_file(connection);
 	connection->file = fcntl(file, F_DUPFD_CLOEXEC, 0);
 	connection->file_end = end;
 	pthread_mutex_unlock(&connections->lock);

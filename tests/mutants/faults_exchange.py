@@ -274,7 +274,7 @@ FAULTS = (
           "requests that begin during a sweep", ("unit.test_http_connections",)),
     Fault("cut-file-sent", CONNECTIONS, "status.stx_size < connection->file_end", "status.stx_size < 1",
           "the end of a connection whose file has become shorter", ("unit.test_http_connections",)),
-    Fault("sent-file-kept", CONNECTIONS, "\t\tflmem_cleanup_close(&connection->file);\n\t\tconnection->in_request",
+    Fault("sent-file-kept", CONNECTIONS, "\t\tforget_sent_file(connection);\n\t\tconnection->in_request",
           "\t\tconnection->in_request", "that a file is no longer sent", ("unit.test_http_connections",)),
     Fault("sent-file-unknown", "libcore/serve/http_server.c", "\tif (answer->has_file)\n", "\tif (0)\n",
           "that a connection sends a file", ("cli.exchange_tls/model by TLS",), slow=True),
