@@ -142,9 +142,10 @@ static void skip_file_pages(void *context, uint64_t start, uint64_t end)
 
 static bool holds_code(const struct flmem_module *library, const struct flmem_map *map)
 {
-	return map->flags & FLMEM_MAP_EXEC && map->inode == library->inode &&
-	       map->device == library->device && map->start >= library->start &&
-	       map->end <= library->end;
+	/* What may be written, too, holds data of an old linker, or of one that was told so (-N). */
+	return map->flags & FLMEM_MAP_EXEC && !(map->flags & FLMEM_MAP_WRITE) &&
+	       map->inode == library->inode && map->device == library->device &&
+	       map->start >= library->start && map->end <= library->end;
 }
 
 static void find_changed_places(struct changed_places *places)
