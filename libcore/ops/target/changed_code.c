@@ -142,7 +142,7 @@ static void skip_file_pages(void *context, uint64_t start, uint64_t end)
 
 static bool holds_code(const struct flmem_module *library, const struct flmem_map *map)
 {
-	/* What may be written, too, holds data of an old linker, or of one that was told so (-N). */
+	/* What may also be written holds data (old linkers, and -N). */
 	return map->flags & FLMEM_MAP_EXEC && !(map->flags & FLMEM_MAP_WRITE) &&
 	       map->inode == library->inode && map->device == library->device &&
 	       map->start >= library->start && map->end <= library->end;
