@@ -170,9 +170,9 @@ int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
 		int rc = work->fd < 0 ? run_folder_apart(work, list_folder_apart)
 				      : list_folder_entries(work, work->fd);
 
+		folder->at = rc ? work->filled : 0;
 		if (rc || !work->filled)
 			return rc;
-		folder->at = 0;
 	}
 	entry = (const void *)(work->entries + folder->at);
 	folder->at += entry->length;
