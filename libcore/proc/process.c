@@ -60,6 +60,12 @@ int flmem_process_error(const struct flmem_process *process, int negative_errno,
 	switch (-negative_errno) {
 	case ESRCH:
 	case ENOENT:
+		/* The files of an address space that it has left. */
+		if (process->pidfd >= 0 && flmem_process_alive(process))
+			return flmem_error_set(err, FLMEM_ENOPROC, 0,
+					       "process %d has executed another program meanwhile, "
+					       "or is exiting; run the command again",
+					       pid);
 		return flmem_error_set(err, FLMEM_ENOPROC, 0, "process %d has exited", pid);
 	case EACCES:
 	case EPERM:

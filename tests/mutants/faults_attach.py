@@ -206,6 +206,8 @@ FAULTS = (
     Fault("attach-thread-filters", THREADS, "if (!has_same_filters(&first, &status))", "if (0)",
           "refusing a process with a thread that has filters of its own",
           ("cli.profile_attach/seccomp filters of its own",)),
+    Fault("process-next-program", "libcore/proc/process.c", "if (process->pidfd >= 0 && flmem_process_alive(process))", "if (0)",
+          "telling a process that executes another program from one that has exited", ("unit.test_process",)),
     Fault("attach-without-mappings", GOT, "if (!make_changed() || !sampler_areas_read(&pass->areas))",
           "sampler_areas_read(&pass->areas);\n\tif (!make_changed())",
           "refusing a process whose mappings cannot be read", ("cli.profile_bound/root has no",)),

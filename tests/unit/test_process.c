@@ -3,6 +3,7 @@
 #include "borrowed.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,6 +117,7 @@ static void nothing_is_written_without_a_pinned_memory(void **state)
 static void the_memory_of_the_next_program_is_another_one(void **state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_error err = {0};
 	char byte;
 
 	(void)state;
@@ -127,6 +129,12 @@ static void the_memory_of_the_next_program_is_another_one(void **state)
 	await_true(flmem_process_read_pinned(&process, address_of(pages), &byte, 1) == -ESRCH);
 	assert_int_equal(flmem_process_write_memory(&process, address_of(pages), "z", 1), -ESRCH);
 	assert_true(flmem_process_alive(&process));
+	assert_int_equal(flmem_process_error(&process, -ESRCH, "read", &err), FLMEM_ENOPROC);
+	assert_non_null(strstr(err.message, "has executed another program"));
+	kill(child, SIGKILL);
+	await_true(!flmem_process_alive(&process));
+	assert_int_equal(flmem_process_error(&process, -ESRCH, "read", &err), FLMEM_ENOPROC);
+	assert_non_null(strstr(err.message, "has exited"));
 }
 
 int main(void)
