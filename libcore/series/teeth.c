@@ -3,11 +3,12 @@
 
 #include <math.h>
 
-#define RUNS_SURE   2.326 /* deviations: 1 % of noise is taken for runs on either side */
-#define REGULAR_MIN 4
-#define FOLLOWS	    0.7	 /* the correlation of a value and the next one */
-#define NEAR_SHARE  0.1	 /* of a rise, within which two heights are the same */
-#define SAME_PACE   1.35 /* of a rise and the one before it */
+#define RISING_POINTS 5U    /* in a row, that are no level */
+#define RUNS_SURE     2.326 /* deviations: 1 % of noise is taken for runs on either side */
+#define REGULAR_MIN   4
+#define FOLLOWS	      0.7  /* the correlation of a value and the next one */
+#define NEAR_SHARE    0.1  /* of a rise, within which two heights are the same */
+#define SAME_PACE     1.35 /* of a rise and the one before it */
 
 double flmem_teeth_swing(const double *y, size_t count)
 {
@@ -117,4 +118,29 @@ bool flmem_teeth_rose_before(const double *y, size_t late, size_t count)
 	began = find_foot(y, before);
 	return y[began] >= y[foot] - near && y[before] - y[began] >= (y[top] - y[foot]) / 2 &&
 	       pace_of(y, began, before) <= SAME_PACE * pace_of(y, foot, top);
+}
+
+bool flmem_teeth_are_left(const double *y, size_t late, size_t count)
+{
+	double before = 0, least = INFINITY, most = 0;
+
+	for (size_t i = 0; i < late; i++)
+		before = fmax(before, y[i]);
+	for (size_t i = late; i < count; i++) {
+		least = fmin(least, y[i]);
+		most = fmax(most, y[i]);
+	}
+	return most - before >= (most - least) / 4;
+}
+
+bool flmem_teeth_end_rising(const double *y, size_t count, double least)
+{
+	const double *end = y + count - 1;
+
+	if (count < RISING_POINTS)
+		return false;
+	for (size_t i = 0; i + 1 < RISING_POINTS; i++)
+		if (*(end - i) <= *(end - i - 1))
+			return false;
+	return *end - *(end - RISING_POINTS + 1) >= least;
 }

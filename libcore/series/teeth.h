@@ -49,4 +49,13 @@ bool flmem_teeth_are_regular(const struct flmem_teeth *teeth);
  */
 bool flmem_teeth_rose_before(const double *y, size_t late, size_t count);
 
+/*
+ * Whether growth that began at the point `late` has left the values of before it, by a quarter of
+ * itself. Within them it may be a part of a longer rise and fall.
+ */
+bool flmem_teeth_are_left(const double *y, size_t late, size_t count);
+
+/* Whether the last points rise, by `least` together, each above the one before it. */
+bool flmem_teeth_end_rising(const double *y, size_t count, double least);
+
 #endif

@@ -33,7 +33,7 @@
 /* A phase without rounds, in hours: rounds of federated learning take minutes, rarely longer. */
 #define PHASE_HOURS (1.0 / 6)
 
-#define LATE_MIN       15U	 /* points that show growth which the whole does not */
+#define LATE_MIN       15U
 #define LEVELLED       (1.0 / 3) /* a later half that grows less than this share has levelled off */
 #define CONFIDENCE_MAX 0.999
 #define Z_95	       1.959963984540054
@@ -59,7 +59,8 @@ struct curve {
 	double bytes[FLMEM_ROBUST_POINTS_MAX];
 	double rounds[FLMEM_ROBUST_POINTS_MAX]; /* without rounds: rises and falls so far */
 	size_t count;
-	size_t group; /* measured points per point */
+	size_t group;	 /* measured points per point */
+	size_t late_min; /* points that show growth which the whole does not */
 	bool by_round;
 };
 
@@ -82,6 +83,7 @@ static void thin_points(const struct flmem_trend_point *points, size_t count, bo
 
 	ret_curve->count = 0;
 	ret_curve->group = step;
+	ret_curve->late_min = LATE_MIN;
 	ret_curve->by_round = by_round;
 	for (size_t first = 0; first < count; first += step) {
 		size_t n = count - first < step ? count - first : step, k = ret_curve->count++;
@@ -263,11 +265,13 @@ static bool has_levelled_off(const struct curve *c, const struct finding *whole,
 static bool climbs_since(const struct curve *c, struct finding *ret_late, bool *ret_again)
 {
 	*ret_again = false;
-	for (size_t count = c->count / 2; count >= LATE_MIN; count /= 2) {
+	for (size_t count = c->count / 2; count >= c->late_min; count /= 2) {
 		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
 		    ret_late->slope.p_value < DOUBT_MAX_LATE) {
-			if (flmem_teeth_rose_before(c->bytes, ret_late->first, c->count)) {
+			if (flmem_teeth_rose_before(c->bytes, ret_late->first, c->count) ||
+			    (!c->by_round &&
+			     !flmem_teeth_are_left(c->bytes, ret_late->first, c->count))) {
 				*ret_again = true;
 				continue;
 			}
@@ -391,6 +395,11 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 		*ret_finding = part;
 	else if (again && ret_finding->verdict == FLMEM_TREND_FLAT)
 		set_verdict(ret_finding, FLMEM_TREND_TOO_EARLY, 0, teeth_hide_growth);
+	if (ret_finding->verdict == FLMEM_TREND_STEPPED && !c->by_round &&
+	    flmem_teeth_end_rising(c->bytes, c->count,
+				   fmax(STEP_SHARE * ret_finding->level, STEP_BYTES)))
+		set_verdict(ret_finding, FLMEM_TREND_TOO_EARLY, 0,
+			    "memory has begun to rise; whether that goes on is not known yet");
 	examine_teeth(c, ret_finding);
 	bound_confidence(c, ret_finding);
 }
@@ -402,6 +411,7 @@ static void curve_coarsen(const struct curve *c, struct curve *ret_coarse)
 {
 	ret_coarse->count = c->count / 2;
 	ret_coarse->group = 2 * c->group;
+	ret_coarse->late_min = (c->late_min + 1) / 2; /* the same time */
 	ret_coarse->by_round = c->by_round;
 	for (size_t i = 0; i < ret_coarse->count; i++) {
 		size_t from = c->count - 2 * (ret_coarse->count - i);

@@ -3,6 +3,12 @@
 from faults import Fault
 
 FAULTS = (
+    Fault("trend-late-coarse", "libcore/series/trend.c", "(c->late_min + 1) / 2;", "c->late_min;",
+          "growth that begins late, without rounds", ("unit.test_history",)),
+    Fault("trend-late-levels", "libcore/series/trend.c", "!flmem_teeth_are_left(c->bytes, ret_late->first, c->count)", "0",
+          "a long rise and fall", ("unit.test_history",)),
+    Fault("trend-end-rises", "libcore/series/trend.c", "if (ret_finding->verdict == FLMEM_TREND_STEPPED && !c->by_round &&",
+          "if (0 &&", "growth at the end that looks like a step", ("unit.test_history",)),
     Fault("teeth-few", "libcore/series/trend.c", "else if (teeth.count < 2 ||", "else if (0 &&",
           "few low points of a sawtooth that rise", ("unit.test_trend",)),
     Fault("teeth-two", "libcore/series/trend.c", "if (steps->height[i] < 0 && is_same_tooth(y, steps, f, i))", "if (0)",

@@ -6,7 +6,10 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "series/history.h"
+
+#include "series.h"
 
 #define SECOND UINT64_C(1000000)
 
@@ -137,6 +140,85 @@ static void gaps_of_all_sizes_end(void **state)
 	assert_true(h.count <= FLMEM_HISTORY_SPANS);
 }
 
+#define MIB	 1048576.0
+#define HALF_MIN UINT64_C(30)
+
+/* The verdict of `hours` with a sample each half minute, of which bytes_at() has the MiB. */
+static enum flmem_trend_verdict verdict_after(double hours, double (*bytes_at)(double share))
+{
+	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
+	static struct flmem_history h;
+	struct flmem_trend trend;
+	uint64_t state = 12345;
+	double count = hours * 120;
+
+	flmem_history_init(&h, HALF_MIN * SECOND);
+	for (uint64_t i = 0; (double)i < count; i++)
+		flmem_history_add(
+			&h, i * HALF_MIN * SECOND,
+			(uint64_t)((bytes_at((double)i / count) + noise_normal(&state)) * MIB));
+	flmem_trend_measure(points, flmem_history_points(&h, points), FLMEM_TREND_BY_HOUR, &trend);
+	return trend.verdict;
+}
+
+static double leaks_late(double share)
+{
+	return 500 + (share > 0.6 ? 1500 * (share - 0.6) : 0);
+}
+
+static double leaks_late_and_little(double share)
+{
+	return 500 + (share > 0.5 ? 100 * (share - 0.5) : 0);
+}
+
+/* Down, and back up to where it began: no more than what the job has had before. */
+static double falls_and_recovers(double share)
+{
+	return 900 - 400 * (share < 0.5 ? share * 2 : 2 - share * 2);
+}
+
+static double stays(double share)
+{
+	(void)share;
+	return 500;
+}
+
+static void growth_that_begins_late_climbs_without_rounds(void **state)
+{
+	static const double hours[] = {2, 4, 8, 24};
+
+	(void)state;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(hours); i++) {
+		assert_int_equal(verdict_after(hours[i], leaks_late), FLMEM_TREND_CLIMBING);
+		assert_int_equal(verdict_after(hours[i], leaks_late_and_little),
+				 FLMEM_TREND_CLIMBING);
+		assert_int_not_equal(verdict_after(hours[i], falls_and_recovers),
+				     FLMEM_TREND_CLIMBING);
+		assert_int_not_equal(verdict_after(hours[i], stays), FLMEM_TREND_CLIMBING);
+	}
+}
+
+/* Of too few points to be growth that began late; but no level is reached. */
+static double leaks_at_the_end(double share)
+{
+	return 500 + (share > 0.8 ? 4000 * (share - 0.8) : 0);
+}
+
+static double steps_up(double share)
+{
+	return share > 0.8 ? 900 : 500;
+}
+
+static void what_rises_at_the_end_has_reached_no_level(void **state)
+{
+	(void)state;
+	for (double hours = 1; hours < 20; hours *= 2) {
+		assert_int_equal(verdict_after(hours, leaks_at_the_end), FLMEM_TREND_TOO_EARLY);
+		assert_int_equal(verdict_after(hours, steps_up), FLMEM_TREND_STEPPED);
+	}
+	assert_int_equal(verdict_after(1, leaks_late), FLMEM_TREND_TOO_EARLY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +228,8 @@ int main(void)
 		cmocka_unit_test(rises_and_falls_are_counted),
 		cmocka_unit_test(gaps_and_clocks_that_stand_still_are_survived),
 		cmocka_unit_test(gaps_of_all_sizes_end),
+		cmocka_unit_test(growth_that_begins_late_climbs_without_rounds),
+		cmocka_unit_test(what_rises_at_the_end_has_reached_no_level),
 	};
 
 	return cmocka_run_group_tests_name("history", tests, NULL, NULL);
