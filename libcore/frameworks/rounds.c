@@ -155,12 +155,29 @@ static bool find_in_tables(const char *line, size_t length, struct mark *ret_mar
 	return false;
 }
 
+/*
+ * A log that was cut while its writer kept its place in it goes on behind a hole of NULs, at which
+ * a search would end. Returns where the line begins behind them.
+ */
+static char *pass_nuls(char *line, size_t *length)
+{
+	while (*length && !*line) {
+		line++;
+		(*length)--;
+	}
+	for (size_t i = 0; i < *length && i < SEARCHED_MAX; i++)
+		if (!line[i])
+			line[i] = ' ';
+	return line;
+}
+
 static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t length,
 			  struct mark *ret_mark)
 {
 	regmatch_t groups[2];
 	struct log_cursor c;
 
+	line = pass_nuls(line, &length);
 	line[length < SEARCHED_MAX ? length : SEARCHED_MAX] = '\0';
 	if (regexec(&rounds->regex, line, 2, groups, 0) != 0)
 		return false;

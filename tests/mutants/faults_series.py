@@ -3,6 +3,9 @@
 from faults import Fault
 
 FAULTS = (
+    Fault("rounds-nul", "libcore/frameworks/rounds.c", "if (!line[i])", "if (0)", "a NUL within a line of a log", ("unit.test_rounds",)),
+    Fault("rounds-hole", "libcore/frameworks/rounds.c", "while (*length && !*line) {", "while (0) {", "a hole of NULs in a log",
+          ("unit.test_rounds",)),
     Fault("trend-late-coarse", "libcore/series/trend.c", "(c->late_min + 1) / 2;", "c->late_min;",
           "growth that begins late, without rounds", ("unit.test_history",)),
     Fault("trend-late-levels", "libcore/series/trend.c", "!flmem_teeth_are_left(c->bytes, ret_late->first, c->count)", "0",

@@ -336,6 +336,25 @@ static void a_regular_expression_instead(void **state)
 	assert_non_null(strstr(err.message, "regular expression"));
 }
 
+/* Of a log that was cut while its writer kept its place in it. */
+static void nuls_do_not_hide_what_a_regex_marks(void **state)
+{
+	FLMEM_AUTO_ROUNDS struct flmem_rounds rounds;
+	struct flmem_round_change change;
+	char inner[] = "x\0y epoch 8", hole[8200] = "";
+
+	(void)state;
+	memcpy(hole + 8180, "epoch 7", 8);
+	assert_int_equal(flmem_rounds_init(&rounds, "epoch ([0-9]+)$", NULL), 0);
+	assert_true(flmem_rounds_read(&rounds, 0, hole, 8187, &change));
+	assert_int_equal(change.started_number, 7);
+	assert_true(flmem_rounds_read(&rounds, 0, inner, sizeof(inner) - 1, &change));
+	assert_int_equal(change.started_number, 8);
+	memset(hole, 0, sizeof(hole));
+	assert_false(flmem_rounds_read(&rounds, 0, hole, 8187, &change));
+	assert_false(flmem_rounds_read(&rounds, 0, hole, 0, &change));
+}
+
 static void rounds_may_be_cleared_twice(void **state)
 {
 	struct flmem_rounds rounds;
@@ -380,6 +399,7 @@ int main(void)
 		cmocka_unit_test(what_merely_looks_similar_is_no_round),
 		cmocka_unit_test(a_regular_expression_instead),
 		cmocka_unit_test(rounds_may_be_cleared_twice),
+		cmocka_unit_test(nuls_do_not_hide_what_a_regex_marks),
 		cmocka_unit_test(bytes_of_any_kind_are_read),
 	};
 
