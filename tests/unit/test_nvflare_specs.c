@@ -128,6 +128,8 @@ static void files_are_judged_as_nvflare_does(void **state)
 	}
 }
 
+#define ADD "job.job.add_resource_spec('a', {'memory': '8Gi'})\n"
+
 static const struct {
 	const char *rule, *line;
 	bool hit;
@@ -150,6 +152,15 @@ static const struct {
 	 true},
 	{IGNORED, "FedJob(name='x', meta_props={'launcher_spec': {'@default': {'k8s': {}}}})",
 	 true},
+	/* what replaces all that is added */
+	{IGNORED, ADD "set_recipe_meta(recipe, JobMetaKey.RESOURCE_SPEC, {'b': {}})", true},
+	{IGNORED, "set_recipe_meta(recipe, key=JobMetaKey.RESOURCE_SPEC, value=v)\n" ADD, true},
+	{IGNORED, "j = FedJob(meta_props={'resource_spec': {'b': {'memory': '4Gi'}}})\n" ADD, true},
+	{IGNORED, ADD "set_recipe_meta(recipe, JobMetaKey.SCOPE, 'b')", false},
+	{IGNORED, ADD "set_recipe_meta(recipe, JobMetaKey.JOB_LAUNCHER_SPEC, {'b': {}})", false},
+	{IGNORED, "j = FedJob(meta_props={'scope': 'b'})\n" ADD, false},
+	{IGNORED, "FedJob(meta_props={'resource_spec': {'b': {}}})\nj = FedJob()\n" ADD, false},
+	{IGNORED, "set_recipe_meta(recipe, JobMetaKey.RESOURCE_SPEC, {'b': {}})", false},
 	{GPUS, "job.job.add_resource_spec('site-1', {'mem_per_gpu_in_GiB': 8})", true},
 	{UNKNOWN, "job.job.add_resource_spec('site-1', spec)", true},
 	{UNKNOWN, "job.job.add_resource_spec('site-1', {'memory': f'{size}Gi'})", true},

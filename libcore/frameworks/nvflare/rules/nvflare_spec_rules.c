@@ -270,9 +270,56 @@ static void ignore_spec(void *arg, const struct flmem_nvflare_spec *spec)
 		ignore_nested(check, spec);
 }
 
+/* FedJob(meta_props={"resource_spec": ...}) or set_recipe_meta(recipe, ...RESOURCE_SPEC, ...) */
+static bool sets_whole_spec(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *path = flmem_nvflare_path_text(call);
+	const struct flmem_node *value;
+
+	if (flmem_text_ends(path, ".set_recipe_meta")) {
+		value = flmem_nvflare_call_argument(check, call, "key", "1");
+		return value && flmem_text_ends(value->text, ".RESOURCE_SPEC");
+	}
+	value = flmem_nvflare_call_argument(check, call, "meta_props", NULL);
+	return flmem_node_get(flmem_nvflare_map(check, value), "resource_spec");
+}
+
+static bool makes_job_or_recipe(const struct flmem_node *call)
+{
+	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(call);
+
+	return flmem_text_ends(flmem_nvflare_path_text(call), "Job") ||
+	       (known && known->part == FLMEM_NVFLARE_RECIPE);
+}
+
+/* In 2.9.0 meta_props take the place of what the calls have added; of several jobs it is open. */
+static void ignore_added(struct flmem_check *check)
+{
+	const struct flmem_node *call = NULL;
+	bool whole = false;
+	size_t jobs = 0;
+
+	while ((call = flmem_nvflare_next_call(check, call))) {
+		whole |= sets_whole_spec(check, call);
+		jobs += makes_job_or_recipe(call);
+	}
+	while (whole && jobs <= 1 && (call = flmem_nvflare_next_call(check, call)))
+		if (strcmp(flmem_nvflare_path_text(call), "add_resource_spec") == 0)
+			flmem_check_report(
+				check,
+				&(struct flmem_remark){.node = flmem_nvflare_path(call),
+						       .path = "add_resource_spec",
+						       .detail = "set_recipe_meta() or meta_props "
+								 "set resource_spec as a "
+								 "whole, and that takes the place "
+								 "of what is added"});
+}
+
 static void spec_ignored(struct flmem_check *check)
 {
 	flmem_nvflare_specs_visit(check, ignore_spec, check);
+	if (flmem_syntax_is_python(check->input->document.syntax))
+		ignore_added(check);
 }
 
 /*
@@ -378,8 +425,9 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "in the same places: 'default' in resource_spec, '@default' in "
 				 "launcher_spec, memory beside parts for launchers, parts for "
-				 "launchers that launcher_spec has, too; memory and '@default' "
-				 "before 2.9.0; for information other keys about memory",
+				 "launchers that launcher_spec has, too; add_resource_spec() of a "
+				 "script that sets resource_spec as a whole, too; memory and "
+				 "'@default' before 2.9.0; for information other keys about memory",
 			 .message = "NVFlare does not apply what the job asks for at a site",
 			 .source = "NVFlare 2.8.1 and 2.9.0, utils/job_launcher_utils.py"},
 		.inputs = {&flmem_nvflare_meta_file, PYTHON},
