@@ -202,7 +202,10 @@ for f in json.load(sys.stdin)["findings"]:
 	printf 'import pipe\nfrom large import send\nfrom a import send\nfrom torn import send as s\nsend(1, False)\ns(1, False)\n' >"$top/client.py"
 	flmem recommend --json "$top/client.py"
 	assert_status 0
-	diff <(findings) <(echo 'NVF-CLEAR-CACHE-FALSE client.py:6') || fail "other findings"
+	diff <(findings) - <<-'END' || fail "other findings"
+		NVF-CLEAR-CACHE-FALSE client.py:6
+		PYTHON-REFUSED torn.py:2
+	END
 }
 
 @test "a file about two frameworks, or an app and commands, is checked for both" {
