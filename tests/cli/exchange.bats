@@ -13,6 +13,10 @@ setup() {
 	make_model b.safetensors 2
 }
 
+has_open_data() {
+	find "/proc/$SERVER/fd" -lname '*.data' | grep -q .
+}
+
 teardown() {
 	exchange_teardown
 }
@@ -562,4 +566,29 @@ answers_metrics() {
 	run_command cat served
 	assert_schema exchange-serve
 	grep -q '"published_round":[[:space:]]*1' served
+}
+
+# Its descriptor of the file has the number of one that another connection has opened since then.
+@test "a connection that has fetched the model closes nothing of others later" {
+	local first sender
+	serve --model g.safetensors --clients 1
+	exec {first}<>"/dev/tcp/127.0.0.1/${URL##*:}"
+	printf 'GET /v1/rounds/0/model/g.safetensors HTTP/1.1\r\nHost: x\r\n\r\n' >&"$first"
+	head -c "$(stat -c %s g.safetensors)" <&"$first" >/dev/null
+	create c a.safetensors
+	mkfifo pipe
+	curl -s -o answer -w '%{http_code}' -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: 0" -T - "$URL$LOCATION" \
+		<pipe >code 3>&- &
+	sender=$!
+	exec {bytes}>pipe
+	head -c 140000 a.safetensors >&"$bytes"
+	await has_open_data
+	printf 'GET /v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&"$first"
+	cat <&"$first" >/dev/null
+	exec {first}>&-
+	tail -c +140001 a.safetensors >&"$bytes"
+	exec {bytes}>&-
+	wait "$sender"
+	cat answer
+	[ "$(cat code)" = 204 ]
 }

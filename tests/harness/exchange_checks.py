@@ -6,6 +6,7 @@ empty:
 
     exchange_checks.py FLMEM CHECK
 """
+import concurrent.futures
 import hashlib
 import importlib.util
 import json
@@ -82,7 +83,8 @@ def push():
     """All bytes arrive, whatever a good server or its network does."""
     data = noise(50001)
     put("model.safetensors", data)
-    for lie in ("", "busy", "busy-first", "in-use", "mismatch", "disconnect", "disconnect-late", "location-host"):
+
+    def sent(lie):
         server = exchange_fake.Server(lie=lie)
         server.chunk_bytes = 10000
         found = run("push", server.base, "model.safetensors", "--client", "a", "--weight", "2.5")
@@ -95,6 +97,10 @@ def push():
         assert metadata == {"round": "0", "client": "a", "filename": "model.safetensors", "weight": "2.5",
                             "files": "1"}, metadata
         server.close()
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # they wait for most of the time
+        list(pool.map(sent, ("", "busy", "busy-first", "in-use", "mismatch", "disconnect", "disconnect-late",
+                             "location-host")))
     server = exchange_fake.Server()
     run("push", server.base + "/", "model.safetensors", "--client", "a", "--chunk", "7001")
     found = run("push", server.base, "model.safetensors", "--client", "a")
@@ -296,18 +302,21 @@ def lies():
     data = noise(20000)
     put("m", data)
     put("out", b"old")
-    server = exchange_fake.Server({"model.safetensors": data})
-    for lie, status, text in STATE_LIES:
-        server.begin_again(lie)
-        refused(status, text, "status", server.base, *QUICK)
-    for lie, status, text in PUSH_LIES:
-        server.begin_again(lie)
-        refused(status, text, "push", server.base, "m", "--client", "a", *QUICK)
-    for lie, status, text in PULL_LIES:
-        server.begin_again(lie)
-        refused(status, text, "pull", server.base, "-o", "out", *QUICK)
-        assert content("out") == b"old", lie
-    server.begin_again("round-other")
+
+    def told(found, *words):
+        """Most wait for a time to pass, so the three verbs have a server each."""
+        server = exchange_fake.Server({"model.safetensors": data})
+        for lie, status, text in found:
+            server.begin_again(lie)
+            refused(status, text, words[0], server.base, *words[1:], *QUICK)
+            assert content("out") == b"old", lie
+        server.close()
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for one in [pool.submit(told, STATE_LIES, "status"), pool.submit(told, PUSH_LIES, "push", "m", "--client", "a"),
+                    pool.submit(told, PULL_LIES, "pull", "-o", "out")]:
+            one.result()
+    server = exchange_fake.Server({"model.safetensors": data}, "round-other")
     refused(7, "round 7 for round 0", "pull", server.base, "-o", "out", "--round", "0")
     server.close()
     refused(7, "tried 3 times", "status", server.base, *QUICK)

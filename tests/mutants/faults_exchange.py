@@ -61,6 +61,8 @@ FAULTS = (
           "an end for a pull from a server that closes after each byte", ("cli.exchange_client/every lie",)),
     Fault("moved-state-unseen", UPDATE, "if (flmem_spool_is_moved(&x->spool))", "if (0)", "updates while the state directory is elsewhere",
           ("cli.exchange_mistakes/moved while",)),
+    Fault("sent-file-closed-twice", CONNECTIONS, "\tconnection->file = -1;\n}", "}", "closing the descriptor of a file that was sent once",
+          ("cli.exchange/closes nothing of others",)),
     Fault("long-header-is-memory", "libcore/net/connection.c", "else if (flmem_curl_is_line_too_long(sent->result))", "else if (0)",
           "saying that a header is too long, not that memory is", ("cli.exchange_client/every lie",)),
     Fault("failed-creation-unlogged", "libcore/ops/exchange/server/answer_uploads.c", "flmem_exchange_refuse_failed_client(x, request,\n\t\t\t\t\t\t    flmem_exchange_disk_status(err.sys_errno),\n\t\t\t\t\t\t    record->metadata.client, err.message);", "flmem_exchange_refuse(request, flmem_exchange_disk_status(err.sys_errno), NULL, \"%s\", err.message);",
