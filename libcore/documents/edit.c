@@ -152,13 +152,14 @@ static size_t end_of_line(const struct flmem_document *document, size_t offset)
 	return (size_t)(p - document->text.data);
 }
 
-/* Fills {}: on new lines where the file has lines, else in place. */
+/* Fills {}: on new lines where the file has lines, else in place, as TOML 1.0 has no others. */
 static bool fill_empty(const struct flmem_document *document, const struct flmem_node *map,
 		       const char *key, const char *value, struct flmem_edit *ret_edit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 	struct style style = style_of(document, map);
-	bool lines = document->syntax != FLMEM_SYNTAX_YAML && map->parent &&
+	bool lines = document->syntax != FLMEM_SYNTAX_YAML &&
+		     document->syntax != FLMEM_SYNTAX_TOML && map->parent &&
 		     map->place.line != document->root->place.line;
 	const char *blanks, *outer = "";
 	size_t indent = indent_of(document, map->place.start, &blanks);
