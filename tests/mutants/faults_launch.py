@@ -97,8 +97,6 @@ FAULTS = (
           ("unit.test_leftovers",)),
     Fault("leftover-uuid-length", "libcore/ops/recommend/leftover_owner.c", "return strlen(id) == UUID_LENGTH &&", "return",
           "a longer name than the id of a job", ("unit.test_leftovers",)),
-    Fault("launch-drop-in", "libcore/frameworks/launch/launch_callers.c", 'strncmp(folder + length, ".d/", 3) == 0', "1",
-          "a folder beside a unit that has no drop-ins", ("unit.test_launch_callers",)),
     Fault("spec-replaced", "libcore/frameworks/nvflare/rules/nvflare_spec_rules.c", "while (whole && jobs <= 1 &&", "while (0 &&",
           "resources that are added and replaced", ("unit.test_nvflare_specs",)),
     Fault("spec-replaced-jobs", "libcore/frameworks/nvflare/rules/nvflare_spec_rules.c", "while (whole && jobs <= 1 &&",
