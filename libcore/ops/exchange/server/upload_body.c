@@ -151,7 +151,7 @@ static void write_summed(struct flmem_upload_transfer *transfer, size_t gathered
 		sum_piece(transfer, bytes, length);
 	transfer->at += length;
 	transfer->gathered_bytes -= gathered;
-	if (transfer->gathered_bytes)
+	if (transfer->gathered && transfer->gathered_bytes)
 		memmove(transfer->gathered, transfer->gathered + gathered,
 			transfer->gathered_bytes);
 }
