@@ -155,7 +155,7 @@ FAULTS = (
           "not leaving a thread just before its call", RETURNS),
     Fault("filtered-return-of-many-filters", RETURN,
           "\treturn true; /* the last one that was set is not known */", "\treturn false;",
-          "filters that are too many to be read", RETURNS),
+          "filters that are too many to be read", RETURNS, slow=True),
     Fault("filtered-return-without-the-right", RETURN, "\t\trepeat_wait(tracee->tid);", "\t\t;",
           "a sleep that starts again where filters cannot be suspended", RETURNS),
     Fault("filtered-return-restart", RETURN, "\t\tret_call->number = SYS_restart_syscall;", "\t\t;",
@@ -195,7 +195,7 @@ FAULTS = (
           "naming the call that a filter forbids", THREAD),
     Fault("seccomp-coarse", SECCOMP, "\t\tif (is_allowed(in, &row, &outcome))\n\t\t\tcontinue;\n",
           "\t\t(void)is_allowed(in, &row, &outcome);\n",
-          "evaluating each call by itself where all at once may be forbidden", THREAD),
+          "evaluating each call by itself where all at once may be forbidden", THREAD, slow=True),
     Fault("seccomp-other-capability", SECCOMP, "CAP_SYS_ADMIN_BIT & 1U)", "CAP_SYS_ADMIN_BIT & 2U)",
           "naming the capability that shows filters", THREAD),
 )
