@@ -4,7 +4,8 @@ Plants faults in the code that protects targets, one at a time, and checks that 
 
 usage: run.py BUILD [--quick] [--only NAME ...] [--jobs N] [--list | --tests]
 
-BUILD must be up to date, with its tests. --quick: only faults that unit tests notice at once.
+BUILD must be up to date, with its tests. --quick: only faults in code that touches other processes,
+and that unit tests notice at once.
 --list: the faults; --tests: the tests that have to notice them. Both plant nothing.
 Every named test has to pass without a fault first. Exit status 1 when a fault survived, was not
 found in the source, did not compile, or named a test that does not pass.
