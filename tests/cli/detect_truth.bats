@@ -74,6 +74,10 @@ exec $PYTHON -uc 'import time; print(\"ready\"); time.sleep(1000)'"
 	refute_output 'ulimit'
 }
 
+lazy_bytes() {
+	awk '/^LazyFree:/ { print $2 * 1024 }' "/proc/$VICTIM/smaps_rollup"
+}
+
 @test "memory that the program has released with MADV_FREE is not live" {
 	requires "$PYTHON"
 	start_victim "$PYTHON" -uc '
@@ -87,12 +91,14 @@ if libc.madvise(ctypes.c_void_p(ctypes.addressof(view)), ctypes.c_size_t(size), 
     raise OSError(ctypes.get_errno())
 print("ready", flush=True)
 time.sleep(1000)'
+	local before after
+	before=$(lazy_bytes)
 	flmem detect --json --pid "$VICTIM"
+	after=$(lazy_bytes)
 	assert_schema detect
-	local lazy
-	lazy=$(awk '/^LazyFree:/ { print $2 * 1024 }' "/proc/$VICTIM/smaps_rollup")
-	[ "$lazy" -gt 0 ] || skip "the kernel has taken it already"
-	[ "$(value 'p["memory"]["madv_free_bytes"]')" = "$lazy" ]
+	[ "$before" -gt 0 ] && [ "$after" -gt 0 ] || skip "the kernel has taken it already"
+	# The kernel counts the last ones of each processor a moment later, and takes some under pressure.
+	[ "$(value "min($before, $after) <= p['memory']['madv_free_bytes'] <= max($before, $after)")" = True ]
 	[ "$(value 'p["verdict"]["class"]')" = cached ]
 	[ "$(value 'p["verdict"]["bytes"]["live_bytes"] < (32 << 20)')" = True ]
 }

@@ -99,7 +99,7 @@ assert names == sorted(["odd size", "elsewhere", "running", "above a gap", "abov
 
 @test "a file larger than the process may write is refused" {
 	run_command bash -c 'ulimit -f 1024 && exec "$FLMEM" profile run -o "$1" -- true' - "$PROFILE"
-	assert_error 7 'cannot allocate 64 MiB .*File too large'
+	assert_error 7 'cannot allocate 64 MiB .*files of this process may have 1 MiB \(ulimit -f\)'
 	[ ! -e "$PROFILE" ]
 }
 

@@ -112,6 +112,7 @@ def run_to_status(words):
         status = 1
     threading._shutdown()  # pylint: disable=protected-access
     atexit._run_exitfuncs()  # pylint: disable=protected-access
+    sys.modules.pop("__main__", None)  # with it files end that the program has left open, and what is written of them
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
