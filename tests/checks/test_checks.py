@@ -49,6 +49,7 @@ FAULTS = (
      "b.c:4: a failed allocation: use flmem_error_nomem()"),
     ("lengths", "cli/b.c", SPDX + "\n" * 600, "split it"),
     ("lengths", "README.md", "b\n" * 161, "README.md: 161 lines; at most 160"),
+    ("lengths", "CHANGELOG.md", "- b\n  c\n", "CHANGELOG.md:2: an entry is one line"),
     ("lengths", "cli/b.c", SPDX + "int f(void)\n{\n" + "\tg();\n" * 61 + "}\n", "61 lines in 'int f"),
     ("lengths", "cli/b.c", SPDX + "/* " + "b" * 95 + " */\n", "101 columns"),
     ("names", "cli/b.c", SPDX + "static int go(void)\n{\n\treturn 1;\n}\n",
