@@ -171,13 +171,17 @@ class Victim:
             time.sleep(0.005)
         return True
 
-    def learn_movers(self, rounds=LEARN_ROUNDS):
-        """Finds the threads that move on by themselves, to ask the same of them later."""
+    def find_movers(self, rounds):
         start = proc.activity(self.pid)
         if rounds:
             self.wait_for_rounds(rounds)
         time.sleep(LEARN_S)
-        self.movers = proc.moved(start, proc.activity(self.pid))
+        return proc.moved(start, proc.activity(self.pid))
+
+    def learn_movers(self, rounds=LEARN_ROUNDS):
+        """Finds the threads that move on by themselves, to ask the same of them later. Twice: on a busy
+        machine one that will wait for good may move once more, to its wait."""
+        self.movers = self.find_movers(rounds) & self.find_movers(rounds)
 
     def stuck(self, besides=(), timeout_s=PROGRESS_S):
         """Threads that moved on before and do not any more."""
