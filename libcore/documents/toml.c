@@ -109,14 +109,21 @@ static struct flmem_node *add_declared(struct flmem_cursor *cursor, struct flmem
 	return node;
 }
 
+/* What has the key, or a new table. NULL: no memory. */
+static struct flmem_node *obtain_table(struct flmem_cursor *cursor, struct flmem_node *map,
+				       const char *key, const struct flmem_place *place)
+{
+	struct flmem_node *node = find_key(map, key);
+
+	return node ? node : add_declared(cursor, map, key, place);
+}
+
 /* The table of a part of a header but the last: an existing one, or the last of several. */
 static int enter_headed(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 			const struct flmem_place *place)
 {
-	struct flmem_node *node = find_key(*map, key);
+	struct flmem_node *node = obtain_table(cursor, *map, key, place);
 
-	if (!node)
-		node = add_declared(cursor, *map, key, place);
 	if (!node)
 		return cursor->code;
 	if (node->kind == FLMEM_NODE_LIST && node->declared == TOML_HEADED)
@@ -134,10 +141,8 @@ static int enter_headed(struct flmem_cursor *cursor, struct flmem_node **map, co
 static int enter_dotted(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 			const struct flmem_place *place)
 {
-	struct flmem_node *node = find_key(*map, key);
+	struct flmem_node *node = obtain_table(cursor, *map, key, place);
 
-	if (!node)
-		node = add_declared(cursor, *map, key, place);
 	if (!node)
 		return cursor->code;
 	if (node->kind != FLMEM_NODE_MAP || node->declared == TOML_HEADED ||
@@ -255,14 +260,12 @@ static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 static int declare_table(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 			 const struct flmem_place *place)
 {
-	struct flmem_node *node = find_key(*map, key);
+	struct flmem_node *node = obtain_table(cursor, *map, key, place);
 
-	if (node && (node->kind != FLMEM_NODE_MAP || node->declared != TOML_IMPLIED))
-		return flmem_cursor_fail_at(cursor, place, "duplicate table: it is there already");
-	if (!node)
-		node = add_declared(cursor, *map, key, place);
 	if (!node)
 		return cursor->code;
+	if (node->kind != FLMEM_NODE_MAP || node->declared != TOML_IMPLIED)
+		return flmem_cursor_fail_at(cursor, place, "duplicate table: it is there already");
 	node->declared = TOML_HEADED;
 	*map = node;
 	return 0;

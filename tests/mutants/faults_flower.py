@@ -29,7 +29,7 @@ FAULTS = (
           "tabs that indent", REFUSED),
     Fault("python-last-block", SYNTAX, "if (state == SYNTAX_GOING && scan.block_due)", "if (0)",
           "a block that the text ends in front of", REFUSED),
-    Fault("toml-table-twice", READER, "|| node->declared != TOML_IMPLIED))", "))", "a table that is there twice", TOML),
+    Fault("toml-table-twice", READER, " || node->declared != TOML_IMPLIED)", ")", "a table that is there twice", TOML),
     Fault("toml-table-dotted", READER, "node->kind != FLMEM_NODE_MAP || node->declared == TOML_HEADED ||",
           "node->kind != FLMEM_NODE_MAP ||", "a key that adds to a table of a header", TOML),
     Fault("toml-closed", READER, "node->declared = TOML_CLOSED;", "", "a header that adds to a table within braces", TOML),

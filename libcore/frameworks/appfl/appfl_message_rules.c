@@ -304,6 +304,7 @@ static void value_invalid(struct flmem_check *check)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sizes); i++) {
 		const struct flmem_node *node = flmem_node_get(map, sizes[i]);
 		const struct flmem_node *value = flmem_appfl_value(node);
+		const char *wrong;
 		double number = 0;
 
 		if (flmem_appfl_is_environment(node))
@@ -314,11 +315,9 @@ static void value_invalid(struct flmem_check *check)
 							     "number of it"});
 		else if (value && !is_size(check, value, &number))
 			flmem_check_report(check, &(struct flmem_remark){.node = node});
-		else if (i && value && judge_message_size(value, number))
-			flmem_check_report(
-				check,
-				&(struct flmem_remark){
-					.node = node, .detail = judge_message_size(value, number)});
+		else if (i && value && (wrong = judge_message_size(value, number)))
+			flmem_check_report(check,
+					   &(struct flmem_remark){.node = node, .detail = wrong});
 	}
 }
 
