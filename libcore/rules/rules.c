@@ -354,6 +354,14 @@ static void check_rule_input(struct flmem_check *check)
 		check_subject(check, check->input->document.root);
 }
 
+static bool is_for_kind(const struct flmem_rule_row *row, const struct flmem_input_kind *kind)
+{
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(row->inputs) && row->inputs[i]; i++)
+		if (row->inputs[i] == kind)
+			return true;
+	return row->content != FLMEM_CONTENT_OTHER && row->content == kind->content;
+}
+
 /* The kind of the input that the row is for; NULL: none. */
 static const struct flmem_input_kind *applicable_kind(const struct flmem_rule_row *row,
 						      const struct flmem_rule_input *input)
@@ -361,9 +369,8 @@ static const struct flmem_input_kind *applicable_kind(const struct flmem_rule_ro
 	const struct flmem_input_kind *kind;
 
 	for (size_t k = 0; (kind = kind_at(input, k)); k++)
-		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(row->inputs) && row->inputs[i]; i++)
-			if (row->inputs[i] == kind)
-				return kind;
+		if (is_for_kind(row, kind))
+			return kind;
 	return NULL;
 }
 

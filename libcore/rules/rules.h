@@ -25,6 +25,13 @@
 	"tensors are offloaded to a directory in memory, which then holds all of them; set " \
 	"TMPDIR to a directory on a disk"
 
+/* What reads a file of a kind: the rules of document_rules.h are about contents, not kinds. */
+enum flmem_file_content {
+	FLMEM_CONTENT_OTHER,
+	FLMEM_CONTENT_CONFIG, /* JSON by Python's json module, YAML by OmegaConf */
+	FLMEM_CONTENT_PYTHON,
+};
+
 /* A kind of file that has rules. Frameworks define their kinds; each is one constant object. */
 struct flmem_input_kind {
 	const char *parts; /* key of the list that rows with `parts` check by entry; NULL: none */
@@ -38,6 +45,7 @@ struct flmem_input_kind {
 	bool (*is_likely)(enum flmem_syntax syntax, const struct flmem_buf *text);
 	bool (*is_one)(const struct flmem_document *document);
 	bool by_words; /* by words anywhere in it: kinds that keys identify take precedence */
+	enum flmem_file_content content;
 };
 
 #define FLMEM_KINDS_MORE 3U
@@ -114,6 +122,7 @@ struct flmem_check {
 struct flmem_rule_row {
 	struct flmem_rule rule;
 	const struct flmem_input_kind *inputs[FLMEM_ROW_INPUTS]; /* ends in NULL if it has fewer */
+	enum flmem_file_content content; /* with it, any kind of this content; OTHER: none */
 	bool parts; /* checks each entry of the kind's `parts`; else the file as a whole */
 	void (*check)(struct flmem_check *check);
 };

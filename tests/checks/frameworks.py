@@ -2,7 +2,8 @@
 """Only libcore/frameworks/ knows frameworks by name (docs/adding-a-framework.md).
 
 Identifiers and strings in the other folders of libcore/ name none, nor do the sources that
-frameworks share (frameworks/ itself, frameworks/launch/); comments may.
+frameworks share (frameworks/ itself, frameworks/launch/); comments may. A framework uses no
+identifier and no header of another one.
 """
 import os
 import re
@@ -39,11 +40,33 @@ ALLOWED = (
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*', re.S)
 
 
-def names(top):
+# The folder of a framework, and what in its sources belongs to one.
+OWN = re.compile(r"libcore/frameworks/(?!launch/)([^/]+)/")
+OWNED = re.compile(r"(?:flmem_|frameworks/)([a-z]+)[_/]")
+
+
+def folders(top):
     folder = os.path.join(top, "libcore/frameworks")
     known = os.listdir(folder) if os.path.isdir(folder) else ()
     found = [n for n in known if n not in SHARED and os.path.isdir(os.path.join(folder, n))]
-    return re.compile("|".join(sorted({"nvflare", "appfl", "flower", *found, *WORDS})), re.I)
+    return {"nvflare", "appfl", "flower", *found}
+
+
+def names(known):
+    return re.compile("|".join(sorted({*known, *WORDS})), re.I)
+
+
+def find_foreign(top, known):
+    """(sources read, findings): what one framework uses of another."""
+    sources = [n for n in tree.sources(top, ".c", ".h") if OWN.match(n)]
+    findings = []
+    for name in sources:
+        for line, text in tokens(tree.text(top, name)):
+            owner = OWNED.match(text)
+            if owner and owner.group(1) in known - {OWN.match(name).group(1)}:
+                findings.append(f"{name}:{line}: '{text}' belongs to another framework: what two "
+                                "of them need is in frameworks/ or rules/")
+    return sources, findings
 
 
 def tokens(source):
@@ -57,7 +80,9 @@ def tokens(source):
 def main():
     top = tree.root()
     sources = [n for n in tree.sources(top, ".c", ".h") if WHERE.match(n)]
-    pattern, used, findings = names(top), set(), []
+    known = folders(top)
+    pattern, used = names(known), set()
+    own, findings = find_foreign(top, known)
     for name in sources:
         for line, text in tokens(tree.text(top, name)):
             if not pattern.search(text):
@@ -71,7 +96,7 @@ def main():
                  for file, allowed, why in ALLOWED
                  if file in sources and (file, allowed, why) not in used]
     # A tree without such sources, as test_checks.py plants, has nothing to check.
-    tree.finish(findings, max(len(sources), 1))
+    tree.finish(findings, max(len(sources) + len(own), 1))
 
 
 main()

@@ -109,7 +109,7 @@ FAULTS = (
           "a message size in which no frame fits", ("unit.test_appfl_rules",)),
     Fault("appfl-size-tag", "libcore/frameworks/appfl/appfl_message_rules.c", "return !flmem_text_starts(text, \"!!float\");", "return false;",
           "a size that a tag makes a text", ("unit.test_appfl_rules",)),
-    Fault("yaml-key-twice", "libcore/frameworks/nvflare/rules/nvflare_key_rules.c", "check->input->document.syntax == FLMEM_SYNTAX_YAML)\n\t\tfind_dup",
+    Fault("yaml-key-twice", "libcore/rules/document_rules.c", "check->input->document.syntax == FLMEM_SYNTAX_YAML)\n\t\tfind_dup",
           "check->input->document.syntax == FLMEM_SYNTAX_HOCON)\n\t\tfind_dup", "a key that YAML has twice", ("unit.test_appfl_rules",)),
     Fault("appfl-message-name", "libcore/frameworks/appfl/appfl_message_rules.c", 'if (strstr(key, "msg") ||', 'if (',
           "max_msg_size", ("unit.test_appfl_rules",)),

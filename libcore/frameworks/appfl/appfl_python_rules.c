@@ -50,6 +50,7 @@ const struct flmem_input_kind flmem_appfl_python_file = {
 	.is_likely = appfl_python_is_likely,
 	.is_one = is_appfl_python,
 	.by_words = true,
+	.content = FLMEM_CONTENT_PYTHON,
 };
 
 /* "server_configs.comm_configs.grpc_configs.NAME" of OmegaConf.update(). */

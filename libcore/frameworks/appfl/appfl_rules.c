@@ -65,11 +65,13 @@ static bool is_client_config(const struct flmem_document *document)
 const struct flmem_input_kind flmem_appfl_server_file = {
 	.is_likely = is_likely_appfl,
 	.is_one = is_server_config,
+	.content = FLMEM_CONTENT_CONFIG,
 };
 
 const struct flmem_input_kind flmem_appfl_client_file = {
 	.is_likely = is_likely_appfl,
 	.is_one = is_client_config,
+	.content = FLMEM_CONTENT_CONFIG,
 };
 
 const struct flmem_file_name flmem_appfl_files[] = {

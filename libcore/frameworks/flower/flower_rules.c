@@ -55,12 +55,13 @@ static bool is_flower_call(const struct flmem_node *call)
 	return path && flmem_text_starts(path, "flwr.");
 }
 
-const struct flmem_input_kind flmem_flower_python_file = {
+static const struct flmem_input_kind flower_python_file = {
 	.is_likely = is_python_likely,
 	.is_one = is_python,
 	.by_words = true,
 	.parts = "calls",
 	.is_part = is_flower_call,
+	.content = FLMEM_CONTENT_PYTHON,
 };
 
 static void legacy_server(struct flmem_check *check)
@@ -234,7 +235,7 @@ static void passed_on(struct flmem_check *check)
 const struct flmem_file_name flmem_flower_files[] = {
 	{"config.toml", &config_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{"pyproject.toml", &project_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
-	FLMEM_PYTHON_FILE_NAMES(&flmem_flower_python_file),
+	FLMEM_PYTHON_FILE_NAMES(&flower_python_file),
 	{0},
 };
 
@@ -255,7 +256,7 @@ static const struct flmem_rule_row rows[] = {
 				 "set num-cpus and num-gpus there so that they fit in memory",
 			 .source = "Flower code, raybackend.py, 1.42, and guide \"Run "
 				   "simulations\""},
-		.inputs = {&project_file, &config_file, &flmem_flower_python_file},
+		.inputs = {&project_file, &config_file, &flower_python_file},
 		.check = flmem_flower_check_resources,
 	},
 	{
@@ -279,7 +280,7 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "Flower 1.42.0, cli/typing.py, "
 				   "proto/federation_config.proto and "
 				   "simulation/ray_transport/ray_actor.py"},
-		.inputs = {&project_file, &config_file, &flmem_flower_python_file},
+		.inputs = {&project_file, &config_file, &flower_python_file},
 		.check = flmem_flower_check_numbers,
 	},
 	{
@@ -311,7 +312,7 @@ static const struct flmem_rule_row rows[] = {
 				    "reserve or how much memory it needs: the call is elsewhere",
 			 .source = "Flower 1.42.0, app/message/arrayrecord.py and "
 				   "simulation/run_simulation.py"},
-		.inputs = {&flmem_flower_python_file},
+		.inputs = {&flower_python_file},
 		.check = passed_on,
 	},
 	{
@@ -354,7 +355,7 @@ static const struct flmem_rule_row rows[] = {
 				    "clients as processors run at once, each with its own model; "
 				    "set num_cpus and num_gpus there so that they fit in memory",
 			 .source = "Flower code, simulation/legacy_app.py, 1.42.0"},
-		.inputs = {&flmem_flower_python_file},
+		.inputs = {&flower_python_file},
 		.parts = true,
 		.check = flmem_flower_check_legacy,
 	},
@@ -368,7 +369,7 @@ static const struct flmem_rule_row rows[] = {
 				    "setting for that (flmem recommend --model plans it)",
 			 .source =
 				 "Flower code, compat/server/app.py and server/server.py, 1.42.0"},
-		.inputs = {&flmem_flower_python_file},
+		.inputs = {&flower_python_file},
 		.parts = true,
 		.check = legacy_server,
 	},
@@ -383,7 +384,7 @@ static const struct flmem_rule_row rows[] = {
 				    "it; keep_input=False empties the input while it is copied, "
 				    "where it is not used afterwards",
 			 .source = "Flower 1.42.0, app/message/arrayrecord.py"},
-		.inputs = {&flmem_flower_python_file},
+		.inputs = {&flower_python_file},
 		.parts = true,
 		.check = keeps_input,
 	},

@@ -10,7 +10,6 @@
 #include "rules/live_rules.h"
 #include "rules/rules.h"
 
-extern const struct flmem_input_kind flmem_flower_python_file;
 extern const struct flmem_file_name flmem_flower_files[];
 extern const struct flmem_rule_table flmem_flower_rules;
 extern const struct flmem_strategies flmem_flower_strategies;

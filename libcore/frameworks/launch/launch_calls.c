@@ -556,4 +556,5 @@ const struct flmem_input_kind flmem_launch_python_file = {
 	.is_likely = python_start_is_likely,
 	.is_one = starts_programs,
 	.by_words = true,
+	.content = FLMEM_CONTENT_PYTHON,
 };

@@ -14,10 +14,16 @@
 
 #define META "meta"
 
-const struct flmem_input_kind flmem_nvflare_meta_file = {0};
-const struct flmem_input_kind flmem_nvflare_server_file = {.parts = "workflows"};
-const struct flmem_input_kind flmem_nvflare_client_file = {.parts = "executors",
-							   .part = "executor"};
+const struct flmem_input_kind flmem_nvflare_meta_file = {.content = FLMEM_CONTENT_CONFIG};
+const struct flmem_input_kind flmem_nvflare_server_file = {
+	.parts = "workflows",
+	.content = FLMEM_CONTENT_CONFIG,
+};
+const struct flmem_input_kind flmem_nvflare_client_file = {
+	.parts = "executors",
+	.part = "executor",
+	.content = FLMEM_CONTENT_CONFIG,
+};
 
 static bool python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
@@ -48,9 +54,10 @@ const struct flmem_input_kind flmem_nvflare_python_file = {
 	.by_words = true,
 	.parts = "calls",
 	.is_part = is_own_call,
+	.content = FLMEM_CONTENT_PYTHON,
 };
 
-const struct flmem_input_kind flmem_nvflare_module_file = {0};
+const struct flmem_input_kind flmem_nvflare_module_file = {.content = FLMEM_CONTENT_PYTHON};
 
 const struct flmem_file_name flmem_nvflare_files[] = {
 	{META, &flmem_nvflare_meta_file, .match = FLMEM_NAME_STEM},

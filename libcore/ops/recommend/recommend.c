@@ -26,6 +26,7 @@
 #include "ops/recommend/recommend_recording.h"
 #include "ops/recommend/recommend_release.h"
 #include "ops/recommend/recommend_silence.h"
+#include "rules/document_rules.h"
 
 /* A job during its check. */
 struct job {
@@ -392,6 +393,8 @@ static int run_rules(const struct flmem_bundle *bundle, const struct flmem_versi
 		for (const struct flmem_rule_table *const *t = (*f)->rules; t && *t && !rc; t++)
 			rc = flmem_rules_run(*t, bundle, &own, found, err);
 	}
+	if (!rc)
+		rc = flmem_rules_run(&flmem_document_rules, bundle, release, found, err);
 	return rc || !bundle->peaks
 		       ? rc
 		       : flmem_rules_run(&flmem_limit_rules, bundle, release, found, err);

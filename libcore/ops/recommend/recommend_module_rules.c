@@ -6,6 +6,7 @@
 
 #include "base/text/text.h"
 #include "frameworks/framework.h"
+#include "rules/document_rules.h"
 
 /* The modules that were checked, sorted: several scripts may import one. */
 struct checked_modules {
@@ -142,7 +143,9 @@ static int run_module_rules(const struct module_rules *rules,
 	input.document = document;
 	for (const struct flmem_rule_table *const *t = framework->rules; *t && !rc; t++)
 		rc = flmem_rules_run(*t, &bundle, rules->release, rules->found, err);
-	return rc;
+	return rc ? rc
+		  : flmem_rules_run(&flmem_document_rules, &bundle, rules->release, rules->found,
+				    err);
 }
 
 static int check_module(const struct module_rules *rules,

@@ -3,22 +3,30 @@
 
 #include "frameworks/framework.h"
 #include "frameworks/limits.h"
+#include "rules/document_rules.h"
 #include "rules/heap_rules.h"
 #include "rules/heap_site_rules.h"
 #include "rules/live_rules.h"
 #include "rules/oom_rules.h"
 #include "rules/trend_rules.h"
 
-/* Subtracts the number of a framework's rules from `*index`; NULL when the index is beyond them. */
+/* Subtracts the number of rules from `*index`; NULL when the index is beyond them. */
+static const struct flmem_rule *rule_of_table(const struct flmem_rule_table *table, size_t *index)
+{
+	if (*index < table->count)
+		return &table->rows[*index].rule;
+	*index -= table->count;
+	return NULL;
+}
+
 static const struct flmem_rule *framework_rule(const struct flmem_framework_ops *framework,
 					       size_t *index)
 {
-	for (const struct flmem_rule_table *const *t = framework->rules; t && *t; t++) {
-		if (*index < (*t)->count)
-			return &(*t)->rows[*index].rule;
-		*index -= (*t)->count;
-	}
-	return NULL;
+	const struct flmem_rule *rule = NULL;
+
+	for (const struct flmem_rule_table *const *t = framework->rules; t && *t && !rule; t++)
+		rule = rule_of_table(*t, index);
+	return rule;
 }
 
 static const struct flmem_rule *live_rule(size_t *index)
@@ -65,9 +73,10 @@ const struct flmem_rule *flmem_recommend_rule(size_t index)
 
 	for (f = flmem_frameworks; *f && !rule; f++)
 		rule = framework_rule(*f, &index);
-	if (!rule && index < flmem_limit_rules.count)
-		return &flmem_limit_rules.rows[index].rule;
-	index -= rule ? 0 : flmem_limit_rules.count;
+	if (!rule)
+		rule = rule_of_table(&flmem_document_rules, &index);
+	if (!rule)
+		rule = rule_of_table(&flmem_limit_rules, &index);
 	if (!rule)
 		rule = live_rule(&index);
 	for (f = flmem_frameworks; *f && !rule; f++)

@@ -45,8 +45,11 @@ static bool is_comm_config(const struct flmem_document *document)
 	return flmem_node_is_kind(document->root, FLMEM_NODE_MAP);
 }
 
-const struct flmem_input_kind flmem_nvflare_comm_file = {.is_likely = is_comm_likely,
-							 .is_one = is_comm_config};
+const struct flmem_input_kind flmem_nvflare_comm_file = {
+	.is_likely = is_comm_likely,
+	.is_one = is_comm_config,
+	.content = FLMEM_CONTENT_CONFIG,
+};
 
 /* What one file, or one variable with the others of its launch, sets. */
 struct comm_check {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about keys as such: misspelt, duplicate, or of another version than the one in use. */
+/* Rules about keys as such: misspelt, or of another version than the one in use. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
@@ -7,13 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "documents/yaml_tags.h"
-#include "frameworks/appfl/appfl_rules.h"
-#include "frameworks/flower/flower_rules.h"
-#include "frameworks/launch/launch_calls.h"
 
-#define NEAR	 2   /* letters that a misspelt key may differ in */
-#define KEYS_MAX 256 /* of a map that is searched for duplicates */
+#define NEAR 2 /* letters that a misspelt key may differ in */
 
 #define CLEAR_CACHE "clear_cache"
 
@@ -318,56 +313,6 @@ static void class_too_new(struct flmem_check *check)
 	flmem_check_report(check, &(struct flmem_remark){.node = path, .detail = detail});
 }
 
-/* A later entry of the same map with the same key. */
-static const struct flmem_node *twin_of(const struct flmem_node *node)
-{
-	for (const struct flmem_node *n = node->next; n; n = n->next)
-		if (strcmp(n->key, node->key) == 0)
-			return n;
-	return NULL;
-}
-
-/* In the file and below, if it has this syntax. */
-static void find_duplicates(struct flmem_check *check, const struct flmem_node *node)
-{
-	bool map = node->kind == FLMEM_NODE_MAP && node->last && node->last->index < KEYS_MAX;
-	char detail[48];
-
-	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
-		const struct flmem_node *twin = map ? twin_of(n) : NULL;
-
-		if (twin) {
-			snprintf(detail, sizeof(detail), "the other one is on line %u",
-				 twin->key_place.line);
-			flmem_check_report(check,
-					   &(struct flmem_remark){.node = n, .detail = detail});
-		}
-		find_duplicates(check, n);
-	}
-}
-
-static void find_base_60(struct flmem_check *check, const struct flmem_node *node)
-{
-	const char *text = check->input->document.text.data;
-	char detail[64];
-
-	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
-		if (n->kind == FLMEM_NODE_INTEGER &&
-		    memchr(text + n->place.start, ':', n->place.end - n->place.start)) {
-			snprintf(detail, sizeof(detail), "it is read as %.40s", n->text);
-			flmem_check_report(check,
-					   &(struct flmem_remark){.node = n, .detail = detail});
-		}
-		find_base_60(check, n);
-	}
-}
-
-static void value_base_60(struct flmem_check *check)
-{
-	if (check->input->document.syntax == FLMEM_SYNTAX_YAML)
-		find_base_60(check, check->subject);
-}
-
 /* Without a workflow or executor there is nothing to check, and nothing that NVFlare runs. */
 static void parts_missing(struct flmem_check *check)
 {
@@ -380,50 +325,10 @@ static void parts_missing(struct flmem_check *check)
 							 .missing = parts ? NULL : name});
 }
 
-/* In HOCON a later key is meant to replace or extend an earlier one. */
-static void key_twice(struct flmem_check *check)
-{
-	if (check->input->document.syntax == FLMEM_SYNTAX_JSON)
-		find_duplicates(check, check->subject);
-}
-
-static void report_tag(const struct flmem_node *node, void *context)
-{
-	char detail[96];
-
-	snprintf(detail, sizeof(detail), "%.80s", node->tag);
-	flmem_check_report(context, &(struct flmem_remark){.node = node, .detail = detail});
-}
-
-static void key_twice_in_yaml(struct flmem_check *check)
-{
-	if (check->input->document.syntax == FLMEM_SYNTAX_YAML)
-		find_duplicates(check, check->subject);
-}
-
-static void tag_refused(struct flmem_check *check)
-{
-	if (check->input->document.root && check->input->document.syntax == FLMEM_SYNTAX_YAML)
-		flmem_yaml_tags_find_refused(check->input->document.root, report_tag, check);
-}
-
-static void python_refused(struct flmem_check *check)
-{
-	const struct flmem_node *fault = flmem_node_get(check->input->document.root, "fault");
-
-	if (fault)
-		flmem_check_report(check, &(struct flmem_remark){.node = fault,
-								 .path = "syntax",
-								 .detail = fault->text});
-}
-
 #define PYTHON	    &flmem_nvflare_python_file
 #define NVFLARE	    .framework = FLMEM_FRAMEWORK_NVFLARE
 #define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
-#define APPFL_FILES &flmem_appfl_server_file, &flmem_appfl_client_file
-#define META_FILE   &flmem_nvflare_meta_file
-#define SITE_FILES  &flmem_nvflare_comm_file, RESOURCES
 
 static const struct flmem_rule_row rows[] = {
 	{
@@ -511,62 +416,6 @@ static const struct flmem_rule_row rows[] = {
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.check = parts_missing,
-	},
-	{
-		.rule = {.id = "KEY-TWICE",
-			 .severity = FLMEM_SEVERITY_WARNING,
-			 .condition = "a key that occurs twice in one map of a JSON file",
-			 .message = "duplicate key: only the last one takes effect, this one is "
-				    "ignored",
-			 .source = "Python's json module"},
-		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
-		.check = key_twice,
-	},
-	{
-		.rule = {.id = "YAML-KEY-TWICE",
-			 .severity = FLMEM_SEVERITY_ERROR,
-			 .condition = "a key that occurs twice in one map of a YAML file",
-			 .message = "duplicate key: NVFlare and APPFL read YAML with OmegaConf, "
-				    "which refuses the whole file",
-			 .source = "OmegaConf 2.3 and 2.4"},
-		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
-		.check = key_twice_in_yaml,
-	},
-	{
-		.rule = {.id = "YAML-TAG-REFUSED",
-			 .severity = FLMEM_SEVERITY_ERROR,
-			 .condition = "a tag of YAML that OmegaConf does not read (!custom, "
-				      "!!python/..., !!set, !!timestamp), or one of another kind "
-				      "than its value (!!int x)",
-			 .message = "NVFlare and APPFL read YAML with OmegaConf, which refuses the "
-				    "whole file for this tag",
-			 .source = "OmegaConf 2.3 and 2.4"},
-		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
-		.check = tag_refused,
-	},
-	{
-		.rule = {.id = "PYTHON-REFUSED",
-			 .severity = FLMEM_SEVERITY_WARNING,
-			 .condition = "a file of Python in which a bracket or string does not end, "
-				      "a bracket closes one of another kind, or a block is not "
-				      "indented as Python needs it",
-			 .message = "Python refuses this file with a SyntaxError; what else is "
-				    "found in it may not be true",
-			 .source = "CPython 3.14, lexical analysis"},
-		.inputs = {PYTHON, &flmem_nvflare_module_file, &flmem_launch_python_file,
-			   &flmem_appfl_python_file, &flmem_flower_python_file},
-		.check = python_refused,
-	},
-	{
-		.rule = {.id = "VALUE-BASE-60",
-			 .severity = FLMEM_SEVERITY_WARNING,
-			 .condition = "a whole number with colons in YAML, like 1:30, without "
-				      "quotes",
-			 .message = "PyYAML reads this as a number to base 60, which is another "
-				    "one than it looks like; write a decimal number",
-			 .source = "PyYAML 6.0, resolver.py"},
-		.inputs = {SERVER_FILE, CLIENT_FILE, META_FILE, APPFL_FILES, SITE_FILES},
-		.check = value_base_60,
 	},
 };
 

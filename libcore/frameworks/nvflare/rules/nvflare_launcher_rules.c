@@ -81,8 +81,11 @@ static bool is_studies(const struct flmem_document *document)
 	       flmem_node_is_kind(flmem_node_get(document->root, "studies"), FLMEM_NODE_MAP);
 }
 
-const struct flmem_input_kind flmem_nvflare_resources_file = {.is_likely = are_resources_likely,
-							      .is_one = are_resources};
+const struct flmem_input_kind flmem_nvflare_resources_file = {
+	.is_likely = are_resources_likely,
+	.is_one = are_resources,
+	.content = FLMEM_CONTENT_CONFIG,
+};
 const struct flmem_input_kind flmem_nvflare_deployment_file = {.is_likely = is_likely,
 							       .is_one = is_deployment};
 const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_study_likely,
