@@ -265,6 +265,11 @@ int flmem_image_open_source(const struct flmem_image_source *source, struct flme
 	return 0;
 }
 
+bool flmem_image_is_mapped(const struct flmem_image *image)
+{
+	return image->source.read;
+}
+
 void flmem_image_free(struct flmem_image *image)
 {
 	if (!image)

@@ -47,6 +47,9 @@ struct flmem_image_source {
 int flmem_image_open_source(const struct flmem_image_source *source, struct flmem_image **ret_image,
 			    struct flmem_error *err);
 
+/* Whether it was opened from such a source. */
+bool flmem_image_is_mapped(const struct flmem_image *image);
+
 void flmem_image_free(struct flmem_image *image);
 
 static inline void flmem_cleanup_image(struct flmem_image **image)

@@ -122,6 +122,8 @@ static void read_auxv(struct flmem_modules *modules)
 			modules->headers = pair[1];
 		else if (pair[0] == AT_PHNUM)
 			modules->header_count = pair[1];
+		else if (pair[0] == AT_BASE)
+			modules->linker = pair[1];
 	}
 }
 
@@ -236,6 +238,15 @@ const struct flmem_module *flmem_modules_main(const struct flmem_modules *module
 		if (modules->rows[i].main)
 			return &modules->rows[i];
 	return NULL;
+}
+
+const struct flmem_module *flmem_modules_linker(const struct flmem_modules *modules)
+{
+	/* Where it was started as the program, the kernel mapped no other one. */
+	const struct flmem_module *found =
+		flmem_modules_find(modules, modules->linker ? modules->linker : modules->headers);
+
+	return found && !found->main ? found : NULL;
 }
 
 struct flmem_image *flmem_module_image(const struct flmem_module *module, const char **ret_why)

@@ -60,6 +60,7 @@ struct flmem_modules {
 	uint64_t load;	       /* which list of the cache this is */
 	uint64_t headers;      /* where the kernel mapped the program headers (AT_PHDR), or 0 */
 	uint64_t header_count; /* AT_PHNUM */
+	uint64_t linker;       /* where the kernel mapped the dynamic linker (AT_BASE), or 0 */
 	char *root; /* the process's root as this process sees it; "" when it is the same */
 };
 
@@ -75,6 +76,9 @@ void flmem_modules_clear(struct flmem_modules *modules);
 const struct flmem_module *flmem_modules_find(const struct flmem_modules *modules,
 					      uint64_t address);
 const struct flmem_module *flmem_modules_main(const struct flmem_modules *modules);
+
+/* The dynamic linker, with musl the C library; NULL if the program has none. */
+const struct flmem_module *flmem_modules_linker(const struct flmem_modules *modules);
 
 /*
  * The file, opened on the first call, or, when the file is gone, the part of it that is mapped (no

@@ -22,13 +22,12 @@ static bool is_repeated(const struct flmem_chain *chain, size_t index)
 static bool is_call_changed(const struct flmem_view *view, uint64_t function)
 {
 	const struct flmem_module *module = flmem_modules_find(view->modules, function);
-	struct flmem_image *image =
-		module && !module->deleted ? flmem_module_image(module, NULL) : NULL;
+	struct flmem_image *image = module ? flmem_module_image(module, NULL) : NULL;
 	unsigned char built[CHECKED_BYTES], now[CHECKED_BYTES];
 	size_t length = sizeof(built);
 	uint64_t bias;
 
-	if (!image || !flmem_module_bias(module, &bias))
+	if (!image || flmem_image_is_mapped(image) || !flmem_module_bias(module, &bias))
 		return false;
 	while (length && !flmem_image_read_address(image, function - bias, built, length))
 		length /= 2;

@@ -470,4 +470,9 @@ FAULTS = (
     Fault("breakpoints-in-python", "libcore/ops/target/target_hooks.c",
           "rc = flmem_changed_code_check(view, python.module, false, err);", ";",
           "breakpoints in Python", CHANGED_TESTS),
+    Fault("breakpoints-in-the-linker", "libcore/ops/target/target_hooks.c",
+          "rc = flmem_changed_code_check(view, linker, false, err);", ";",
+          "breakpoints in the dynamic linker", CHANGED_TESTS),
+    Fault("breakpoints-in-a-file-that-is-gone", CHANGED, "if (flmem_image_is_mapped(places->image))", "if (0)",
+          "changed code of a file that is gone", CHANGED_TESTS),
 )

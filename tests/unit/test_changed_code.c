@@ -5,9 +5,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <linux/capability.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "allocators/registry.h"
 #include "elf/libc.h"
@@ -277,6 +281,95 @@ static void python_with_a_breakpoint_starts_no_thread(void **state)
 	assert_non_null(strstr(err.message, "breakpoints"));
 }
 
+/* Every gdb that has continued a program has some there. */
+static void a_breakpoint_in_the_dynamic_linker_starts_no_thread(void **state)
+{
+	const struct flmem_cpython_call call = {.timeout_us = 1000000, .dry_run = true};
+	const struct flmem_module *linker = flmem_modules_linker(&target.modules);
+	const unsigned char breakpoint = 0xcc;
+	struct flmem_allocator_list list = {0};
+	struct flmem_cpython python;
+	uint64_t stopped_us = 0, address;
+
+	(void)state;
+	if (!flmem_cpython_find(&target.view, &python)) {
+		print_message("SKIP: there is no " INTERPRETER "\n");
+		skip();
+	}
+	assert_non_null(linker);
+	assert_true(flmem_module_symbol_any(linker, "__tls_get_addr", &address));
+	flmem_allocators_find(&target.view, &list);
+	put_code(address + 8, &breakpoint, 1);
+	assert_int_equal(
+		flmem_target_hooks_check_start(&target.view, &list, &call, &stopped_us, &err),
+		FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, linker->path));
+}
+
+#define COPY "build_of_test_changed_code.so"
+
+/* With these the file itself can be read. */
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	assert_int_equal(syscall(SYS_capget, &head, data), 0);
+	data[0].effective &= ~(1U << CAP_SYS_ADMIN);
+	data[CAP_TO_INDEX(CAP_CHECKPOINT_RESTORE)].effective &=
+		~CAP_TO_MASK(CAP_CHECKPOINT_RESTORE);
+	assert_int_equal(syscall(SYS_capset, &head, data), 0);
+}
+
+static void *updated; /* as the test has it, whose child it has at the same place */
+
+static const struct flmem_module *gone_module(void)
+{
+	for (size_t i = 0; i < target.modules.count; i++)
+		if (strstr(target.modules.rows[i].path, COPY)) {
+			assert_true(target.modules.rows[i].deleted);
+			return &target.modules.rows[i];
+		}
+	return NULL;
+}
+
+/* The libraries of a job that runs for days are replaced by those of an update. */
+static void code_of_a_file_that_is_gone_is_accepted(void **state)
+{
+	(void)state;
+	drop_capabilities();
+	assert_non_null(gone_module());
+	assert_int_equal(flmem_changed_code_check(&target.view, gone_module(), false, &err), 0);
+}
+
+static void changed_code_of_such_a_file_is_refused(void **state)
+{
+	const unsigned char breakpoint = 0xcc;
+
+	(void)state;
+	drop_capabilities();
+	assert_non_null(gone_module());
+	put_code((uintptr_t)dlsym(updated, "deflate") + 8, &breakpoint, 1);
+	assert_int_equal(flmem_changed_code_check(&target.view, gone_module(), false, &err),
+			 FLMEM_EUNSUPPORTED);
+}
+
+static int start_updated(void **state)
+{
+	const struct link_map *known = dlopen("libz.so.1", RTLD_NOW);
+	char command[PATH_MAX];
+
+	if (!known)
+		return -1;
+	snprintf(command, sizeof(command), "cp -L '%s' " COPY, known->l_name);
+	if (system(command))
+		return -1;
+	updated = dlopen("./" COPY, RTLD_NOW);
+	if (unlink(COPY) || !updated)
+		return -1;
+	return start(state);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -292,6 +385,12 @@ int main(void)
 		TEST(a_borrowed_thread_runs_no_such_function),
 		cmocka_unit_test_setup_teardown(python_with_a_breakpoint_starts_no_thread,
 						start_python, end),
+		cmocka_unit_test_setup_teardown(a_breakpoint_in_the_dynamic_linker_starts_no_thread,
+						start_python, end),
+		cmocka_unit_test_setup_teardown(code_of_a_file_that_is_gone_is_accepted,
+						start_updated, end),
+		cmocka_unit_test_setup_teardown(changed_code_of_such_a_file_is_refused,
+						start_updated, end),
 	};
 
 	return cmocka_run_group_tests_name("changed_code", tests, NULL, NULL);

@@ -120,7 +120,12 @@ static void compare_page(struct changed_places *places, uint64_t address, size_t
 
 static void compare_code_range(void *context, uint64_t start, uint64_t end)
 {
-	for (uint64_t at = start; at < end; at += 4096)
+	struct changed_places *places = context;
+
+	/* There is nothing to compare it with. */
+	if (flmem_image_is_mapped(places->image))
+		places->more = true;
+	for (uint64_t at = start; at < end && !places->more; at += 4096)
 		compare_page(context, at, end - at < 4096 ? (size_t)(end - at) : 4096);
 }
 
@@ -193,8 +198,7 @@ int flmem_changed_code_check(const struct flmem_view *view, const struct flmem_m
 	bool changed;
 	int rc;
 
-	/* A file that is gone is read from the memory of the process. */
-	places.image = library->deleted ? NULL : flmem_module_image(library, NULL);
+	places.image = flmem_module_image(library, NULL);
 	if (!places.image || !flmem_module_bias(library, &places.bias))
 		return 0;
 	rc = flmem_pages_open(view->process, &places.pages, err);

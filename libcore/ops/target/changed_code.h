@@ -12,8 +12,9 @@
 
 /*
  * FLMEM_EUNSUPPORTED if the process has code of its own in a function of the library which a
- * release of memory may run, or in one without a name. `libc`: the library is the C library, most
- * of whose functions have nothing to do with that; otherwise it is an allocator.
+ * release of memory may run, or in one without a name, or in any one if the file cannot be read.
+ * `libc`: the library is the C library, most of whose functions have nothing to do with that;
+ * otherwise it is an allocator, Python or the dynamic linker, of which any function counts.
  */
 int flmem_changed_code_check(const struct flmem_view *view, const struct flmem_module *library,
 			     bool libc, struct flmem_error *err);

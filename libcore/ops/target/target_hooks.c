@@ -253,11 +253,15 @@ int flmem_target_hooks_check_all(const struct flmem_view *view,
 static int check_start_functions(const struct flmem_view *view,
 				 const struct flmem_allocator_list *list, struct flmem_error *err)
 {
+	const struct flmem_module *linker = flmem_modules_linker(view->modules);
 	struct flmem_cpython python;
 	int rc = check_known_malloc(view, list, "starting a thread in", err);
 
 	if (!rc && flmem_cpython_find(view, &python))
 		rc = flmem_changed_code_check(view, python.module, false, err);
+	/* Debuggers stop there to learn of libraries, whatever their user asks for. */
+	if (!rc && linker)
+		rc = flmem_changed_code_check(view, linker, false, err);
 	return rc ? rc : check_replaced_start(view, err);
 }
 
