@@ -248,7 +248,8 @@ static enum attempt refuse_uninterruptible(struct flmem_borrow_state *borrow, pi
 {
 	flmem_error_set(borrow->err, FLMEM_EUNSAFE, 0,
 			"thread %d of process %d could not be stopped: it entered an "
-			"uninterruptible wait (for a vfork() child or for storage); try again",
+			"uninterruptible wait (for a vfork() child or for storage), or gets no "
+			"processor; try again",
 			(int)tid, (int)borrow->view->process->pid);
 	return ATTEMPT_FATAL;
 }

@@ -108,7 +108,7 @@ static enum report run_to_report(struct entering *entering, int signal, int *ret
 			return REPORT_GONE;
 		spent = flmem_clock_us() - entering->start_us;
 		flmem_priority_pause(spent, PAUSE_US);
-	} while (spent < FLMEM_TRACEE_RELEASE_US);
+	} while (flmem_tracee_is_awaited(tracee->tid, spent));
 	return REPORT_NONE;
 }
 

@@ -13,6 +13,9 @@ static _Thread_local bool lacks_limit;
 /* Of this thread, between two holds: at the second one the user may have no pending signal left. */
 static _Thread_local timer_t kept;
 static _Thread_local bool is_kept;
+static _Thread_local timer_t held; /* of the present hold */
+static _Thread_local bool is_limited;
+static const struct itimerspec limit = {.it_value = {.tv_sec = LIMIT_S}};
 
 void flmem_interrupts_limit_hold(bool is_expendable)
 {
@@ -52,7 +55,6 @@ void flmem_interrupts_end(void)
 
 struct flmem_interrupts flmem_interrupts_defer(void)
 {
-	const struct itimerspec limit = {.it_value = {.tv_sec = LIMIT_S}};
 	struct flmem_interrupts interrupts = {0};
 	sigset_t all;
 
@@ -62,11 +64,18 @@ struct flmem_interrupts flmem_interrupts_defer(void)
 	lacks_limit = atomic_load(&limited);
 	if (lacks_limit && make_timer(&interrupts.timer)) {
 		lacks_limit = false;
-		interrupts.limited = true;
+		interrupts.limited = is_limited = true;
+		held = interrupts.timer;
 		timer_settime(interrupts.timer, 0, &limit, NULL);
 		flmem_attempt_set_limit(&interrupts.timer, &limit);
 	}
 	return interrupts;
+}
+
+void flmem_interrupts_renew(void)
+{
+	if (is_limited)
+		timer_settime(held, 0, &limit, NULL);
 }
 
 bool flmem_interrupts_may_hold(void)
@@ -78,6 +87,7 @@ void flmem_interrupts_restore(struct flmem_interrupts *interrupts)
 {
 	if (interrupts->limited) {
 		flmem_attempt_set_limit(NULL, NULL);
+		is_limited = false;
 		keep_timer(interrupts->timer);
 	}
 	lacks_limit = false;

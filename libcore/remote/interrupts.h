@@ -36,6 +36,9 @@ struct flmem_interrupts flmem_interrupts_defer(void);
  */
 bool flmem_interrupts_may_hold(void);
 
+/* Starts the limit again: whoever calls this is not stopped, and holds no thread yet. */
+void flmem_interrupts_renew(void);
+
 /* Keeps the timer for what this thread holds next: what makes calls by then has to be reached. */
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 /* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
 #define RELEASE_PAUSE_US 10000U
+#define STARVED_PAUSE_US 500U /* one that only lacks a processor stops when it gets one */
 
 static _Thread_local bool thread_must_exit, is_stuck;
 
@@ -186,6 +188,30 @@ int flmem_tracee_child_status(pid_t pid, int *ret_status)
 	return take_status(pid, true, ret_status);
 }
 
+/* The thread may have stopped since its last report, too. */
+bool flmem_tracee_is_awaited(pid_t tid, uint64_t spent_us)
+{
+	pid_t tracer;
+	char state;
+
+	if (spent_us <= FLMEM_TRACEE_RELEASE_US)
+		return true;
+	if (spent_us > FLMEM_TRACEE_STARVED_US || !read_tracer(tid, &state, &tracer) ||
+	    !strchr("Rt", state))
+		return false;
+	flmem_interrupts_renew();
+	return true;
+}
+
+static void pause_for_release(pid_t tid)
+{
+	pid_t tracer;
+	char state;
+
+	flmem_clock_sleep_us(read_tracer(tid, &state, &tracer) && state == 'D' ? RELEASE_PAUSE_US
+									       : STARVED_PAUSE_US);
+}
+
 static void take_stop(pid_t tid)
 {
 	siginfo_t info;
@@ -219,7 +245,7 @@ static void release_exec_successor(pid_t leader)
 		take_stop(leader);
 		if (detach_thread(leader))
 			return;
-		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
+		if (!flmem_tracee_is_awaited(leader, flmem_clock_us() - start)) {
 			thread_must_exit = is_stuck = true;
 			return;
 		}
@@ -348,11 +374,11 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 		}
 		if (event != FLMEM_TRACEE_NOTHING)
 			continue;
-		if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {
+		if (!flmem_tracee_is_awaited(tracee->tid, flmem_clock_us() - start)) {
 			thread_must_exit = is_stuck = true;
 			return false;
 		}
-		flmem_clock_sleep_us(RELEASE_PAUSE_US);
+		pause_for_release(tracee->tid);
 	}
 	return true;
 }

@@ -75,11 +75,19 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 
 /*
  * Detaches. A thread that cannot stop now (in vfork(), or a storage request) is waited for at most
- * FLMEM_TRACEE_RELEASE_US. It then stays traced until the calling thread ends, which must be
- * immediate: otherwise it would stop later, and nothing would resume it.
+ * FLMEM_TRACEE_RELEASE_US, one that only lacks a processor FLMEM_TRACEE_STARVED_US: if it were left
+ * before, some calls would end with EINTR. It then stays traced until the calling thread ends,
+ * which must be immediate: otherwise it would stop later, and nothing would resume it.
  */
 #define FLMEM_TRACEE_RELEASE_US 1000000U
+#define FLMEM_TRACEE_STARVED_US 30000000U
 void flmem_tracee_release(struct flmem_tracee *tracee);
+
+/*
+ * False if a thread, which the calling thread has asked to stop, is waited for no longer. While it
+ * is, the limit on held threads starts again: nothing is held before it has stopped.
+ */
+bool flmem_tracee_is_awaited(pid_t tid, uint64_t spent_us);
 
 /* True if the calling thread still traces a thread that it could not release, or has left. */
 bool flmem_tracee_thread_must_exit(void);

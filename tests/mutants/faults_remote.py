@@ -58,10 +58,17 @@ FAULTS = (
           "flmem itself, which a process without an answer would end",
           ("cli.silent/executes",), slow=True),
     Fault("successor-awaited-for-ever", TRACEE,
-          "if (flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {\n"
+          "if (!flmem_tracee_is_awaited(leader, flmem_clock_us() - start)) {\n"
           "\t\t\tthread_must_exit = is_stuck = true;\n\t\t\treturn;", "if (0) {",
           "not waiting for a program that does not stop",
           ("unit.test_tracee_late_exec",), slow=True),
+    Fault("starved-left", TRACEE, '!strchr("Rt", state)', '!strchr("t", state)',
+          "waiting for a thread that only lacks a processor", ("unit.test_tracee_starved",)),
+    Fault("starved-awaited-for-ever", TRACEE, "spent_us > FLMEM_TRACEE_STARVED_US || ", "",
+          "not waiting without end for a thread that never gets a processor",
+          ("unit.test_tracee_starved",)),
+    Fault("starved-limit", TRACEE, "\tflmem_interrupts_renew();\n", "",
+          "flmem not being killed while it waits for such a thread", ("unit.test_tracee_starved",)),
     Fault("signal-stolen", TRACEE,
           "flmem_shared_signals_await(tracee->tid, tracee->leader);", ";",
           "leaving a signal to the main thread that has not got a processor yet",

@@ -27,7 +27,7 @@ FAULTS = (
           "letting go of a thread that executed a program before its stop",
           SUCCESSORS, slow=True),
     Fault("uninterruptible-awaited", TRACEE,
-          "flmem_clock_us() - start > FLMEM_TRACEE_RELEASE_US) {\n"
+          "!flmem_tracee_is_awaited(tracee->tid, flmem_clock_us() - start)) {\n"
           "\t\t\tthread_must_exit = is_stuck = true;\n\t\t\treturn false;",
           "0) {\n\t\t\treturn false;",
           "giving up to wait for a thread that nothing interrupts",

@@ -95,7 +95,7 @@ static int run_to_stop(struct flmem_tracee *tracee, bool may_sleep)
 			break;
 		flmem_priority_pause(spent, PAUSE_US);
 		spent = flmem_clock_us() - start;
-	} while (spent < FLMEM_TRACEE_RELEASE_US);
+	} while (flmem_tracee_is_awaited(tracee->tid, spent));
 	tracee->runs_on = true;
 	return 0;
 }
