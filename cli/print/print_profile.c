@@ -152,6 +152,11 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 			profile->changing ? " and changed the file meanwhile: sums may differ by a "
 					    "few samples"
 					  : "");
+	if (profile->restricted)
+		fprintf(stderr,
+			"flmem: '%s': the profile ends where the program restricted its system "
+			"calls (seccomp): a sample could have killed it from then on\n",
+			shown);
 	if (profile->ending == FLMEM_HEAP_KILLED)
 		fprintf(stderr,
 			"flmem: '%s': the program was killed, left by _exit as shells and children "

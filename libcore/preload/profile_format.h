@@ -42,6 +42,8 @@
 
 /* The environment of a sampled process: the file of the process that was started. */
 #define FLMEM_PROFILE_VARIABLE "FLMEM_PROFILE_FILE"
+/* MODE:NUMBER of the seccomp filters of the one who starts it, as in /proc/PID/status. */
+#define FLMEM_PROFILE_FILTERS "FLMEM_PROFILE_FILTERS"
 
 /* X(identifier, number, text): the life of the file. */
 #define FLMEM_PROFILE_PHASES(X)       \
@@ -142,6 +144,8 @@ enum {
 	FLMEM_PROFILE_LATE = 16,
 	/* Set by the sampler: one point in each interval; older ones drew a Poisson process. */
 	FLMEM_PROFILE_STRATIFIED = 32,
+	/* It has ended because the program has restricted its system calls. */
+	FLMEM_PROFILE_RESTRICTED = 64,
 };
 
 struct flmem_profile_section {

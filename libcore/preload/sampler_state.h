@@ -105,7 +105,7 @@ struct flmem_sampler_socket {
 	uint64_t magic;
 	uint32_t stage;	  /* enum flmem_sampler_socket_stage */
 	uint32_t error;	  /* errno, or 0 */
-	uint32_t process; /* as it sees itself: a child of fork() has what its parent had */
+	uint32_t process; /* as it sees itself, or 0: a child of fork() has what its parent had */
 };
 
 struct flmem_sampler_state {

@@ -116,7 +116,8 @@ static int check_phase(struct flmem_profile_file *file, struct flmem_error *err)
 	case FLMEM_PROFILE_PREPARED:
 		return bad_file(file,
 				"nothing was sampled: its program has not started, or did not load "
-				"the sampler (linked statically, set-user-ID, another C library)",
+				"the sampler (linked statically, set-user-ID, another C library), "
+				"or came below a seccomp filter that flmem does not have",
 				err);
 	case FLMEM_PROFILE_REFUSED:
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "nothing was sampled into '%s': %s",

@@ -199,6 +199,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	p->ending = ending_of(h);
 	p->started_us = flmem_profile_reader_us(h->start_realtime_ms);
 	p->began_late = h->flags & FLMEM_PROFILE_LATE;
+	p->restricted = h->flags & FLMEM_PROFILE_RESTRICTED;
 	p->duration_us = flmem_profile_reader_us(last_ms);
 	p->interval_bytes = h->interval_bytes;
 	p->interval_full_bytes = h->interval_now_bytes;

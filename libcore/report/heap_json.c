@@ -71,6 +71,7 @@ static void add_recorded(cJSON *row, const struct flmem_heap_profile *p)
 	add_recorded_s(row, unknown, "started_s", p, p->started_us);
 	add_recorded_s(row, unknown, "duration_s", p, p->duration_us);
 	cJSON_AddBoolToObject(row, "began_late", p->began_late);
+	cJSON_AddBoolToObject(row, "restricted", p->restricted);
 	flmem_json_add_value(row, unknown, "samples", recorded_number(p, p->samples));
 	flmem_json_add_value(row, unknown, "peak_bytes", recorded_number(p, p->peak_bytes));
 	add_recorded_s(row, unknown, "peak_at_s", p, p->peak_at_us);

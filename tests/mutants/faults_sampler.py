@@ -19,6 +19,9 @@ PYTHON = "libcore/preload/sampler/python_frames.c"
 LAYOUT = "libcore/preload/sampler/python_layout.c"
 STACK = "libcore/preload/sampler/stack.c"
 MIXED = "libcore/preload/sampler/mixed.c"
+RESTRICTED = "libcore/preload/sampler/restricted.c"
+SAMPLER = "libcore/preload/sampler/sampler.h"
+FILTERS = "libcore/ops/profile/profile_filters.c"
 
 CHANGES = ("cli.profile_run/blocks that change",)
 MOVED = ("cli.profile_mappings/moved, replaced",)
@@ -28,6 +31,11 @@ STACKS = ("cli.profile_python/whole stacks",)
 MIXTURES = ("unit.test_sampler_mixed",)
 MIXED_STACKS = ("cli.profile_native/frames of C are between",)
 FORKED = ("cli.profile_handlers/a handler that interrupts",)
+FILTERED = ("cli.profile_restricted/a filter that kills",)
+CONFINED = ("cli.profile_restricted/attached to confines",)
+UNFILTERED = ("cli.profile_restricted/kernel refuses",)
+BELOW = ("cli.profile_restricted/executed below a filter that",)
+READY_BELOW = ("cli.profile_restricted/that is prepared",)
 FORKED_FILE = ("cli.profile_handlers/forked in the middle",)
 UNSEEN = ("cli.profile_handlers/unloads by itself",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
@@ -315,7 +323,7 @@ FAULTS = (
           ("cli.profile_run/a signal handler that allocates",)),
     Fault("sample-refusal-limit", LIFETIME, "if (sampler_may_write(sizeof(*header)) &&", "if (1 &&",
           "writing a reason only where files may have it", ("cli.profile_handlers/may not write files either",)),
-    Fault("sample-in-vfork", CHILD, "return sampler_control.process &&", "return 0 &&",
+    Fault("sample-in-vfork", CHILD, "return owner && owner != sampler_process();", "return 0;",
           "not beginning the profile of the parent in a child of vfork()", ("cli.profile_run/calls vfork before",)),
     Fault("sample-stack-inside", MEMORY, "if (syscall(SYS_sigaltstack, NULL, &alternate) != 0 ||",
           "if ((here >= sampler_thread.stack_low && here < sampler_thread.stack_top) ||\n"
@@ -469,4 +477,38 @@ FAULTS = (
           "advice for what is sampled already", ("unit.test_verdict",)),
     Fault("files-read-again", "libcore/profiler/module_files.c", "first[i] = flmem_index_set_take(&set, &key, i);",
           "first[i] = i;", "one look at the symbols of a file that is mapped again", ("unit.test_module_files",)),
+    Fault("restricted-unseen", RESTRICTED, "if (option == PR_SET_SECCOMP)\n\t\treturn true;", "",
+          "ending before a filter of prctl()", FILTERED),
+    Fault("restricted-call-unseen", RESTRICTED, "return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER;",
+          "return false;", "ending before a filter of seccomp()", FILTERED),
+    Fault("restricted-clock", RESTRICTED, "return value == PR_TSC_SIGSEGV;", "return false;",
+          "ending before the clock is forbidden", FILTERED),
+    Fault("restricted-for-good", RESTRICTED, "end_restriction(&now, rc == 0);", "end_restriction(&now, true);",
+          "going on where the kernel refuses a filter", UNFILTERED),
+    Fault("restricted-by-child", RESTRICTED, "return !sampler_is_quiet() && sampler_is_vforked();", "return false;",
+          "a child of vfork() that restricts itself alone", UNFILTERED),
+    Fault("restricted-silently", RESTRICTED, "header->flags |= FLMEM_PROFILE_RESTRICTED;", "",
+          "saying why a profile ended before its program", FILTERED),
+    Fault("restricted-running", RESTRICTED,
+          "__atomic_store_n(&header->phase, FLMEM_PROFILE_ENDED, __ATOMIC_RELEASE);", "",
+          "ending the profile of a program that restricts itself", FILTERED),
+    Fault("restricted-asks", RECORD, "!sampler_is_active() && sampler_child_may_begin() &&", "!sampler_is_active() &&",
+          "asking nothing where there is no profile to begin",
+          ("cli.profile_restricted/asked nothing any more",)),
+    Fault("restricted-begins", RESTRICTED, "return mode != known_mode || filters != known_filters;", "return false;",
+          "not beginning below filters that came since", BELOW),
+    Fault("restricted-begins-late", LIFETIME, "if (!sampler_can_interpose() || sampler_begins_quiet() || !is_preloaded())",
+          "if (!sampler_can_interpose() || !is_preloaded() || sampler_begins_quiet())",
+          "reading the filters before any other call", BELOW),
+    Fault("restricted-ready", "libcore/preload/sampler/prepared.c",
+          "if (!sampler_may_be_filtered() && sampler_is_first_thread())",
+          "if (sampler_is_first_thread() && !sampler_may_be_filtered())",
+          "reading the filters before any other call of one that is prepared", READY_BELOW),
+    Fault("restricted-own-filters", FILTERS, "if (!WIFSIGNALED(status))", "if (1)",
+          "refusing where a filter of flmem kills for a call of the sampler",
+          ("cli.profile_restricted/filters of flmem itself",)),
+    Fault("restricted-looked-up", RESTRICTED, "if (function && function == (void *)sampler_next_prctl)", "if (0)",
+          "a filter by way of a function that was looked up", CONFINED),
+    Fault("restricted-redirected", "libcore/preload/sampler/got.c", '"acdfmprsv"', '"acdfmrv"',
+          "a filter by way of a redirected entry", CONFINED),
 )

@@ -16,15 +16,21 @@
 #include "preload/sampler/sampler.h"
 
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
+uint32_t sampler_quiet;
 static bool is_preparing, is_released, has_forked;
 
 /* As long as it waits, the handler returns and the fork ends. */
-long syscall(long number, ...)
+long sampler_kernel_enter(long number, ...)
 {
 	assert_int_equal(number, SYS_nanosleep);
 	set_flag(&is_released);
 	await_flag(&has_forked);
 	return 0;
+}
+
+long sampler_kernel_deny(void)
+{
+	return -1;
 }
 
 void sampler_child_settle(void)

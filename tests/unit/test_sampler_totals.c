@@ -12,6 +12,7 @@
 #define MOMENTS	  8U
 #define PERIOD_MS 100U
 
+__thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
 struct sampler_control sampler_control;
 struct sampler_tables sampler_tables;
 static struct flmem_profile_header header;

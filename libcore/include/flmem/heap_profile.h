@@ -165,7 +165,8 @@ struct flmem_heap_profile {
 	uint64_t started_us; /* since 1970-01-01 UTC */
 	/* The program, or its parent in its memory, ran before: older blocks are not known. */
 	bool began_late;
-	uint64_t duration_us;	 /* to its end; of one that has not ended, to its latest sample */
+	bool restricted;      /* it has ended because the program has restricted its system calls */
+	uint64_t duration_us; /* to its end; of one that has not ended, to its latest sample */
 	uint64_t interval_bytes; /* mean distance of samples, as chosen */
 	/* From some time on; larger where the file filled. */
 	uint64_t interval_full_bytes;

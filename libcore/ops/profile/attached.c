@@ -222,7 +222,7 @@ void flmem_attached_explain_socket(const struct flmem_target_inspection *target,
 	    socket.stage >= FLMEM_SAMPLER_SOCKET_STAGE_COUNT ||
 	    flmem_status_read(&target->process, &status, NULL))
 		return;
-	if (socket.process != flmem_u64_or(status.ns_pid, socket.process))
+	if (socket.process && socket.process != flmem_u64_or(status.ns_pid, socket.process))
 		snprintf(result->no_socket, sizeof(result->no_socket),
 			 "a child of fork() has none until it executes a program");
 	else if (socket.stage != FLMEM_SAMPLER_SOCKET_LISTENING)

@@ -21,6 +21,7 @@
 #include "base/text/buf.h"
 #include "base/text/redact.h"
 #include "elf/libc.h"
+#include "ops/profile/profile_filters.h"
 #include "ops/profile/profile_place.h"
 #include "preload/profile_format.h"
 #include "preload/profile_layout.h"
@@ -245,20 +246,22 @@ static int make_profile_environment(const struct flmem_profile_request *request,
 {
 	FLMEM_AUTO_FREE char *preload = join_profile_preload(sampler, environment);
 	FLMEM_AUTO_FREE char *path = realpath(request->output, NULL);
-	char libc_malloc[] = "malloc";
+	char libc_malloc[] = "malloc", filters[FLMEM_PROFILE_FILTERS_MAX];
 	struct flmem_setting rows[] = {
 		{.name = "LD_PRELOAD", .value = preload},
 		{.name = FLMEM_PROFILE_VARIABLE, .value = path},
+		{.name = FLMEM_PROFILE_FILTERS, .value = filters},
 		{.name = "PYTHONMALLOC", .value = libc_malloc},
 	};
 	const struct flmem_settings settings = {
 		.rows = rows,
-		.count = request->python_allocators ? 3 : 2,
+		.count = request->python_allocators ? 4 : 3,
 	};
 
 	if (!preload || !path)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot name '%s'",
 				       request->output);
+	flmem_profile_filters_name(filters);
 	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
 }
 
@@ -300,6 +303,8 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 		rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
 	if (!rc) /* before an older profile is replaced */
 		rc = check_c_library(argv[0], sampler, err);
+	if (!rc)
+		rc = flmem_profile_filters_check(err);
 	if (!rc)
 		rc = create_profile(request, argv, err);
 	if (rc)

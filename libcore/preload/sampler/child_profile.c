@@ -259,8 +259,12 @@ static void replace_parent_file(void)
 void sampler_child_settle(void)
 {
 	static uint32_t settled;
-	const uint32_t own = sampler_process(), holds = sampler_thread.holds;
+	const uint32_t holds = sampler_thread.holds;
+	uint32_t own;
 
+	if (!holds && !sampler_child_may_begin())
+		return;
+	own = sampler_process();
 	if (sampler_life.inherited.flags & FLMEM_PROFILE_FOLLOW)
 		sampler_control.process = own;
 	if (settled == own || !holds || !sampler_tables.header)
@@ -270,17 +274,25 @@ void sampler_child_settle(void)
 	__atomic_store_n(&sampler_shown.state.inside, holds, __ATOMIC_SEQ_CST);
 }
 
-/* Its memory is that of a child of fork() that has not begun: the file would be of both. */
-static bool is_child_of_vfork(void)
+/* Its memory is that of its parent: what it does is not that one's. */
+bool sampler_is_vforked(void)
 {
-	return sampler_control.process && sampler_control.process != sampler_process();
+	const uint32_t owner = __atomic_load_n(&sampler_control.active, __ATOMIC_RELAXED)
+				       ? sampler_life.owner
+				       : sampler_control.process;
+
+	return owner && owner != sampler_process();
+}
+
+bool sampler_child_may_begin(void)
+{
+	return sampler_life.began && !sampler_life.dormant && !sampler_is_quiet();
 }
 
 /* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
 void sampler_child_begin(void)
 {
-	if (!sampler_life.began || sampler_life.dormant || is_child_of_vfork() ||
-	    !sampler_turn_take())
+	if (!sampler_child_may_begin() || sampler_is_vforked() || !sampler_turn_take())
 		return;
 	/* Another thread may have begun it meanwhile. */
 	if (!sampler_is_active()) {

@@ -46,6 +46,7 @@ struct hooked {
 	uintptr_t real;	      /* what the program calls; 0: nothing */
 	unsigned definitions; /* in different objects */
 	bool maps;	      /* of the mmap family */
+	bool asks_kernel;     /* no allocation passes by where its entry leads elsewhere */
 };
 
 /* An entry that was changed, and what it was. Entries of objects that were closed stay here. */
@@ -64,6 +65,10 @@ static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 static struct hooked hooked[] = {
 #define SAMPLER_ROW(function) {.name = #function, .own = (uintptr_t)sampler_own_##function},
 	SAMPLER_HOOKS(SAMPLER_ROW) SAMPLER_LINKER_HOOKS(SAMPLER_ROW)
+#undef SAMPLER_ROW
+#define SAMPLER_ROW(function) \
+	{.name = #function, .own = (uintptr_t)sampler_own_##function, .asks_kernel = true},
+		SAMPLER_KERNEL_HOOKS(SAMPLER_ROW)
 #undef SAMPLER_ROW
 };
 static struct changed *changed;
@@ -195,6 +200,8 @@ static void count_other(struct pass *pass, const struct sampler_object *object, 
 	/* The address of a function, for the whole process, in a program at a fixed place. */
 	if (is_in_object(&pass->main, value) && !is_in_object(&pass->main, object->start))
 		return;
+	if (entry->hook->asks_kernel)
+		return;
 	if (is_unbound(pass, object, value, entry))
 		pass->entries.unresolved++;
 	else if (value)
@@ -259,7 +266,7 @@ static void check_redirected(struct pass *pass, const struct sampler_object *obj
 
 	/* Within the object: not bound yet, whatever its PLT looks like, or bound to itself. */
 	if (entry->kind == RELOCATION_DATA || !entry->hook->real || !value ||
-	    value == entry->hook->real || value == entry->hook->own ||
+	    entry->hook->asks_kernel || value == entry->hook->real || value == entry->hook->own ||
 	    is_in_object(object, value) || is_in_object(&pass->main, value))
 		return;
 	if (is_in_object(object, pass->python) || object->is_main)
@@ -271,7 +278,7 @@ static bool is_unseen(const struct sampler_object *object, const struct entry *e
 {
 	const struct hooked *hook = entry->hook;
 
-	return hook->real &&
+	return hook->real && !hook->asks_kernel &&
 	       __atomic_load_n((uintptr_t *)entry->at, __ATOMIC_RELAXED) == hook->real &&
 	       !(hook->maps && is_in_object(object, hooked[0].real));
 }
@@ -304,7 +311,7 @@ static void restore_entry(struct pass *pass, const struct sampler_object *object
 static const struct hooked *find_hooked(const char *name)
 {
 	/* Most names begin otherwise. */
-	if (!strchr("acdfmprv", *name))
+	if (!strchr("acdfmprsv", *name))
 		return NULL;
 	for (size_t i = 0; i < HOOKED; i++)
 		if (strcmp(hooked[i].name, name) == 0)

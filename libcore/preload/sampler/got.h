@@ -26,10 +26,16 @@
 	X(dlopen)               \
 	X(dlsym)
 
+/* By which a program may restrict itself. */
+#define SAMPLER_KERNEL_HOOKS(X) \
+	X(prctl)                \
+	X(syscall)
+
 /* The addresses of the sampler's own functions, whatever else has their names. */
 #define SAMPLER_ROW(name) extern const char sampler_own_##name[] HIDDEN;
 SAMPLER_HOOKS(SAMPLER_ROW)
 SAMPLER_LINKER_HOOKS(SAMPLER_ROW)
+SAMPLER_KERNEL_HOOKS(SAMPLER_ROW)
 #undef SAMPLER_ROW
 
 /* An object as the dynamic linker has loaded it. */

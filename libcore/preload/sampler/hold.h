@@ -35,7 +35,7 @@ static inline bool sampler_hold(void)
 	__atomic_fetch_add(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	sampler_thread.holds++;
-	if (__atomic_load_n(&sampler_control.active, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&sampler_control.active, __ATOMIC_SEQ_CST) && !sampler_is_quiet())
 		return true;
 	sampler_release();
 	return false;

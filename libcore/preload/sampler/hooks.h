@@ -67,6 +67,16 @@ __attribute__((visibility("hidden"))) void sampler_hooks_resolve_loaded(void);
 __attribute__((visibility("hidden"))) bool sampler_hooks_pass_on(const char *name,
 								 uintptr_t function);
 
+/* Where the hooks have the names of what they replace. */
+static inline bool sampler_can_interpose(void)
+{
+#ifdef SAMPLER_HIDES_HOOKS
+	return false;
+#else
+	return true;
+#endif
+}
+
 /* The file that the next malloc() is in. */
 __attribute__((visibility("hidden"))) void sampler_hooks_owner(char *out, size_t size);
 

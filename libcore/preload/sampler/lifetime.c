@@ -24,6 +24,7 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/hooks.h"
 #include "preload/sampler/orders.h"
+#include "preload/sampler/restricted.h"
 #include "preload/sampler/sampler.h"
 
 #define SIGNAL_BIT(number) (UINT64_C(1) << ((number)-1))
@@ -239,6 +240,7 @@ static void begin_sampling(void)
 	control->round_record = FLMEM_PROFILE_NONE;
 	control->paced = 0;
 	control->epoch = ++epochs;
+	sampler_life.owner = sampler_process();
 	__atomic_store_n(&sampler_tables.header->phase, FLMEM_PROFILE_RUNNING, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->active, 1, __ATOMIC_RELEASE);
 	sampler_timeline_tick(0, true);
@@ -468,7 +470,7 @@ __attribute__((constructor)) static void begin_profile(void)
 {
 	const char *path = getenv(FLMEM_PROFILE_VARIABLE);
 
-	if (!is_preloaded())
+	if (!sampler_can_interpose() || sampler_begins_quiet() || !is_preloaded())
 		return;
 	sampler_hooks_resolve();
 	sampler_show_identity();
@@ -533,6 +535,7 @@ static const char *open_profile(int fd, const char *path)
 	if (sampler_life.inherited.python_state == FLMEM_PROFILE_PYTHON_FREE_THREADED)
 		return "its Python is free-threaded, which the sampler does not support";
 	sampler_life.dormant = 1; /* children sample nothing */
+	sampler_filters_are_known();
 	if (sampler_begin_file(fd, &why) == 0)
 		return NULL;
 	return why ? why : "the profile is of another process";
@@ -558,7 +561,7 @@ const char *sampler_profile_open(const char *path)
 bool sampler_profile_close(void)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
-	bool whole = sampler_is_active() && sampler_file_is_whole();
+	bool whole = sampler_control.active && sampler_file_is_whole();
 
 	sampler_stop();
 	for (unsigned i = 0; __atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST); i++) {

@@ -13,6 +13,7 @@ struct sampler_life {
 	struct flmem_profile_header inherited; /* options and names for the files of children */
 	char path[PATH_MAX];		       /* of the process that was started */
 	uint64_t folder_device, folder_inode;  /* what it was in */
+	uint32_t owner; /* the process that is sampled; a child of vfork() shares its memory */
 	uint32_t began, dormant;
 	uint32_t busy; /* the process a thread of which begins its file just now */
 	/* Of that thread, which is in malloc(): its stack may be a small one. */
@@ -43,6 +44,7 @@ HIDDEN void sampler_header_own(struct flmem_profile_header *header);
 HIDDEN int sampler_begin_file(int fd, const char **ret_why);
 /* child_profile.c */
 HIDDEN void sampler_begin_child_file(void);
+HIDDEN bool sampler_is_vforked(void);
 /*
  * To be written. Not at the number of a standard descriptor that the program has closed: what its
  * threads write there would go into the file. -1, with errno.

@@ -75,10 +75,15 @@ static struct {
 	ino_t namespace;  /* of PIDs */
 } listener_place = {.address.sun_family = AF_UNIX};
 
-static void set_stage(enum flmem_sampler_socket_stage stage, int error)
+static void keep_stage(enum flmem_sampler_socket_stage stage, int error)
 {
 	sampler_socket.error = (uint32_t)error;
 	__atomic_store_n(&sampler_socket.stage, stage, __ATOMIC_SEQ_CST);
+}
+
+static void set_stage(enum flmem_sampler_socket_stage stage, int error)
+{
+	keep_stage(stage, error);
 	syscall(SYS_futex, &sampler_socket.stage, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
@@ -462,25 +467,33 @@ static void start_listener(void)
 		&most, NULL, 0);
 }
 
+static void prepare_allowed(void)
+{
+	sampler_socket.process = sampler_process();
+	/* The program may have left the variable to one that the sampler is not preloaded into. */
+	if (!sampler_is_first_thread())
+		return;
+	/* Orders would go to the one, and the state would be that of the other. */
+	if (!sampler_is_alone())
+		keep_stage(FLMEM_SAMPLER_SOCKET_NOT_ALONE, 0);
+	else
+		start_listener();
+}
+
 __attribute__((constructor)) static void prepare_listener(void)
 {
 	const char *asked = getenv(FLMEM_SAMPLER_SOCKET_VARIABLE);
 	const int before = errno;
 
 	sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
-	sampler_socket.process = sampler_process();
-	/* The program may have left the variable to one that the sampler is not preloaded into. */
-	if (!asked || !sampler_is_first_thread())
+	if (!asked)
 		return;
-	/* Orders would go to the one, and the state would be that of the other. */
-	if (!sampler_is_alone())
-		set_stage(FLMEM_SAMPLER_SOCKET_NOT_ALONE, 0);
-	else if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) == 0 ||
-		 (strcmp(asked, FLMEM_SAMPLER_SOCKET_UNFILTERED) == 0 &&
-		  !sampler_may_be_filtered()))
-		start_listener();
+	/* Before any other call. */
+	if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) != 0 &&
+	    (strcmp(asked, FLMEM_SAMPLER_SOCKET_UNFILTERED) != 0 || sampler_may_be_filtered()))
+		keep_stage(FLMEM_SAMPLER_SOCKET_FILTERED, 0);
 	else
-		set_stage(FLMEM_SAMPLER_SOCKET_FILTERED, 0);
+		prepare_allowed();
 	errno = before;
 }
 

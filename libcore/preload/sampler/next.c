@@ -13,6 +13,7 @@
 
 #include "preload/sampler/got.h"
 #include "preload/sampler/hooks.h"
+#include "preload/sampler/restricted.h"
 #include "preload/sampler/sampler.h"
 
 #define ARENA_ALIGN 16U
@@ -193,6 +194,8 @@ void sampler_hooks_resolve(void)
 		find_next(next_rows[i].name, (char *)&found + next_rows[i].offset);
 	find_next("dlopen", &sampler_next_dlopen);
 	find_next("dlsym", &sampler_next_dlsym);
+	find_next("prctl", &sampler_next_prctl);
+	find_next("syscall", &sampler_next_syscall);
 	if (!is_loaded)
 		find_own_allocator(&found);
 	sampler_next = found;

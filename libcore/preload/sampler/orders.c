@@ -121,6 +121,7 @@ void flmem_sampler_order(const char *order, char *answer)
 {
 	const char *why = "the order is not known";
 
+	sampler_thread.ordered = 1;
 	sampler_walk_prepare_late();
 	if (strncmp(order, attach_order, sizeof(attach_order) - 1) == 0)
 		why = run_attach(order + sizeof(attach_order) - 1);
@@ -130,4 +131,5 @@ void flmem_sampler_order(const char *order, char *answer)
 	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX,
 		      why ? FLMEM_SAMPLER_REFUSED : FLMEM_SAMPLER_DONE);
 	append_answer(answer, FLMEM_SAMPLER_ANSWER_MAX, why ? why : "");
+	sampler_thread.ordered = 0;
 }

@@ -18,7 +18,7 @@ HIDDEN void sampler_show_identity(void);
 HIDDEN void sampler_show_sampling(void);
 
 /* trampolines.c: before dlopen() and dlsym(), which are entered as from the caller itself. */
-HIDDEN void sampler_before_dlopen(void);
-HIDDEN void sampler_before_dlsym(void);
+HIDDEN void *sampler_before_dlopen(void);
+HIDDEN void *sampler_before_dlsym(void *handle, const char *name);
 
 #endif

@@ -8,30 +8,17 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/prctl.h>
 
+#include "preload/sampler/restricted.h"
 #include "preload/sampler/sampler.h"
 
 #ifdef SAMPLER_HIDES_HOOKS
-#define NO_FILTERS "\nSeccomp:\t0\n"
-
 bool sampler_may_be_filtered(void)
 {
-	static char status[8192];
-	size_t length = 0;
-	ssize_t got = 0;
-	int fd = sampler_open("/proc/self/status", O_RDONLY);
+	uint32_t mode, filters;
 
-	if (fd < 0)
-		return true;
-	do {
-		length += (size_t)got;
-		got = sampler_read_file(fd, status + length, sizeof(status) - 1 - length);
-	} while (got > 0);
-	sampler_close(fd);
-	status[length] = '\0';
-	return !strstr(status, NO_FILTERS);
+	return !sampler_restrictions_read(&mode, &filters) || mode;
 }
 
 __attribute__((constructor)) static void allow_tracing(void)
@@ -39,7 +26,7 @@ __attribute__((constructor)) static void allow_tracing(void)
 	const int before = errno;
 
 	/* Without Yama it fails, and is not needed. */
-	if (sampler_is_first_thread() && !sampler_may_be_filtered())
+	if (!sampler_may_be_filtered() && sampler_is_first_thread())
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	errno = before;
 }

@@ -153,7 +153,7 @@ bool sampler_is_due(size_t size)
 	int saved = errno;
 	bool due;
 
-	if (!sampler_is_active() && sampler_stack_has_room())
+	if (!sampler_is_active() && sampler_child_may_begin() && sampler_stack_has_room())
 		sampler_child_begin();
 	if (!sampler_hold()) {
 		set_distance(thread, RECHECK_BYTES);

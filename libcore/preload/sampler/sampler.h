@@ -39,6 +39,7 @@ struct sampler_thread {
 	uint8_t forking; /* calls of fork(), from its own handler before it to the one behind */
 	uint8_t walks;	 /* over the linker's list, one within the other */
 	uint8_t holds;	 /* how often it holds the profile: once more in each signal handler */
+	uint8_t ordered; /* one of flmem's, which has evaluated its filters */
 };
 
 extern __thread struct sampler_thread sampler_thread
@@ -278,9 +279,29 @@ static inline uintptr_t sampler_return_address(uintptr_t saved)
 	return saved & SAMPLER_RETURN_BITS;
 }
 
+/*
+ * restricted.c: the program has restricted what its threads may ask of the kernel, or is about to.
+ * Not cleared in a child, which inherits that. No sample is taken any more, and one that is being
+ * taken ends without another call.
+ */
+extern uint32_t sampler_quiet HIDDEN;
+
+static inline bool sampler_is_quiet(void)
+{
+	return __atomic_load_n(&sampler_quiet, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* syscall() of the C library, for which the sampler has a hook, and which a program may replace. */
+HIDDEN long sampler_kernel_enter(long number, ...);
+HIDDEN long sampler_kernel_deny(void);
+#define syscall(...)                                                           \
+	(sampler_is_quiet() && !sampler_thread.ordered ? sampler_kernel_deny() \
+						       : sampler_kernel_enter(__VA_ARGS__))
+
 static inline bool sampler_is_active(void)
 {
-	return __atomic_load_n(&sampler_control.active, __ATOMIC_ACQUIRE) != 0;
+	return __atomic_load_n(&sampler_control.active, __ATOMIC_ACQUIRE) != 0 &&
+	       !sampler_is_quiet();
 }
 
 static inline uint32_t sampler_filter_slot(uintptr_t address)
@@ -391,6 +412,8 @@ HIDDEN void sampler_stop(void);
 HIDDEN uint64_t sampler_now_ms(void);
 
 /* child_profile.c */
+/* Without a call of the kernel. */
+HIDDEN bool sampler_child_may_begin(void);
 HIDDEN void sampler_child_begin(void);
 /* In a child, before anything else: what was on its way into the parent's profile stays here. */
 HIDDEN void sampler_child_settle(void);

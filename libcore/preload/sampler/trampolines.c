@@ -12,19 +12,23 @@
  * library mostly asks for a function of it before it can call any.
  */
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 
 #include "preload/sampler/got.h"
 #include "preload/sampler/hooks.h"
 #include "preload/sampler/orders.h"
+#include "preload/sampler/restricted.h"
 
-void sampler_before_dlopen(void)
+void *sampler_before_dlopen(void)
 {
 	int saved = errno;
 
 	sampler_got_catch_up();
 	sampler_thread.opened = 1;
 	errno = saved;
+	return NULL;
 }
 
 #ifdef SAMPLER_HIDES_HOOKS
@@ -40,15 +44,34 @@ void __gmon_start__(void)
 }
 #endif
 
-void sampler_before_dlsym(void)
+/* Those of the program, by which it may restrict itself: ctypes asks for them. */
+static void *find_watched(void *handle, const char *name)
 {
-	int saved = errno;
+	void *(*look_up)(void *, const char *), *found;
 
-	sampler_got_catch_up();
-	errno = saved;
+	if (handle == RTLD_NEXT || handle == RTLD_DEFAULT || !sampler_is_active() ||
+	    (strcmp(name, "prctl") != 0 && strcmp(name, "syscall") != 0))
+		return NULL;
+	memcpy(&look_up, &sampler_next_dlsym, sizeof(look_up));
+	found = look_up(handle, name);
+	return sampler_watched_function(found);
 }
 
-/* Both have two arguments. The stack is aligned at the call as the ABI requires. */
+void *sampler_before_dlsym(void *handle, const char *name)
+{
+	int saved = errno;
+	void *own;
+
+	sampler_got_catch_up();
+	own = find_watched(handle, name);
+	errno = saved;
+	return own;
+}
+
+/*
+ * Both have two arguments. What comes before them may answer in their place. The stack is aligned
+ * at the call as the ABI requires.
+ */
 #ifdef __x86_64__
 #define TRAMPOLINE(name)                                   \
 	__asm__(".text\n"                                  \
@@ -71,7 +94,11 @@ void sampler_before_dlsym(void)
 		".cfi_adjust_cfa_offset -8\n"              \
 		"popq %rdi\n"                              \
 		".cfi_adjust_cfa_offset -8\n"              \
+		"testq %rax, %rax\n"                       \
+		"jne 1f\n"                                 \
 		"jmp *sampler_next_" #name "(%rip)\n"      \
+		"1:\n"                                     \
+		"ret\n"                                    \
 		".cfi_endproc\n"                           \
 		".size sampler_own_" #name ", . - sampler_own_" #name "\n")
 #else
@@ -86,11 +113,16 @@ void sampler_before_dlsym(void)
 		"stp x0, x1, [sp, #-32]!\n"                       \
 		"str x30, [sp, #16]\n"                            \
 		"bl sampler_before_" #name "\n"                   \
+		"mov x17, x0\n"                                   \
 		"ldr x30, [sp, #16]\n"                            \
 		"ldp x0, x1, [sp], #32\n"                         \
+		"cbnz x17, 1f\n"                                  \
 		"adrp x16, sampler_next_" #name "\n"              \
 		"ldr x16, [x16, #:lo12:sampler_next_" #name "]\n" \
 		"br x16\n"                                        \
+		"1:\n"                                            \
+		"mov x0, x17\n"                                   \
+		"ret\n"                                           \
 		".cfi_endproc\n"                                  \
 		".size sampler_own_" #name ", . - sampler_own_" #name "\n")
 #endif

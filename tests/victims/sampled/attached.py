@@ -6,7 +6,8 @@ bytearray of 4 MiB per round. Lines on standard input are orders: "round", "fork
 processor time in ms), "replace PATH PATH" (whether the second came to the place of the first),
 "keep PATH" and "drop" (a block of an allocator that only that
 library uses), "registered" (what a library registered that was loaded, asking the linker nothing), "call PATH FUNCTION [TEXT]" (without the interpreter's lock), "forks" (many mappings, and forks from then on whose
-children call the dynamic linker), "clear NAME" (the first word of a variable), "unseal" (what the linker made read-only becomes writable), "check";
+children call the dynamic linker), "clear NAME" (the first word of a variable), "unseal" (what the linker made read-only becomes writable), "confine" (a thread
+filters itself by way of ctypes: rt_sigprocmask ends the process), "check";
 each is answered by a line. ATTACHED_PAUSE_S is how long a thread waits before it allocates again.
 """
 import _ctypes
@@ -14,6 +15,7 @@ import ctypes
 import mmap
 import os
 import signal
+import struct
 import sys
 import threading
 import time
@@ -152,6 +154,27 @@ def unseal():
     return len(sealed)
 
 
+def confine():
+    prctl = ctypes.CDLL("libc.so.6").prctl
+    numbers = {"x86_64": 14, "aarch64": 135}
+    code = struct.pack("HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x15, 1, 0, numbers[os.uname().machine],
+                       0x6, 0, 0, 0x7fff0000, 0x6, 0, 0, 0x80000000)
+    program = struct.pack("HP", 4, ctypes.addressof(rows := ctypes.create_string_buffer(code)))
+    kept.append(rows)
+    started = threading.Event()
+
+    def run():
+        if prctl(38, 1, 0, 0, 0) or prctl(22, ctypes.c_ulong(2), program):
+            faults.append("it has no filter")
+        started.set()
+        while True:
+            bytearray(100000)
+            time.sleep(PAUSE_S)
+
+    threading.Thread(target=run, daemon=True).start()
+    started.wait()
+
+
 def obey(order):
     word, _, rest = order.partition(" ")
     if word == "round":
@@ -183,6 +206,8 @@ def obey(order):
         return getattr(ctypes.CDLL(path), function)(*(one.encode() for one in text))
     elif word == "clear":
         ctypes.c_uint64.in_dll(libc, rest).value = 0
+    elif word == "confine":
+        confine()
     elif word == "unseal":
         return unseal()
     elif word == "exec":
