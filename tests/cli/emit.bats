@@ -445,11 +445,48 @@ verify_unit() {
 	done
 	flmem start --role server --emit systemd -- /bin/
 	assert_error 2 'is a directory'
+	for program in . .. ';'; do
+		flmem start --role server --emit systemd -- "$program"
+		assert_error 2 'is no name of a program for systemd'
+	done
+	for directory in $'/a\xef\xbf\xbe' $'/a\xf0\x9f\xbf\xbe' $'/a\xef\xb7\x90'; do
+		flmem start --role server --emit systemd --workspace "$directory" -- true
+		assert_error 5 'it is not UTF-8, or has noncharacters'
+		flmem start --role server --emit systemd -- "$directory"
+		assert_error 5 'it has noncharacters of Unicode'
+	done
+	flmem start --role server --emit systemd --workspace '/a ' -- true
+	assert_error 5 'ends in a space, which systemd removes'
+	for program in "$(printf '%0256d' 0)" "/$(printf '%0256d/x' 0)" "$(printf '/%0199d%.0s' {1..42})"; do
+		flmem start --role server --emit systemd -- "$program"
+		assert_error 5 'is longer than a path may be'
+		flmem start --role server --emit systemd --workspace "/w/$program" -- true
+		assert_error 5 'is longer than a path may be'
+	done
 	for directory in . rel/x; do
 		for kind in docker k8s; do
 			flmem start --role server --emit $kind --workspace "$directory" -- true
 			assert_error 2 'is relative; name the absolute path inside the container'
 		done
+	done
+}
+
+@test "what no batch script can hold is refused" {
+	local kind library
+	for kind in slurm pbs; do
+		flmem start --role client --emit $kind -- sh $'a\r\nb'
+		assert_error 5 'it has a carriage return before a line break'
+		flmem start --role client --emit $kind -- sh $'a\n\rb'
+		assert_status 0
+	done
+	# LD_PRELOAD of a script would be two entries.
+	for kind in snippet sub_start slurm pbs systemd; do
+		for library in '/a b.so' /a:b.so; do
+			flmem start --role client --emit $kind --jemalloc --jemalloc-library "$library"
+			assert_error 2 'cannot be used in LD_PRELOAD'
+		done
+		flmem start --role client --emit $kind --jemalloc --jemalloc-library a.so
+		assert_error 2 'is not an absolute path to a library'
 	done
 }
 

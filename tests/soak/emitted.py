@@ -38,7 +38,7 @@ OPTIONS = list(itertools.product(
     ((), ("--jemalloc", "--jemalloc-library", "/opt/libjemalloc.so.2")),
 ))
 COMMANDS = ((), ("--", "/bin/sh", "-c", "echo \"$HOME\" 100% 'a b' ; true", "", "#x", "y: z", "*"),
-            ("--", "true", "--flag=ü", "\t", "${A}", "$(id)", "%i", "\\n"))
+            ("--", "true", "no", "1e3", "~", "12:30", "--flag=ü", "\t", "${A}", "$(id)", "%i", "\\n"))
 
 
 class Absent(Exception):

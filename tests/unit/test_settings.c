@@ -365,6 +365,10 @@ static void quoting_is_exact(void **state)
 		{flmem_quote_systemd, "a=%i \"\\\n", "\"a=%%i \\\"\\\\\\n\""},
 		{flmem_quote_systemd, "$a b", "\"$a b\""},
 		{flmem_quote_systemd, "a\x01", NULL},
+		{flmem_quote_systemd, "a\xef\xbf\xbf", NULL},
+		{flmem_quote_systemd, "\xef\xb7\x90", NULL},
+		{flmem_quote_systemd, "\xf0\x9f\xbf\xbe", NULL},
+		{flmem_quote_systemd, "\xef\xb7\xb0\xef\xbf\xbd", "\"\xef\xb7\xb0\xef\xbf\xbd\""},
 		{flmem_quote_systemd_command, "$a b", "\"$$a b\""},
 	};
 

@@ -209,6 +209,9 @@ static const char *put_systemd_quoted(struct flmem_buf *out, const char *value, 
 {
 	if (!flmem_text_is_utf8(value))
 		return not_utf8;
+	/* unichar_is_valid() of systemd */
+	if (!flmem_text_is_assigned_utf8(value))
+		return "noncharacters of Unicode";
 	for (const unsigned char *p = (const unsigned char *)value; *p; p++)
 		if ((*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f)
 			return controls;

@@ -80,6 +80,32 @@ bool flmem_text_is_utf8(const char *text)
 	return !*find_utf8_end(text);
 }
 
+/* Of a sequence that is well-formed. */
+static bool is_noncharacter(const unsigned char *p, size_t length)
+{
+	const unsigned char *end = p + length - 2;
+
+	if (length < 3)
+		return false;
+	if (length == 3 && p[0] == 0xef && p[1] == 0xb7)
+		return p[2] >= 0x90 && p[2] <= 0xaf;
+	return end[0] == 0xbf && end[1] >= 0xbe && (length == 3 ? p[0] == 0xef : (p[1] & 15) == 15);
+}
+
+bool flmem_text_is_assigned_utf8(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	while (*p) {
+		size_t length = *p < 0x80 ? 1 : measure_utf8(p);
+
+		if (!length || is_noncharacter(p, length))
+			return false;
+		p += length;
+	}
+	return true;
+}
+
 size_t flmem_text_utf8_length(const char *text)
 {
 	return (size_t)(find_utf8_end(text) - text);

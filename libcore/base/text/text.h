@@ -22,6 +22,9 @@ bool flmem_text_is_one_of(const char *text, const char *const *words);
 /* Well-formed UTF-8 throughout (RFC 3629). */
 bool flmem_text_is_utf8(const char *text);
 
+/* The same, without the noncharacters of Unicode (U+FFFE, U+FDD0 and so on). */
+bool flmem_text_is_assigned_utf8(const char *text);
+
 /* Length of the well-formed UTF-8 at the start of the text. */
 size_t flmem_text_utf8_length(const char *text);
 

@@ -188,6 +188,9 @@ static void put_batch(struct emission *e, const char *submitted, const char *lau
 		flmem_buf_puts(&e->out, launcher);
 	put_words(e, flmem_quote_sh, " ");
 	flmem_buf_putc(&e->out, '\n');
+	/* sbatch and qsub take the whole script for one of DOS, and refuse it. */
+	if (e->out.data && strstr(e->out.data, "\r\n"))
+		e->problem = "a carriage return before a line break";
 }
 
 static void emit_slurm(struct emission *e)
@@ -396,6 +399,11 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 	if (rc)
 		return rc;
 	e.directory = directory;
+	/* Of other kinds the settings check it. */
+	if (kinds[options->kind].finds_jemalloc && request.jemalloc_library)
+		rc = flmem_preload_check(request.jemalloc_library, false, err);
+	if (rc)
+		return rc;
 
 	request.environment = NULL;
 	request.elsewhere = true;

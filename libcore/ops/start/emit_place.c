@@ -2,6 +2,7 @@
 #include "ops/start/emit_place.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 
 /* systemd, load-fragment.c: a command may begin with these as flags. */
 #define COMMAND_FLAGS "@-:+!|"
@@ -54,18 +56,56 @@ static bool has_dots(const char *path)
 	return false;
 }
 
+/* path_is_valid() of systemd; a name without a directory is one component. */
+static bool is_too_long(const char *path)
+{
+	if (strlen(path) >= PATH_MAX)
+		return true;
+	while (*path) {
+		size_t length = strcspn(path, "/");
+
+		if (length > NAME_MAX)
+			return true;
+		path += length;
+		path += strspn(path, "/");
+	}
+	return false;
+}
+
+/* What the line of a unit cannot hold, or systemd does not take; NULL: nothing. */
+static const char *find_unit_problem(const char *directory)
+{
+	char last = directory[strlen(directory) - 1];
+
+	if (has_controls(directory))
+		return "cannot be written in this format: it has control characters";
+	if (last == '\\')
+		return "ends in a backslash, which continues a line of a unit";
+	if (last == ' ')
+		return "ends in a space, which systemd removes";
+	if (is_too_long(directory))
+		return "is longer than a path may be";
+	if (!flmem_text_is_assigned_utf8(directory))
+		return "cannot be written in this format: it is not UTF-8, or has "
+		       "noncharacters";
+	return NULL;
+}
+
 static int resolve_on_host(const char *named, char **ret_directory, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *real = NULL;
+	bool written = *named == '/' && !has_dots(named);
+	const char *problem;
 
-	if (*named == '/' && !has_dots(named)) {
-		*ret_directory = strdup(named);
-		return *ret_directory ? 0 : flmem_error_nomem(err, "cannot hold the workspace");
-	}
-	real = realpath(named, NULL);
+	real = written ? strdup(named) : realpath(named, NULL);
+	if (!real && written)
+		return flmem_error_nomem(err, "cannot hold the workspace");
 	if (!real)
 		return REFUSE(EUSAGE, "workspace", named,
 			      "cannot be resolved: %s; name an absolute path", strerror(errno));
+	problem = find_unit_problem(real);
+	if (problem)
+		return REFUSE(EUNSUPPORTED, "workspace", real, "%s", problem);
 	*ret_directory = FLMEM_TAKE(real);
 	return 0;
 }
@@ -81,9 +121,6 @@ int flmem_emit_directory(enum flmem_emit_place place, const char *named, char **
 	if (place != FLMEM_PLACE_SCRIPT && has_controls(named))
 		return REFUSE(EUNSUPPORTED, "workspace", named,
 			      "cannot be written in this format: it has control characters");
-	if (place == FLMEM_PLACE_HOST && named[strlen(named) - 1] == '\\')
-		return REFUSE(EUNSUPPORTED, "workspace", named,
-			      "ends in a backslash, which continues a line of a unit");
 	if (place == FLMEM_PLACE_HOST)
 		return resolve_on_host(named, ret_directory, err);
 	if (place == FLMEM_PLACE_CONTAINER && *named != '/')
@@ -113,6 +150,9 @@ static int check_unit_program(const char *program, const char *directory, struct
 	if (!name && *program != '/' && !directory)
 		return REFUSE(EUSAGE, "command", program,
 			      "is relative; name its directory with --workspace");
+	/* A lone ; ends a command, whatever its quotes. */
+	if (strcmp(program, ".") == 0 || strcmp(program, "..") == 0 || strcmp(program, ";") == 0)
+		return REFUSE(EUSAGE, "command", program, "is no name of a program for systemd");
 	if (!name && program[strlen(program) - 1] == '/')
 		return REFUSE(EUSAGE, "command", program, "is a directory");
 	return 0;
@@ -136,6 +176,11 @@ int flmem_emit_unit_program(const char *program, const char *directory, char **r
 	}
 	if (!path)
 		return flmem_error_nomem(err, "cannot hold the command");
+	if (is_too_long(path)) {
+		rc = REFUSE(EUNSUPPORTED, "command", program, "is longer than a path may be");
+		free(path);
+		return rc;
+	}
 	*ret_program = path;
 	return 0;
 }
