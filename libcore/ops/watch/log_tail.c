@@ -21,12 +21,44 @@
 static void start_log_at(struct flmem_log *log, off_t offset)
 {
 	const size_t length = offset < FLMEM_LOG_SEEN_MAX ? (size_t)offset : FLMEM_LOG_SEEN_MAX;
-	const ssize_t got = pread(log->fd, log->seen, length, offset - (off_t)length);
+	const ssize_t got = pread(log->fd, log->next.seen, length, offset - (off_t)length);
 
-	log->offset = offset;
-	log->seen_length = got > 0 && (size_t)got == length ? length : 0;
+	log->next.offset = offset;
+	log->next.seen_length = got > 0 && (size_t)got == length ? length : 0;
 	log->length = 0;
-	log->skipping = offset > 0 && (!log->seen_length || log->seen[length - 1] != '\n');
+	log->skipping =
+		offset > 0 && (!log->next.seen_length || log->next.seen[length - 1] != '\n');
+}
+
+/* What is read next is a file that was cut, or another one. */
+static void leave_log(struct flmem_log *log)
+{
+	if (log->next.offset) {
+		log->left = log->next;
+		log->left_length = log->length;
+	}
+	start_log_at(log, 0);
+}
+
+/* The bytes that are now before a place; false: not as many as were read. */
+static bool read_place(const struct flmem_log *log, const struct flmem_log_place *place,
+		       char now[FLMEM_LOG_SEEN_MAX])
+{
+	const ssize_t got =
+		pread(log->fd, now, place->seen_length, place->offset - (off_t)place->seen_length);
+
+	return got > 0 && (size_t)got == place->seen_length;
+}
+
+/* An editor or rsync replaces a log by a copy: its lines have been read. */
+static void pass_copied_lines(struct flmem_log *log)
+{
+	const struct flmem_log_place *left = &log->left;
+	char now[FLMEM_LOG_SEEN_MAX];
+
+	if (!log->next.offset && read_place(log, left, now) &&
+	    memcmp(now, left->seen, left->seen_length) == 0)
+		start_log_at(log, left->offset - (off_t)log->left_length);
 }
 
 static int open_log_file(struct flmem_log *log)
@@ -40,7 +72,7 @@ static int open_log_file(struct flmem_log *log)
 	log->device = status.st_dev;
 	log->inode = status.st_ino;
 	log->fd = FLMEM_TAKE_FD(fd);
-	start_log_at(log, 0);
+	leave_log(log);
 	return 0;
 }
 
@@ -115,11 +147,11 @@ static void remember_seen(struct flmem_log *log, const char *bytes, size_t lengt
 	const size_t added = length < FLMEM_LOG_SEEN_MAX ? length : FLMEM_LOG_SEEN_MAX;
 	size_t kept = FLMEM_LOG_SEEN_MAX - added;
 
-	if (kept > log->seen_length)
-		kept = log->seen_length;
-	memmove(log->seen, log->seen + log->seen_length - kept, kept);
-	memcpy(log->seen + kept, bytes + length - added, added);
-	log->seen_length = kept + added;
+	if (kept > log->next.seen_length)
+		kept = log->next.seen_length;
+	memmove(log->next.seen, log->next.seen + log->next.seen_length - kept, kept);
+	memcpy(log->next.seen + kept, bytes + length - added, added);
+	log->next.seen_length = kept + added;
 }
 
 /* Reads the next bytes; true at the end of the file. */
@@ -127,13 +159,14 @@ static bool read_available(struct flmem_log *log, flmem_log_visit *visit, void *
 {
 	char bytes[READ_SIZE];
 
+	pass_copied_lines(log);
 	for (size_t total = 0; total < POLL_MAX;) {
 		bool skips = log->skipping || log->length == FLMEM_LOG_LINE_MAX;
-		ssize_t got = pread(log->fd, bytes, sizeof(bytes), log->offset);
+		ssize_t got = pread(log->fd, bytes, sizeof(bytes), log->next.offset);
 
 		if (got <= 0)
 			return true;
-		log->offset += got;
+		log->next.offset += got;
 		total += (size_t)got / (skips ? SKIP_COST : 1);
 		remember_seen(log, bytes, (size_t)got);
 		flmem_log_feed(log, bytes, (size_t)got, visit, context);
@@ -161,12 +194,10 @@ static bool is_log_hole(const char *bytes, size_t length)
 static bool is_written_anew(const struct flmem_log *log)
 {
 	char now[FLMEM_LOG_SEEN_MAX];
-	const ssize_t got = log->seen_length ? pread(log->fd, now, log->seen_length,
-						     log->offset - (off_t)log->seen_length)
-					     : 0;
 
-	return got > 0 && (size_t)got == log->seen_length &&
-	       memcmp(now, log->seen, log->seen_length) != 0 && !is_log_hole(now, log->seen_length);
+	return read_place(log, &log->next, now) &&
+	       memcmp(now, log->next.seen, log->next.seen_length) != 0 &&
+	       !is_log_hole(now, log->next.seen_length);
 }
 
 /*
@@ -177,8 +208,9 @@ static void restart_if_cut(struct flmem_log *log)
 {
 	struct stat status;
 
-	if (fstat(log->fd, &status) == 0 && (status.st_size < log->offset || is_written_anew(log)))
-		start_log_at(log, 0);
+	if (fstat(log->fd, &status) == 0 &&
+	    (status.st_size < log->next.offset || is_written_anew(log)))
+		leave_log(log);
 }
 
 void flmem_log_poll(struct flmem_log *log, flmem_log_visit *visit, void *context)

@@ -5,7 +5,8 @@
 /*
  * Follows a log as it grows. The file may be missing at first, vanish, be rotated (another file
  * under its name: the rest of the old one is read first), be truncated and written anew, and
- * contain any bytes. Memory and the work of one call are bounded; of a line that is too long only
+ * contain any bytes. Where all that was read is in the file again, only what follows it is visited.
+ * Memory and the work of one call are bounded; of a line that is too long only
  * the beginning is used.
  */
 
@@ -23,17 +24,24 @@
 /* So many bytes before the next one show whether the file was written anew. */
 #define FLMEM_LOG_SEEN_MAX 64
 
+/* A place in a file, and the bytes before it. */
+struct flmem_log_place {
+	off_t offset;
+	char seen[FLMEM_LOG_SEEN_MAX];
+	size_t seen_length;
+};
+
 struct flmem_log {
 	char *path;
 	int fd; /* -1 while the file does not exist */
 	dev_t device;
 	ino_t inode;
-	off_t offset;		       /* of the next byte to read */
-	char seen[FLMEM_LOG_SEEN_MAX]; /* the last bytes before it */
-	size_t seen_length;
-	bool skipping; /* skips the rest of a line that was too long */
-	size_t length; /* length of the line so far */
-	char *line;    /* FLMEM_LOG_LINE_MAX + 1 bytes */
+	struct flmem_log_place next; /* the next byte to read */
+	struct flmem_log_place left; /* where the reading was when the file was cut or replaced */
+	size_t left_length;	     /* of the line that had begun there */
+	bool skipping;		     /* skips the rest of a line that was too long */
+	size_t length;		     /* length of the line so far */
+	char *line;		     /* FLMEM_LOG_LINE_MAX + 1 bytes */
 };
 
 /* May change the bytes; line[length] is writable. They are valid during the call only. */
