@@ -548,7 +548,7 @@ static const char *const examples[] = {
 	"flmem recommend --model ./llm --clients 4 --framework appfl --node-memory 64G",
 	"memory needs of server and clients, and a matching configuration",
 	"flmem recommend kit jobs/fedavg --model ./llm --clients 4 --fail-on error",
-	"whether the memory limits of a kit and a job hold what the model needs",
+	"whether the memory limits of a kit and a job suffice for the model",
 	NULL,
 };
 
@@ -565,15 +565,15 @@ const struct cmd cmd_recommend = {
 		"effect, or will be refused, each with file, line, current and proposed value. "
 		"Folders are searched; files without matching rules are ignored. An input that "
 		"cannot be read is reported on standard error, and the others are still checked "
-		"(exit status 8, or 2 if none could be checked), as is a heap profile that was cut "
-		"short; a path that holds nothing to check is a warning.\n\n"
+		"(exit status 8, or 2 if none could be checked), as is a heap profile that was "
+		"truncated; a path that holds nothing to check is a warning.\n\n"
 		"A recording of flmem watch given as a path is checked for rising memory, reached "
 		"limits, and whether memory_gc_rounds of the given jobs fits; a heap profile of "
 		"flmem profile for code whose memory grows with the rounds, or is most of the "
-		"peak; where it is too short to show growth, --fail-on warning or info ends with "
-		"9 if nothing else is found. A kernel log (dmesg, journalctl -k) is checked for "
-		"processes killed out of "
-		"memory, the log of a job for PyTorch's CUDA out of memory.\n\n"
+		"peak; where it is too short to show growth, --fail-on warning or info ends with 9 "
+		"if nothing else is found. A kernel log (dmesg, journalctl -k) is checked for "
+		"processes killed out of memory, the log of a job for PyTorch's CUDA out of "
+		"memory.\n\n"
 		"With --pid, --name, --tree or --all it checks live processes, by reading only: "
 		"whether jemalloc, arenas and decay times are in force as configured, and what a "
 		"trim would release. Jobs given as paths are checked too, as the configuration of "
@@ -587,7 +587,7 @@ const struct cmd cmd_recommend = {
 		"configuration to paste. With paths, the findings include the memory limits that "
 		"these files set (Compose, Kubernetes, docker run, Slurm, systemd, resource_spec "
 		"of NVFlare's jobs, its launchers in startup kits) and that are below those peaks; "
-		"where no limit could be held against the plan, --fail-on ends with 9 if nothing "
+		"where no limit could be compared with the plan, --fail-on ends with 9 if nothing "
 		"else is found.",
 	.examples = examples,
 	.options = options_table,

@@ -283,7 +283,8 @@ static void print_aggregate_result(const struct flmem_aggregate_result *result, 
 		printf("  resumed: %s were already written\n",
 		       format_bytes(result->resumed_bytes, bytes));
 	if (result->restarted)
-		printf("  not resumed: what an earlier run left is of other inputs or options\n");
+		printf("  not resumed: an earlier run with other inputs or options left its "
+		       "files\n");
 	print_skipped(result);
 	print_repeated(result);
 }

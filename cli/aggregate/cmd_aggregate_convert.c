@@ -99,8 +99,8 @@ static void print_conversion(const struct flmem_convert_request *request,
 		printf("  resumed: %s were already written\n",
 		       format_bytes(conversion->resumed_bytes, bytes));
 	if (conversion->restarted)
-		printf("  not resumed: what an earlier run left is of another input or other "
-		       "options\n");
+		printf("  not resumed: an earlier run with another input or other options left its "
+		       "files\n");
 }
 
 static int print_result(const struct convert_options *o,

@@ -67,7 +67,9 @@ static int print_pulled(const struct pull_options *o,
 		       verifies ? "nothing was written, the SHA-256 is the published one of " : "",
 		       format_bytes(result->bytes, bytes), format_us(result->took_us, took));
 		if (result->resumed_bytes)
-			printf(", %s were there", format_bytes(result->resumed_bytes, had));
+			printf(", %s were already "
+			       "present",
+			       format_bytes(result->resumed_bytes, had));
 		putchar('\n');
 	}
 	if (!o->json)

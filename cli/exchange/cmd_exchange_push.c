@@ -31,7 +31,7 @@ static const struct opt options_table[] = {
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct push_options, client),
 	 .metavar = "NAME",
-	 .help = "name of this client; may be left out where a token or a certificate has it"},
+	 .help = "name of this client; may be left out where a token or a certificate contains it"},
 	{.name = "round",
 	 .letter = 'r',
 	 .kind = OPT_TEXT,
@@ -59,8 +59,8 @@ static const struct opt options_table[] = {
 	{.name = "replace",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct push_options, replace),
-	 .help = "delete what an earlier push of this client and round has sent of another file, "
-		 "or with another weight, and has not completed"},
+	 .help = "delete the unfinished upload that an earlier push of this client and round began "
+		 "with another file or weight"},
 	EXCHANGE_OPTIONS,
 	EXCHANGE_RETRIES_OPTION("default 10; 0: never"),
 	EXCHANGE_TIMEOUT_OPTION,
@@ -146,7 +146,7 @@ static const char *const examples[] = {
 	"flmem exchange push http://127.0.0.1:8477 u.safetensors -c site-1 -w 600",
 	"send an update that was trained on 600 samples",
 	"flmem exchange push https://fl.example.org u.pt --token-file token -r 3",
-	"in the name that belongs to a token, for round 3 and no other",
+	"as the client that a token belongs to, for round 3 and no other",
 	NULL,
 };
 

@@ -81,7 +81,7 @@ static const struct opt options_table[] = {
 	 .offset = offsetof(struct serve_options, state),
 	 .metavar = "DIR",
 	 .complete = OPT_COMPLETE_DIRECTORY,
-	 .help = "directory for uploads, models and what the server knows; with the same options "
+	 .help = "directory for uploads, models and the state of the server; with the same options "
 		 "it continues after a kill (required)"},
 	COMBINE_OPTIONS(offsetof(struct serve_options, combine), "skip-client; reject in lockstep",
 			"first: with equal one client could end the exchange"),
@@ -416,10 +416,10 @@ const struct cmd cmd_exchange_serve = {
 		"last round the server exits once no client has sent a request for some "
 		"seconds.\n\n"
 		"Without tokens or client certificates every process that reaches the address can "
-		"read the model and send an update in any name. Plain HTTP is served on loopback "
-		"only, for example to a proxy in front, unless --insecure is given.\n\n"
+		"read the model and send an update under any name. Plain HTTP is served on "
+		"loopback only, for example to a proxy in front, unless --insecure is given.\n\n"
 		"An update counts after its tensors were compared with those of the model. The "
-		"state directory has everything the server knows: after a kill the same command "
+		"state directory holds all state of the server: after a kill the same command "
 		"continues; options that change the result are refused then. SIGTERM and SIGINT "
 		"end it in the same way.",
 	.examples = examples,

@@ -85,7 +85,7 @@ static int add_pid(const struct opt *o, const char *text, struct opt_pids *pids,
 		return flmem_parse_invalid(FLMEM_VALUE_PID, text, o->name, err);
 	grown = reallocarray(pids->values, pids->count + 1, sizeof(*grown));
 	if (!grown)
-		return flmem_error_nomem(err, "cannot hold the processes of --%s", o->name);
+		return flmem_error_nomem(err, "cannot store the processes of --%s", o->name);
 	pids->values = grown;
 	pids->values[pids->count++] = pid;
 	return 0;
@@ -95,7 +95,7 @@ static int add_pids(const struct opt *o, const char *text, struct opt_pids *pids
 		    struct flmem_error *err)
 {
 	char *copy = strdup(text), *rest = copy;
-	int rc = copy ? 0 : flmem_error_nomem(err, "cannot hold the processes of --%s", o->name);
+	int rc = copy ? 0 : flmem_error_nomem(err, "cannot store the processes of --%s", o->name);
 
 	for (char *one; !rc && (one = strsep(&rest, ","));)
 		rc = add_pid(o, one, pids, err);
@@ -108,7 +108,7 @@ static int add_text_option(struct opt_texts *texts, const char *text, struct flm
 	const char **grown = reallocarray(texts->values, texts->count + 1, sizeof(const char *));
 
 	if (!grown)
-		return flmem_error_nomem(err, "cannot hold the arguments");
+		return flmem_error_nomem(err, "cannot store the arguments");
 	texts->values = grown;
 	texts->values[texts->count++] = text;
 	return 0;

@@ -23,7 +23,7 @@ static void print_lost_samples(const struct flmem_heap_profile *p)
 	format_bytes(p->lost_bytes, bytes);
 	if (full)
 		fprintf(stderr,
-			"flmem: %s (%s%s) found no room in the file: give it a larger --limit or "
+			"flmem: %s (%s%s) did not fit in the file: give it a larger --limit or "
 			"--interval\n",
 			number, bytes, untaken ? " with those that could not be taken" : "");
 	if (untaken)
@@ -45,17 +45,17 @@ static void print_lost_details(const struct flmem_heap_profile *p)
 					   sizeof(number)));
 	if (p->lost_names)
 		fprintf(stderr,
-			"flmem: %s of functions and files found no room in the file; give it a "
+			"flmem: %s of functions and files did not fit in the file; give it a "
 			"larger --limit\n",
 			flmem_text_counted(p->lost_names, "name", number, sizeof(number)));
 	if (p->lost_modules && p->stacks != FLMEM_HEAP_STACKS_PYTHON)
 		fprintf(stderr,
-			"flmem: modules of %s found no room in the file: native stacks end there; "
+			"flmem: modules of %s did not fit in the file: native stacks end there; "
 			"give it a larger --limit\n",
 			flmem_text_counted(p->lost_modules, "code range", number, sizeof(number)));
 	if (p->lost_threads)
 		fprintf(stderr,
-			"flmem: %s found no room in the file: what they allocated counts, without "
+			"flmem: %s did not fit in the file: what they allocated counts, without "
 			"its thread\n",
 			flmem_text_counted(p->lost_threads, "thread", number, sizeof(number)));
 }
@@ -66,9 +66,9 @@ static void print_unseen_calls(const struct flmem_heap_profile *p)
 
 	if (p->unseen_calls)
 		fprintf(stderr,
-			"flmem: %s of the allocator went past the sampler when attach ended, "
-			"mostly in libraries that were loaded meanwhile: what they allocated is "
-			"not in the profile\n",
+			"flmem: %s of the allocator bypassed the sampler when attach ended, mostly "
+			"in libraries that were loaded meanwhile: what they allocated is not in "
+			"the profile\n",
 			flmem_text_counted(p->unseen_calls, "call", number, sizeof(number)));
 }
 
@@ -95,19 +95,18 @@ static void print_losses(const struct flmem_heap_profile *p)
 			flmem_text_counted(p->cut_stacks, "stack", number, sizeof(number)));
 	if (p->full_stacks)
 		fprintf(stderr,
-			"flmem: %s without inner frames, for which the file had no room: what they "
-			"did counts as their callers'; give it a larger --limit\n",
+			"flmem: %s without inner frames, which did not fit in the file: what they "
+			"allocated is attributed to their callers; give it a larger --limit\n",
 			flmem_text_counted(p->full_stacks, "stack", number, sizeof(number)));
 	if (p->lost_rounds)
 		fprintf(stderr,
-			"flmem: %s found no room in the file, the last ones: what they did is only "
-			"in the sums; give it a larger --limit\n",
+			"flmem: %s did not fit in the file, the last ones: what they allocated is "
+			"only in the totals; give it a larger --limit\n",
 			flmem_text_counted(p->lost_rounds, "round", number, sizeof(number)));
 	if (p->restarted_rounds)
 		fprintf(stderr,
-			"flmem: the numbers of rounds began again %s, as with a second job: what "
-			"rounds of equal numbers did is added up; continue the numbers, or give "
-			"each "
+			"flmem: the round numbers restarted %s, as with a second job: rounds with "
+			"the same number are added together; continue the numbers, or give each "
 			"job a process and a profile\n",
 			flmem_text_counted(p->restarted_rounds, "time", number, sizeof(number)));
 	print_lost_details(p);
@@ -121,7 +120,7 @@ static void print_losses(const struct flmem_heap_profile *p)
 					   sizeof(number)),
 			p->lost_children_reason);
 	if (p->skipped)
-		fprintf(stderr, "flmem: %s of the file do not hold together and were left out\n",
+		fprintf(stderr, "flmem: %s of the file are inconsistent and were skipped\n",
 			flmem_text_counted(p->skipped, "record", number, sizeof(number)));
 }
 
@@ -159,9 +158,9 @@ void print_profile_notes(const struct flmem_heap_profile *profile)
 			shown);
 	if (profile->ending == FLMEM_HEAP_KILLED)
 		fprintf(stderr,
-			"flmem: '%s': the program was killed, left by _exit as shells and children "
-			"of Python's multiprocessing do, executed another program without the "
-			"sampler, or runs on another host\n",
+			"flmem: '%s': the program was killed, ended by _exit() as shells and "
+			"children of Python's multiprocessing do, executed another program without "
+			"the sampler, or runs on another host\n",
 			shown);
 	if (profile->cut)
 		fprintf(stderr, "flmem: '%s' %s: %s; copy it again, with all its bytes\n", shown,

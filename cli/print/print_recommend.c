@@ -68,7 +68,7 @@ static void print_held_plan(const struct flmem_held_plan *plan, FILE *out)
 	char server[FLMEM_TEXT_BYTES_MAX], client[FLMEM_TEXT_BYTES_MAX];
 	char count[FLMEM_TEXT_COUNTED_MAX];
 
-	fprintf(out, "%s held against the plan: server %s, each client %s",
+	fprintf(out, "%s compared with the plan: server %s, each client %s",
 		flmem_text_counted(plan->limits, "memory limit", count, sizeof(count)),
 		flmem_text_bytes(plan->server_peak_bytes, server, sizeof(server)),
 		flmem_text_bytes(plan->client_peak_bytes, client, sizeof(client)));

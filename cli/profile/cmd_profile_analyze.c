@@ -126,7 +126,7 @@ static void print_analysis(const struct flmem_heap_folder *folder, size_t index,
 	if (index != folder->baseline)
 		shown += print_folder_changes(folder, index, measure, &analysis->comparison, limit);
 	if (!shown)
-		puts("  nothing stands out");
+		puts("  nothing conspicuous");
 	print_profile_notes(p);
 }
 
@@ -206,7 +206,7 @@ static int run_profile_analyze(const struct cmd *cmd, void *options, const struc
 
 static const char *const examples[] = {
 	"flmem profile analyze profiles",
-	"all runs of an experiment side by side, and what stands out in each",
+	"all runs of an experiment side by side, and the findings of each",
 	NULL,
 };
 

@@ -186,11 +186,11 @@ const struct cmd cmd_profile_leaks = {
 		"listed whose allocations are live from most parts of the time, which takes about "
 		"12 of them; that is less certain. Stacks with the oldest live allocations are "
 		"listed first. The first figure of a stack is what is live of it at the end of the "
-		"profile, or was before the program freed it when it ended; the confidence is "
-		"that the growth is a trend and no fluctuation. In a profile that began after its "
-		"process, growth that RSS does not "
-		"show is not confirmed. The exit status is 9 if the profile covers too short a "
-		"time, or too few rounds, to conclude, or is cut short.",
+		"profile, or was before the program freed it when it ended; the confidence is that "
+		"the growth is a trend and no fluctuation. In a profile that began after its "
+		"process, growth that RSS does not show is not confirmed. The exit status is 9 if "
+		"the profile covers too short a time, or too few rounds, to conclude, or is "
+		"truncated.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct leaks_options),

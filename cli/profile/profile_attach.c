@@ -130,8 +130,8 @@ static void print_attached(const struct flmem_attach_result *r, bool detach, boo
 	}
 	flmem_text_escape(r->profile, shown, sizeof(shown));
 	printf(!detach	    ? "process %d: sampled into %s\n"
-	       : r->deleted ? "process %d: no longer sampled; %s was deleted, renamed, "
-			      "replaced or cut meanwhile: it does not have the samples\n"
+	       : r->deleted ? "process %d: no longer sampled; %s was deleted, renamed, replaced or "
+			      "truncated meanwhile: it lacks the samples\n"
 			    : "process %d: no longer sampled; %s is complete\n",
 	       (int)r->pid, shown);
 	print_attach_way(r);

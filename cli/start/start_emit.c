@@ -76,7 +76,7 @@ static int check_emit_unused(const struct start_options *options, char *const *a
 	if (command && kind != FLMEM_EMIT_SUB_START && (options->site || options->org))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "--site and --org are for the role's own command; write the "
-				       "names into the command behind --");
+				       "names into the command after --");
 	return 0;
 }
 

@@ -231,7 +231,7 @@ static int trim_once(const struct cmd *cmd, const struct trim_options *o,
 	int status;
 
 	if (!results) {
-		flmem_error_nomem(&err, "cannot hold the results");
+		flmem_error_nomem(&err, "cannot store the results");
 		return cmd_fail(cmd, o->json, &err);
 	}
 	status = trim_all(cmd, o, targets, options, results);

@@ -65,7 +65,7 @@ void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size)
 	void *taken = add_block(cursor->document, size);
 
 	if (!taken)
-		cursor->code = flmem_error_nomem(cursor->err, "cannot hold the document");
+		cursor->code = flmem_error_nomem(cursor->err, "cannot store the document");
 	return taken;
 }
 

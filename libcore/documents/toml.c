@@ -265,7 +265,9 @@ static int declare_table(struct flmem_cursor *cursor, struct flmem_node **map, c
 	if (!node)
 		return cursor->code;
 	if (node->kind != FLMEM_NODE_MAP || node->declared != TOML_IMPLIED)
-		return flmem_cursor_fail_at(cursor, place, "duplicate table: it is there already");
+		return flmem_cursor_fail_at(cursor, place,
+					    "duplicate table: it is already "
+					    "defined");
 	node->declared = TOML_HEADED;
 	*map = node;
 	return 0;

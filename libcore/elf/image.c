@@ -109,7 +109,7 @@ static int read_segments(struct flmem_image *image, Elf64_Phdr *ret_dynamic,
 		if (__builtin_add_overflow(image->header.e_phoff, i * sizeof(row), &offset) ||
 		    !flmem_image_read(image, offset, &row, sizeof(row)))
 			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-					       "the ELF file is cut short");
+					       "the ELF file is truncated");
 		if (row.p_type == PT_LOAD && !keep_load(image, &row))
 			return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 					       "the ELF file has bad segments");

@@ -35,7 +35,10 @@ static int lock_root(const struct flmem_spool *spool, struct flmem_error *err)
 	if (fstat(spool->root, &status) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", spool->path);
 	if (status.st_uid != geteuid())
-		return flmem_error_set(err, FLMEM_EPERM, 0, "'%s' is of another user", spool->path);
+		return flmem_error_set(err, FLMEM_EPERM, 0,
+				       "'%s' belongs to "
+				       "another user",
+				       spool->path);
 	if (status.st_mode & (S_IRWXG | S_IRWXO))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "other users have access to '%s', where updates of clients "
@@ -45,7 +48,7 @@ static int lock_root(const struct flmem_spool *spool, struct flmem_error *err)
 		return 0;
 	if (errno == EWOULDBLOCK)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "another server works with '%s'; name another directory",
+				       "another server uses '%s'; name another directory",
 				       spool->path);
 	return flmem_error_set(err, FLMEM_EFAILED, errno,
 			       "cannot lock '%s' against other servers; name a directory on a file "
@@ -89,7 +92,7 @@ static int claim_root(const struct flmem_spool *spool, struct flmem_error *err)
 		if (fstatat(spool->root, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    !is_empty_directory(spool->root, names[i]))
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
-					       "'%s' has '%s', and no server has made that; name "
+					       "'%s' has '%s', which no server created; name "
 					       "another --state",
 					       spool->path, names[i]);
 	rc = flmem_spool_write(spool->root, "exchange", FLMEM_SPOOL_MARK, strlen(FLMEM_SPOOL_MARK));

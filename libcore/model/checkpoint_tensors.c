@@ -149,7 +149,7 @@ static int place_tensor(struct checkpoint *checkpoint, const struct flmem_pickle
 				   &whole) ||
 	    whole != entry->bytes)
 		return bad_tensor(checkpoint, tensor->name,
-				  "has a storage of another size than the archive");
+				  "has a storage whose size differs from that in the archive");
 	if (__builtin_mul_overflow(from->first, size, &first) ||
 	    __builtin_mul_overflow(elements, size, &bytes) || first > entry->bytes ||
 	    bytes > entry->bytes - first)

@@ -198,7 +198,7 @@ static int fill_model(const char *name, const struct flmem_tensors *tensors,
 	char *copy = strdup(name);
 
 	if (!copy)
-		return flmem_error_nomem(err, "cannot hold the name '%s'", name);
+		return flmem_error_nomem(err, "cannot store the name '%s'", name);
 	*ret_model = (struct flmem_model){
 		.name = copy,
 		.dtype = !tensors->counted ? NULL

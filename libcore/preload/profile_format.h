@@ -61,7 +61,7 @@
 	X(READ, 1, "frames are read")                                            \
 	X(FREE_THREADED, 2, "CPython is built without its lock (free-threaded)") \
 	X(UNKNOWN_VERSION, 3, "the layout of this CPython is not known")         \
-	X(INCONSISTENT, 4, "the structures of CPython are not where they should be")
+	X(INCONSISTENT, 4, "the structures of CPython are not at the expected addresses")
 
 /*
  * X(identifier, number, name): what could not be recorded, and how often. `nested` to `live_full`,

@@ -74,20 +74,20 @@ struct flmem_sampler_entries {
  * the same name, and a malloc() that does not hand calls on.
  */
 #define FLMEM_SAMPLER_MARK_SYMBOL "flmem_sampler_mark"
-#define FLMEM_SAMPLER_MARK	  "flmem heap sampler: hands each call on to the next allocator"
+#define FLMEM_SAMPLER_MARK	  "flmem heap sampler: forwards each call to the next allocator"
 
 /* X(identifier, why there is no socket) */
-#define FLMEM_SAMPLER_SOCKET_STAGES(X)                                                   \
-	X(UNASKED, "the process was not asked for one")                                  \
-	X(STARTING, "its thread has not made it yet")                                    \
-	X(LISTENING, "its socket was removed, or is in another directory")               \
-	X(FILTERED, "seccomp filters may forbid it")                                     \
-	X(NO_THREAD, "the process could not start a thread for it")                      \
-	X(NO_TABLE, "its thread could not have its own descriptors (Linux 5.9)")         \
-	X(NO_DIRECTORY, "the process could not make the directory for it")               \
-	X(FOREIGN_DIRECTORY, "the directory for it belongs to somebody else, or others " \
-			     "may enter it")                                             \
-	X(NO_SOCKET, "the process could not make it")                                    \
+#define FLMEM_SAMPLER_SOCKET_STAGES(X)                                                            \
+	X(UNASKED, "the process was not asked for one")                                           \
+	X(STARTING, "its thread has not made it yet")                                             \
+	X(LISTENING, "its socket was removed, or is in another directory")                        \
+	X(FILTERED, "seccomp filters may forbid it")                                              \
+	X(NO_THREAD, "the process could not start a thread for it")                               \
+	X(NO_TABLE, "its thread could not have its own descriptors (Linux 5.9)")                  \
+	X(NO_DIRECTORY, "the process could not make the directory for it")                        \
+	X(FOREIGN_DIRECTORY, "the directory for it belongs to another user, or others may enter " \
+			     "it")                                                                \
+	X(NO_SOCKET, "the process could not make it")                                             \
 	X(NOT_ALONE, "the process has another sampler, as that of flmem profile run")
 
 enum flmem_sampler_socket_stage {

@@ -70,8 +70,8 @@ int flmem_process_error(const struct flmem_process *process, int negative_errno,
 	case EACCES:
 	case EPERM:
 		return flmem_error_set(err, FLMEM_EPERM, 0,
-				       "may not %s of process %d: run as its user or as root, "
-				       "in a container with --cap-add=SYS_PTRACE",
+				       "not permitted to %s of process %d: run as its user or as "
+				       "root, in a container with --cap-add=SYS_PTRACE",
 				       what, pid);
 	default:
 		return flmem_error_set(err, FLMEM_EFAILED, -negative_errno,
@@ -96,7 +96,7 @@ static int open_directory(int proc_dirfd, pid_t pid, struct flmem_process *proce
 	if (rc)
 		return flmem_process_error(process, rc, "read the state", err);
 	if (!parse_stat(buf.data, process))
-		return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot understand /proc/%d/stat",
+		return flmem_error_set(err, FLMEM_EFAILED, 0, "cannot parse /proc/%d/stat",
 				       (int)pid);
 	return 0;
 }

@@ -272,7 +272,7 @@ int flmem_status_parse(const char *text, struct flmem_status *ret_status, struct
 	}
 	if (!status.state)
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "cannot understand the status file: it names no state");
+				       "cannot parse the status file: it has no state");
 	*ret_status = status;
 	return 0;
 }

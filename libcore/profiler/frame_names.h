@@ -14,8 +14,9 @@
 
 #define FLMEM_BUILD_ID_MAX 36U
 
-#define FLMEM_HEAP_FILE_SILENT	"the file of the code is where nothing answers"
-#define FLMEM_HEAP_DEBUG_SILENT "the files of debug symbols are where nothing answers"
+#define FLMEM_HEAP_FILE_SILENT "the file of the code is on a file system that does not answer"
+#define FLMEM_HEAP_DEBUG_SILENT \
+	"the files of debug symbols are on a file system that does not answer"
 
 struct flmem_heap_module {
 	const char *path; /* NULL: unknown */

@@ -48,8 +48,8 @@ const char *flmem_heap_part_name(enum flmem_heap_part part)
 
 const char *flmem_heap_cut_name(const struct flmem_heap_profile *profile)
 {
-	return profile->has_zeros ? "has zeros in the place of records, as after a power failure"
-				  : "is cut short";
+	return profile->has_zeros ? "has zeros in place of records, as after a power failure"
+				  : "is truncated";
 }
 
 char *flmem_heap_cut_text(const struct flmem_heap_profile *profile, char *out, size_t size)
@@ -116,7 +116,7 @@ struct flmem_u64 flmem_heap_count(const struct flmem_heap_profile *profile,
 	const char *unknown = profile->unknown[measure];
 
 	if (!unknown && measure == FLMEM_HEAP_PEAK)
-		unknown = "of the peak the file has bytes only";
+		unknown = "of the peak the file records only bytes";
 	return (struct flmem_u64){.value = amounts->count[measure], .unknown = unknown};
 }
 
@@ -128,7 +128,7 @@ struct flmem_u64 flmem_heap_live_error(const struct flmem_heap_profile *profile,
 	if (profile->ending == FLMEM_HEAP_DUMPED)
 		return FLMEM_UNKNOWN("a dump of jemalloc does not have its samples one by one");
 	if (FLMEM_HEAP_LACKS(profile, SURVIVORS))
-		return FLMEM_UNKNOWN("the file was cut before what is live");
+		return FLMEM_UNKNOWN("the file was truncated before its live allocations");
 	return FLMEM_KNOWN((uint64_t)fmin(ceil(sqrt(live_variance)), (double)(1ULL << 62)));
 }
 

@@ -148,7 +148,7 @@ static int push_dump_node(struct flmem_jemalloc_dump *dump, const struct flmem_j
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "its stacks have more than %zu calls",
 				       FLMEM_JEMALLOC_NODES_MAX);
 	if (!grow_dump_list(&list, dump->node_count, sizeof(*dump->nodes)))
-		return flmem_error_nomem(err, "cannot hold its stacks");
+		return flmem_error_nomem(err, "cannot store its stacks");
 	dump->nodes = list;
 	dump->nodes[dump->node_count++] = *node;
 	return 0;
@@ -166,7 +166,7 @@ static int take_dump_node(struct dump_text *text, uint64_t address, uint32_t *no
 	uint32_t index = flmem_index_set_take(&text->nodes, &key, (uint32_t)dump->node_count);
 
 	if (index == FLMEM_INDEX_NONE)
-		return flmem_error_nomem(err, "cannot hold its stacks");
+		return flmem_error_nomem(err, "cannot store its stacks");
 	*node = index;
 	return index == dump->node_count ? push_dump_node(dump, &wanted, err) : 0;
 }
@@ -211,7 +211,7 @@ static int push_dump_stack(struct flmem_jemalloc_dump *dump,
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "it has more than %zu stacks",
 				       FLMEM_JEMALLOC_STACKS_MAX);
 	if (!grow_dump_list(&list, dump->stack_count, sizeof(*dump->stacks)))
-		return flmem_error_nomem(err, "cannot hold its stacks");
+		return flmem_error_nomem(err, "cannot store its stacks");
 	dump->stacks = list;
 	dump->stacks[dump->stack_count++] = *stack;
 	return 0;
@@ -298,7 +298,7 @@ static int parse_dump_maps(struct dump_text *text, struct flmem_error *err)
 	text->dump->cut = !text->at_end;
 	maps = flmem_buf_take(&lines);
 	if (!maps)
-		return flmem_error_nomem(err, "cannot hold its mappings");
+		return flmem_error_nomem(err, "cannot store its mappings");
 	return flmem_maps_parse(maps, &text->dump->maps, err);
 }
 

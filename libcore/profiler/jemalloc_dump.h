@@ -47,7 +47,7 @@ struct flmem_jemalloc_dump {
 	bool accumulated;    /* what was allocated in total is known */
 	bool cut;	     /* ends before its mappings, or within a line of them */
 	bool lacks_stacks;   /* ... before */
-	uint64_t skipped;    /* stacks that did not hold together */
+	uint64_t skipped;    /* stacks that were inconsistent */
 	uint64_t cut_stacks; /* without their outer calls */
 	struct flmem_jemalloc_stack *stacks;
 	size_t stack_count;

@@ -167,7 +167,7 @@ static bool has_just_ended(const struct ends *ends, double slope)
 /* What RSS has grown by, from its first point to the last one up to a time. */
 static struct flmem_u64 rss_growth(const struct flmem_heap_profile *p, uint64_t to_us)
 {
-	struct flmem_u64 first = FLMEM_UNKNOWN("it was not noted"), last = first;
+	struct flmem_u64 first = FLMEM_UNKNOWN("it was not recorded"), last = first;
 
 	for (size_t i = 0; i < p->point_count && p->points[i].at_us <= to_us; i++) {
 		if (p->points[i].rss_bytes.unknown)
@@ -325,7 +325,7 @@ static int refuse_dump(const struct flmem_heap_profile *profile, struct flmem_er
 	char shown[256];
 
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
-			       "'%s' is a dump of jemalloc: of one moment, without rounds or ages; "
+			       "'%s' is a dump of jemalloc: a snapshot without rounds or ages; "
 			       "compare two dumps with flmem profile diff --by live",
 			       flmem_text_escape(profile->path, shown, sizeof(shown)));
 }
@@ -358,17 +358,17 @@ const char *flmem_heap_leaks_too_few(const struct flmem_heap_profile *profile)
 	bool by_round = profile->round_count > first_numbered(profile);
 
 	if (profile->ending == FLMEM_HEAP_DUMPED)
-		return "a dump is of one moment";
+		return "a dump is a snapshot";
 	if (profile->has_zeros)
-		return "the file has zeros in the place of records, as after a power failure";
+		return "the file has zeros in place of records, as after a power failure";
 	if (profile->cut)
-		return "the file is cut short; copy it again, with all its bytes";
+		return "the file is truncated; copy it again, with all its bytes";
 	if (!profile->site_count)
 		return "no samples: too little was allocated for the interval, or by other "
 		       "processes that this one started";
 	if (by_round && profile->restarted_rounds)
-		return "the numbers of rounds began again, as with a second job in the process: "
-		       "what rounds of equal numbers did is added up";
+		return "the round numbers restarted, as with a second job in the process: rounds "
+		       "with the same number are added together";
 	if (by_round)
 		return count_periods(profile, by_round) < ROUNDS_MIN
 			       ? "fewer than 5 complete rounds"

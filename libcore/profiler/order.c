@@ -117,9 +117,9 @@ static int check_rounds(const struct flmem_heap_profile *p, bool *ret_complete,
 	flmem_text_escape(p->path, shown, sizeof(shown));
 	if (FLMEM_HEAP_LACKS(p, ROUNDS))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is cut before its last rounds, and has no record of "
-				       "those that --round names; copy it again, with all its "
-				       "bytes",
+				       "'%s' was truncated before its last rounds, and has no "
+				       "record of those that --round names; copy it again, with "
+				       "all its bytes",
 				       shown);
 	if (!known)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -178,7 +178,7 @@ int flmem_heap_select_rounds(struct flmem_heap_profile *profile, uint64_t first_
 			     uint64_t last_round, struct flmem_error *err)
 {
 	static const char full[] = "the file was full before the last of these rounds";
-	static const char cut[] = "the file was cut before all that it has of rounds; copy it "
+	static const char cut[] = "the file was truncated before its data of rounds; copy it "
 				  "again, with all its bytes";
 	bool complete;
 	int rc;

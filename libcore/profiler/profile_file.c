@@ -149,7 +149,7 @@ static int check_profile_header(struct flmem_profile_file *file, struct flmem_er
 	int rc;
 
 	if (file->size < FLMEM_PROFILE_HEADER_SIZE)
-		return bad_file(file, "not a heap profile of flmem, or cut short", err);
+		return bad_file(file, "not a heap profile of flmem, or truncated", err);
 	if (!flmem_io_read_at(file->fd, 0, h, sizeof(*h)))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", file->path);
 	end_texts(h);
@@ -249,7 +249,7 @@ static bool is_without_gaps(enum flmem_profile_section_index section)
 	return section != FLMEM_PROFILE_SECTION_LIVE && section != FLMEM_PROFILE_SECTION_STRINGS;
 }
 
-/* Zeros in the place of records: a power failure leaves them, and a copy with holes. */
+/* Zeros in place of records: a power failure leaves them, and a copy with holes. */
 static bool has_lost_records(const struct flmem_profile_file *file,
 			     enum flmem_profile_section_index section)
 {

@@ -60,7 +60,7 @@ bool flmem_profile_file_visit(const struct flmem_profile_file *file,
 bool flmem_profile_file_lacks(const struct flmem_profile_file *file,
 			      enum flmem_profile_section_index section);
 
-/* A string of the file; false if it does not hold together. */
+/* A string of the file; false if it is inconsistent. */
 bool flmem_profile_file_string(const struct flmem_profile_file *file, uint32_t index,
 			       char out[FLMEM_PROFILE_STRING_MAX + 1], size_t *ret_length);
 

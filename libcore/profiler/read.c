@@ -97,7 +97,7 @@ static const char *lost_children_reason(const struct flmem_profile_header *h,
 	if (!h->dropped[FLMEM_PROFILE_DROP_CHILDREN])
 		return NULL;
 	if (h->child_error == EEXIST)
-		return keep_header_text(p, "its file exists and is of another process");
+		return keep_header_text(p, "its file exists and belongs to another process");
 	if (h->child_error == ENOSPC)
 		return keep_header_text(p, "No space left on device (a tenth of it, at most 4 GiB, "
 					   "is left to the program)");
@@ -226,10 +226,9 @@ static void forget_cut_amounts(const struct flmem_profile_file *file, struct flm
 	if (!p->cut || !file->header.section[FLMEM_PROFILE_SECTION_SITES].used || p->site_count)
 		return;
 	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
-		p->unknown[m] = p->has_zeros
-					? "the file has zeros in the place of its amounts"
-					: "the file was cut before its amounts; copy it again, "
-					  "with all its bytes";
+		p->unknown[m] = p->has_zeros ? "the file has zeros in place of its amounts"
+					     : "the file was truncated before its amounts; copy it "
+					       "again, with all its bytes";
 }
 
 static bool read_profile_lists(const struct flmem_heap_request *request,

@@ -89,7 +89,8 @@ static bool add_site(void *context, uint32_t index, const void *record)
 		.node = node ? node - 1 : 0,
 		.arenas = is_arena_site(p, from, node ? node - 1 : 0),
 		.oldest_us = FLMEM_UNKNOWN(FLMEM_HEAP_LACKS(p, SURVIVORS)
-						   ? "the file was cut before what is live"
+						   ? "the file was truncated before its live "
+						     "allocations"
 						   : "nothing of it is live"),
 	};
 	fill_sample_counts(p, &from->totals, &p->sites[p->site_count]);

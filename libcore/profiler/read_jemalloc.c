@@ -51,7 +51,7 @@ static int sort_addresses(struct dump_reader *r, struct flmem_error *err)
 
 	r->addresses = calloc(count, sizeof(*r->addresses));
 	if (!r->addresses)
-		return flmem_error_nomem(err, "cannot hold its stacks");
+		return flmem_error_nomem(err, "cannot store its stacks");
 	for (size_t i = 1; i < count; i++)
 		r->addresses[i - 1] = r->dump->nodes[i].address;
 	qsort(r->addresses, count - 1, sizeof(*r->addresses), compare_return_addresses);
@@ -169,7 +169,7 @@ static bool push_address_frame(struct dump_reader *r, uint64_t address)
 
 	if (module == FLMEM_PROFILE_NONE) {
 		frame.unresolved =
-			r->dump->cut ? "the dump is cut short" : "the code was in no file";
+			r->dump->cut ? "the dump is truncated" : "the code was not in a file";
 	} else {
 		frame.offset -= r->reader.modules[module].bias;
 		frame.module = r->reader.modules[module].path;
@@ -329,8 +329,8 @@ static void forget_cut_stacks(const struct flmem_jemalloc_dump *dump, struct flm
 {
 	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)
 		if (dump->lacks_stacks && !p->site_count)
-			p->unknown[m] = "the dump was cut before its stacks; copy it again, with "
-					"all its bytes";
+			p->unknown[m] = "the dump was truncated before its stacks; copy it again, "
+					"with all its bytes";
 }
 
 static bool fill_dump_facts(const char *path, const struct flmem_jemalloc_dump *dump,
@@ -353,7 +353,7 @@ static bool fill_dump_facts(const char *path, const struct flmem_jemalloc_dump *
 	p->lacks = lacking_parts_of_dump(dump);
 	p->skipped = dump->skipped;
 	p->cut_stacks = dump->cut_stacks;
-	p->unknown[FLMEM_HEAP_PEAK] = "a dump of jemalloc is of one moment; it has no peak";
+	p->unknown[FLMEM_HEAP_PEAK] = "a dump of jemalloc is a snapshot; it has no peak";
 	if (!dump->accumulated)
 		p->unknown[FLMEM_HEAP_ALLOCATED] = p->unknown[FLMEM_HEAP_FREED] = total;
 	return true;
@@ -372,13 +372,13 @@ static int read_dump(const struct flmem_heap_request *request, int fd,
 	if (!fstat(fd, &status))
 		r.written_s = status.st_mtime;
 	if (!fill_dump_facts(request->path, dump, p))
-		return flmem_error_nomem(err, "cannot hold its stacks");
+		return flmem_error_nomem(err, "cannot store its stacks");
 	rc = sort_addresses(&r, err);
 	if (rc)
 		return rc;
 	if (!list_modules_of_dump(&r, symbols) || !read_dump_frames(&r, symbols) ||
 	    !read_dump_sites(&r))
-		return flmem_error_nomem(err, "cannot hold its stacks");
+		return flmem_error_nomem(err, "cannot store its stacks");
 	forget_cut_stacks(dump, p);
 	return flmem_profile_reader_finish(request, p, err);
 }

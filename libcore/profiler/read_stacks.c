@@ -44,11 +44,11 @@ static bool fill_native(struct flmem_profile_reader *reader, const struct flmem_
 	*to = (struct flmem_heap_frame){.offset = from->address - 1};
 	*ret_module = FLMEM_PROFILE_NONE;
 	if (from->module == FLMEM_PROFILE_NONE) {
-		to->unresolved = "the code was in no file";
+		to->unresolved = "the code was not in a file";
 		return true;
 	}
 	if (from->module >= reader->module_count) {
-		to->unresolved = "the profile was cut before its modules";
+		to->unresolved = "the profile was truncated before its modules";
 		return FLMEM_HEAP_LACKS(reader->profile, MODULES);
 	}
 	/* A return address is behind the call, maybe behind the end of the function. */

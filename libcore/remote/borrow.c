@@ -180,7 +180,7 @@ static bool stop_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *
 	if (tracee->undisturbed)
 		return flmem_tracee_stop(tracee, STOP_TIMEOUT_US) == FLMEM_TRACEE_STOPPED;
 	tracee->runs_on = true;
-	borrow->refused = "was awake for a moment while flmem read the other threads";
+	borrow->refused = "ran for a moment while flmem read the other threads";
 	borrow->refused_tid = candidate->tid;
 	return false;
 }

@@ -363,7 +363,7 @@ int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_fin
 	if (fill_live_finding(&finding, place, remark) && flmem_findings_add(found, &finding))
 		return 0;
 	flmem_finding_clear(&finding);
-	return flmem_error_nomem(err, "cannot hold the finding of %s", rule->id);
+	return flmem_error_nomem(err, "cannot store the finding of %s", rule->id);
 }
 
 int flmem_live_row_run(const struct flmem_live_row *row, const struct flmem_process_report *process,

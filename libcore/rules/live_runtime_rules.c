@@ -130,9 +130,9 @@ static const struct flmem_live_row rows[] = {
 	{.rule = {.id = "LIVE-CPYTHON-GC",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a server, client or trainer with CPython 3.14.0 to 3.14.4",
-		  .message = "the incremental garbage collector of these releases lets cycles pile "
-			     "up, with 2 to 5 times the memory in reports; use CPython 3.14.5 or "
-			     "later, or clean up every round",
+		  .message = "the incremental garbage collector of these releases lets cycles "
+			     "accumulate, with 2 to 5 times the memory in reports; use CPython "
+			     "3.14.5 or later, or clean up every round",
 		  .source = "CPython issue 142516; release notes of 3.14.5"},
 	 .check = cpython_gc},
 	{.rule = {.id = "LIVE-PYTHON-MIMALLOC",

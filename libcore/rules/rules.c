@@ -102,7 +102,7 @@ int flmem_recommendations_hold_problem(struct flmem_recommendations *found, cons
 {
 	if (flmem_recommendations_add_problem(found, file, line, why))
 		return 0;
-	return flmem_error_nomem(err, "cannot hold the problem of '%s'", file);
+	return flmem_error_nomem(err, "cannot store the problem of '%s'", file);
 }
 
 void flmem_finding_clear(struct flmem_finding *finding)
@@ -399,7 +399,7 @@ int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bun
 		.bundle = bundle, .release = *release, .found = found, .kept = &kept};
 
 	run_table(&check, table);
-	return check.failed ? flmem_error_nomem(err, "cannot hold the findings") : 0;
+	return check.failed ? flmem_error_nomem(err, "cannot store the findings") : 0;
 }
 
 const char *flmem_severity_name(enum flmem_severity severity)

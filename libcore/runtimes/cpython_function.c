@@ -18,7 +18,7 @@ int flmem_cpython_function_plan(const struct flmem_cpython_function *function,
 		flmem_buf_putc(area, '\0');
 	flmem_buf_append(area, function->text, strlen(function->text) + 1);
 	if (area->failed)
-		return flmem_error_nomem(err, "cannot hold the text for a function");
+		return flmem_error_nomem(err, "cannot store the text for a function");
 	call->args[0] = function->answer_size;
 	call->args[1] = function->answer ? 0 : function->number;
 	call->area_args = function->answer ? 3U : 1U;

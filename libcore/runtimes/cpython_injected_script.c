@@ -33,7 +33,7 @@ static int make_text(const struct flmem_cpython_session *session, size_t output_
 	flmem_cpython_source_wrap_start(&session->call->code, injected->cookie, output_max,
 					&injected->text, ret_address_at);
 	return injected->text.failed
-		       ? flmem_error_nomem(err, "cannot hold the code for the interpreter")
+		       ? flmem_error_nomem(err, "cannot store the code for the interpreter")
 		       : 0;
 }
 

@@ -223,7 +223,7 @@ static int fill_area(const struct flmem_cpython_session *session, const unsigned
 	flmem_cpython_source_wrap(&session->call->code, cookie, FLMEM_CPYTHON_OUTPUT_MAX, area,
 				  &chain->area.address_at);
 	if (area->failed)
-		return flmem_error_nomem(err, "cannot hold the code for the interpreter");
+		return flmem_error_nomem(err, "cannot store the code for the interpreter");
 	chain->area.bytes = (unsigned char *)area->data;
 	chain->area.length = area->length;
 	chain->area.writes_address = true;
@@ -315,8 +315,8 @@ static int explain_late_code(const struct flmem_cpython_session *session,
 			       ? explain_finalizing(session, run, err)
 			       : explain_unlocked(session, &gil, run, err);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "the code has not ended within %llu ms; it runs on in thread %d of "
-			       "process %d, which %s",
+			       "the code has not ended within %llu ms; it continues in thread %d "
+			       "of process %d, which %s",
 			       (unsigned long long)(session->call->timeout_us / 1000U),
 			       (int)run->tid, (int)session->view->process->pid,
 			       describe_wait(session, &gil, run->tid));

@@ -108,7 +108,7 @@ static bool find_layout(const struct flmem_cpython *python, const unsigned char 
 		return false;
 	if (flmem_cpython_table_is_of(table, length, python->major, python->minor))
 		return true;
-	*ret_why = "its offset table is of another version than its file";
+	*ret_why = "its offset table and its file have different versions";
 	return false;
 }
 

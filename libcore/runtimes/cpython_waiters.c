@@ -9,7 +9,7 @@ static bool accepts_others(void *context, const struct flmem_candidate *candidat
 	(void)pointer;
 	if (candidate->computes || !flmem_cpython_gil_is_waited_for(&waiters->gil, &candidate->at))
 		return true;
-	*ret_reason = "waits for the interpreter's lock, and would keep others from it";
+	*ret_reason = "waits for the interpreter's lock, and would delay others that wait for it";
 	return false;
 }
 

@@ -54,7 +54,8 @@ static const char *explain_status(unsigned status)
 	if (status & GNUTLS_CERT_PURPOSE_MISMATCH)
 		return "the certificate is not for clients (extendedKeyUsage)";
 	if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
-		return "the client certificate is not of an authority that this server trusts";
+		return "the client certificate is not issued by an authority that this server "
+		       "trusts";
 	return "the client certificate is not valid";
 }
 

@@ -275,7 +275,7 @@ static int choose_jemalloc_library(const struct flmem_settings_request *request,
 		return rc;
 	*ret_library = named ? strdup(named) : flmem_jemalloc_find();
 	if (named && !*ret_library)
-		return flmem_error_nomem(err, "cannot hold the path");
+		return flmem_error_nomem(err, "cannot store the path");
 	rc = *ret_library && !request->elsewhere ? flmem_preload_check_pages(*ret_library, err) : 0;
 	if (!rc)
 		return 0;
@@ -343,7 +343,7 @@ static int read_circumstances(const struct flmem_settings_request *request,
 		rows++;
 	settings->rows = calloc(rows ? rows : 1, sizeof(*settings->rows));
 	if (!settings->rows)
-		return flmem_error_nomem(err, "cannot hold the settings");
+		return flmem_error_nomem(err, "cannot store the settings");
 	return choose_allocator(request, settings, err);
 }
 

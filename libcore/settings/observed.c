@@ -110,7 +110,7 @@ int flmem_settings_observe(const struct flmem_argv_env *environment,
 			rc = add_observed_variable(&gathered, word, length);
 	}
 	if (rc)
-		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot hold the settings");
+		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot store the settings");
 	*ret_count = gathered.count;
 	*ret_rows = FLMEM_TAKE(gathered.rows);
 	gathered.count = 0;

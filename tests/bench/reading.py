@@ -46,7 +46,7 @@ def _fill(bench, path):
     if done.returncode:
         raise stage.Failed(f"no profile: exit status {done.returncode}")
     profile = json.loads(done.stdout)["profile"]
-    stage.progress(f"reading: {profile['samples']} samples, {profile['full_stacks']} stacks found no room")
+    stage.progress(f"reading: {profile['samples']} samples, {profile['full_stacks']} stacks did not fit")
     if not profile["full_stacks"]:
         raise stage.Failed("the file is not full")
 

@@ -103,7 +103,7 @@ open("small", "wb").write(struct.pack("<Q", len(head)) + head + b"\1" * 400000)'
 		[ ! -d out.part ] || part=$(ls out.part/*-00001-of-*.safetensors)
 		truncate -s 100K "$part"
 		! finish || fail "it succeeded"
-		grep -q "another program has cut .*'out.*' while it was written" late || fail "$(cat late)"
+		grep -q "another program has truncated .*'out.*' while it was written" late || fail "$(cat late)"
 		[ ! -e out ]
 		rm -fr out.part slow.begun
 	done

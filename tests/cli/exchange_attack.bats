@@ -534,7 +534,7 @@ make_checkpoint() {
 	echo other >m.safetensors.part
 	rm slow
 	! wait "$!" || fail "it succeeded"
-	has_line late "'m.safetensors.part' was removed, replaced or cut while it was received"
+	has_line late "'m.safetensors.part' was removed, replaced or truncated while it was received"
 	[ ! -e m.safetensors ]
 }
 

@@ -60,14 +60,14 @@ teardown() {
 		mkdir -p "site/$name"
 		: >"site/$name/kept"
 		run_command timeout 20 "$FLMEM" "${words[@]}"
-		assert_error 2 "site. has .${name%%/*}., and no server has made that; name another --state"
+		assert_error 2 "site. has .${name%%/*}., which no server created; name another --state"
 		[ -e "site/$name/kept" ]
 		[ "$(find site | wc -l)" -eq "$(awk -F/ '{print NF + 2}' <<<"$name")" ]
 		rm -r site
 	done
 	mkdir site && : >site/rounds
 	run_command timeout 20 "$FLMEM" "${words[@]}"
-	assert_error 2 "site. has .rounds., and no server has made that"
+	assert_error 2 "site. has .rounds., which no server created"
 	rm -r site
 	# What a kill left before the options were kept goes on, also that of a release without the mark.
 	mkdir -p site/uploads site/rounds site/trial

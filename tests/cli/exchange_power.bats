@@ -89,7 +89,7 @@ with open(glob.glob("state/uploads/*.journal")[0], "ab") as file:
 		truncate -s 100 m.safetensors.part
 		rm slow slow.begun
 		! wait "$!" || fail "it succeeded"
-		has_line late "another program has cut 'm.safetensors.part' while it was received"
+		has_line late "another program has truncated 'm.safetensors.part' while it was received"
 		[ ! -e m.safetensors ]
 		cp m.safetensors.part* kept
 		rm m.safetensors.part*

@@ -120,7 +120,7 @@ lie() {
 		wait $! || true
 		await_server
 		[ "$CODE" -eq 7 ]
-		has_line server.log "tensor '$TENSOR', element $ELEMENT: the update is not the value of 'b'"
+		has_line server.log "tensor '$TENSOR', element $ELEMENT: the update differs from the value of 'b'"
 		refute_line served 'exact mean'
 		[ ! -e state/rounds/0/verified ]
 	done

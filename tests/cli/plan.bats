@@ -221,8 +221,8 @@ ranged() { # NAMESPACE LIMITS of a pod, and of a LimitRange with a default, a ma
 @test "a check that held no limit against the plan has not passed" {
 	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B --clients 4 --fail-on error
 	assert_status 9
-	assert_stderr 'no memory limit was held against the plan'
-	assert_output '0 memory limits held against the plan: server 73.7 GiB, each client 21.3 GiB'
+	assert_stderr 'no memory limit was compared with the plan'
+	assert_output '0 memory limits compared with the plan: server 73.7 GiB, each client 21.3 GiB'
 	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B --clients 4
 	assert_status 0
 	flmem recommend "$FLMEM_TESTS/fixtures/jobs/fedavg-tuned" --params 2B

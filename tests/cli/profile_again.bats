@@ -120,7 +120,7 @@ loaded_by() {
 		cut) truncate -s 8192 "$PROFILE" ;;
 		esac
 		detach
-		assert_output "p.prof was deleted, renamed, replaced or cut meanwhile: it does not have the samples"
+		assert_output "p.prof was deleted, renamed, replaced or truncated meanwhile: it lacks the samples"
 		refute_output complete
 	done
 	attach

@@ -47,19 +47,19 @@ with open(sys.argv[1], "r+b") as file:
 	flmem profile stats --stack mixed "$PROFILE"
 	assert_status 0
 	assert_stderr '3 Python frames could not be read: stacks lack them, or end there'
-	assert_stderr '4 names of functions and files found no room in the file'
-	assert_stderr 'modules of 5 code ranges found no room in the file: native stacks end there'
-	assert_stderr '1 thread found no room in the file'
-	assert_stderr '2 samples \(0 B with those that could not be taken\) found no room in the file'
+	assert_stderr '4 names of functions and files did not fit in the file'
+	assert_stderr 'modules of 5 code ranges did not fit in the file: native stacks end there'
+	assert_stderr '1 thread did not fit in the file'
+	assert_stderr '2 samples \(0 B with those that could not be taken\) did not fit in the file'
 	assert_stderr '13 samples could not be taken: in signal handlers'
 	count unseen 9
 	printf '\20' | dd of="$PROFILE" bs=1 seek=20 conv=notrunc status=none # FLMEM_PROFILE_LATE
 	flmem profile flamegraph "$PROFILE"
 	assert_status 0
-	grep -q 'Samples that found no room in the file: 2[.]' "$PROFILE.html"
+	grep -q 'Samples that did not fit in the file: 2[.]' "$PROFILE.html"
 	grep -q 'Samples that could not be taken: 13[.]' "$PROFILE.html"
 	grep -q 'began after its process' "$PROFILE.html"
-	grep -q 'went past the sampler when attach ended: 9[.]' "$PROFILE.html"
+	grep -q 'bypassed the sampler when attach ended: 9[.]' "$PROFILE.html"
 	count sites_full 0
 	flmem profile stats --stack python --json "$PROFILE"
 	assert_schema profile-stats
@@ -69,7 +69,7 @@ assert (p["unread_frames"], p["lost_names"], p["lost_modules"], p["lost_threads"
 assert (p["lost_samples"], p["untaken_samples"]) == (13, 13), p'
 	flmem profile stats --stack python "$PROFILE"
 	assert_stderr '13 samples \(0 B\) could not be taken'
-	[[ $stderr != *'code ranges'* && $stderr != *'found no room in the file: give'* ]] || fail "$stderr"
+	[[ $stderr != *'code ranges'* && $stderr != *'did not fit in the file: give'* ]] || fail "$stderr"
 }
 
 # The moments of the timeline are at least 100 ms apart.
@@ -86,14 +86,14 @@ for job in range($1):
 @test "rounds of a second job in the same process are said to be added up, and leaks decides nothing" {
 	rounds 2
 	flmem profile stats "$PROFILE"
-	assert_stderr 'the numbers of rounds began again 1 time, as with a second job: .*equal numbers'
+	assert_stderr 'the round numbers restarted 1 time, as with a second job: .*the same number'
 	flmem profile stats --json "$PROFILE"
 	assert_schema profile-stats
 	examine 'import json, sys
 assert json.load(sys.stdin)["profile"]["restarted_rounds"] == 1'
 	flmem profile leaks "$PROFILE"
 	assert_status 9
-	assert_output '^not enough to conclude: the numbers of rounds began again'
+	assert_output '^not enough to conclude: the round numbers restarted'
 	rounds 1
 	flmem profile stats "$PROFILE"
 	[ -z "$stderr" ] || fail "$stderr"
@@ -162,7 +162,7 @@ for round in range(10):
 	flmem profile stats "$cut"
 	assert_status 0
 	assert_output $'\nbytes( +-){4}\n' $'\nallocations( +-){4}\nstacks: -\n' \
-		$'\n\nlargest by peak: unknown: the file was cut before its amounts'
+		$'\n\nlargest by peak: unknown: the file was truncated before its amounts'
 	flmem profile table "$cut"
 	assert_status 0
 	assert_output $'\n( +-){5}  total'
@@ -174,16 +174,16 @@ t = d["total"]
 assert d["sites"] is None, d
 names = [m + "_bytes" for m in ("live", "peak", "allocated", "freed")]
 assert [t[name] for name in names] == [None] * 4, t
-assert all("cut before its amounts" in t["unknown"][name] for name in names), t'
+assert all("truncated before its amounts" in t["unknown"][name] for name in names), t'
 	for verb in 'stats --by live' tree summary flamegraph "diff $PROFILE"; do
 		# shellcheck disable=SC2086 # words
 		flmem profile $verb "$cut"
-		assert_error 2 'cannot be answered: the file was cut before its amounts'
+		assert_error 2 'cannot be answered: the file was truncated before its amounts'
 	done
 	mv "$PROFILE" "$BATS_TEST_TMPDIR/runs"
 	flmem profile analyze "$BATS_TEST_TMPDIR/runs"
 	assert_status 0
-	assert_stderr 'left out: .*cut.prof.: the file was cut before its amounts'
+	assert_stderr 'left out: .*cut.prof.: the file was truncated before its amounts'
 }
 
 @test "a copy that lacks what is behind its amounts has them whole, and is not called damaged" {
@@ -193,7 +193,7 @@ assert all("cut before its amounts" in t["unknown"][name] for name in names), t'
 	head -c "$end" "$PROFILE" >"$cut"
 	flmem profile stats --stack native "$cut"
 	assert_status 0
-	assert_stderr 'cut short: its amounts are whole; it lacks all or some of: the files of native code; copy it again'
+	assert_stderr 'truncated: its amounts are whole; it lacks all or some of: the files of native code; copy it again'
 	[[ $stderr != *"hold together"* ]] || fail "$stderr"
 	assert_output $'\nlargest by peak:\n +[0-9]'
 	flmem profile stats --json "$cut"
@@ -202,7 +202,7 @@ assert all("cut before its amounts" in t["unknown"][name] for name in names), t'
 p = json.load(sys.stdin)["profile"]
 assert p["lacks"] == ["modules"] and p["cut"] and not p["skipped_records"], p'
 	flmem profile flamegraph --stack native -o "$BATS_TEST_TMPDIR/page.html" "$cut"
-	grep -q 'cut short: its amounts are whole' "$BATS_TEST_TMPDIR/page.html"
+	grep -q 'truncated: its amounts are whole' "$BATS_TEST_TMPDIR/page.html"
 }
 
 # recommended STATUS OPTIONS...: how recommend ends.
@@ -222,11 +222,11 @@ recommended() {
 	recommended 9 --fail-on warning "$PROFILE"
 	assert_stderr 'warning: .*growth was not checked: less than 10 s'
 	recommended 8 "$cut"
-	assert_stderr 'cut short, and growth was not checked: its amounts are whole; it lacks'
+	assert_stderr 'truncated, and growth was not checked: its amounts are whole; it lacks'
 	recommended 8 --fail-on error "$cut"
 	recommended 8 --fail-on warning "$PROFILE" "$cut"
 	recommended 2 --fail-on warning "$lost"
-	assert_stderr 'the file was cut before its amounts'
+	assert_stderr 'the file was truncated before its amounts'
 	recommended 8 --fail-on warning "$PROFILE" "$lost"
 }
 
@@ -251,7 +251,7 @@ for round in range(8):
 	cp "$PROFILE" "$folder/1.prof"
 	cp "$PROFILE" "$folder/2.prof"
 	flmem profile analyze "$folder"
-	assert_output $'\n2.prof\n  nothing stands out$'
+	assert_output $'\n2.prof\n  nothing conspicuous$'
 }
 
 @test "a program with a malloc() of its own: the profile names that, and has no block" {

@@ -108,7 +108,7 @@ assert rows["model"]["own_frame"]["line"] == 6, rows["model"]'
 	assert_error 2 "--baseline: no profile of the folder is called 'all/4.prof', and there is no such file"
 	head -c 100 before.prof >cut.prof
 	flmem profile analyze --baseline cut.prof all
-	assert_error 2 "--baseline: cannot read the profile 'cut.prof': not a heap profile of flmem, or cut short"
+	assert_error 2 "--baseline: cannot read the profile 'cut.prof': not a heap profile of flmem, or truncated"
 	mv cut.prof all
 	flmem profile analyze --baseline cut.prof all
 	assert_error 2 "--baseline: .*cut.prof"

@@ -93,13 +93,13 @@ assert total["freed_bytes"] == total["allocated_bytes"] - total["live_bytes"]'
 
 @test "a measure that a dump lacks is refused, as are rounds and leaks" {
 	flmem profile stats --by peak live/first.heap
-	assert_error 2 'peak cannot be answered: a dump of jemalloc is of one moment'
+	assert_error 2 'peak cannot be answered: a dump of jemalloc is a snapshot'
 	flmem profile stats --by freed live/first.heap
 	assert_error 2 'freed cannot be answered: .*prof_accum:true'
 	flmem profile stats --round 1 live/first.heap
 	assert_error 2 'no rounds'
 	flmem profile leaks live/first.heap
-	assert_error 2 'of one moment, without rounds or ages; compare two dumps'
+	assert_error 2 'a snapshot without rounds or ages; compare two dumps'
 }
 
 @test "two dumps are compared by live bytes" {
@@ -152,7 +152,7 @@ assert [p["profile"]["state"] for p in r["profiles"]] == ["dumped", "ended", "du
 	head -c $((end - 40)) live/first.heap >"$BATS_TEST_TMPDIR/cut.heap"
 	flmem profile stats "$BATS_TEST_TMPDIR/cut.heap"
 	assert_status 0
-	assert_stderr 'is cut short: amounts that it lacks are not counted'
+	assert_stderr 'is truncated: amounts that it lacks are not counted'
 	head -n 2 live/first.heap >"$BATS_TEST_TMPDIR/cut.heap"
 	flmem profile table "$BATS_TEST_TMPDIR/cut.heap"
 	assert_status 0
@@ -178,7 +178,7 @@ assert [p["profile"]["state"] for p in r["profiles"]] == ["dumped", "ended", "du
 	grep -q '</html>' "$page"
 	grep -q 'does not record its process' "$page"
 	grep -q 'dumped, native frames' "$page"
-	grep -q 'No stack is known to grow: the profile is of one moment' "$page"
+	grep -q 'No stack is known to grow: the profile is a snapshot' "$page"
 	grep -Eq 'PyByteArray_Resize|bytearray' "$page"
 	run ! grep -E 'Heap of process|0 samples|at the end, peak' "$page"
 }

@@ -82,5 +82,5 @@ for leave in (lambda: os.setuid(65534), lambda: os.chroot("/proc/self/fdinfo")):
 	look 'assert sorted(s.allocated_bytes for s in p.sites.values()) == [2 * (5 << 20)]' p.1
 	flmem profile stats --json p
 	assert_output '"unrecorded_children":[[:space:]]*1,'
-	assert_output 'its file exists and is of another process'
+	assert_output 'its file exists and belongs to another process'
 }

@@ -169,11 +169,11 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	prepared /bin/sh -c 'ulimit -f 1; exec "$@"' sh
 	"$FLMEM" profile attach --engine jemalloc --pid "$VICTIM"
 	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP"
-	assert_error 7 'is cut short.*it continues sampling'
+	assert_error 7 'is truncated.*it continues sampling'
 	[ ! -e "$DUMP" ]
 	echo mine >"$DUMP"
 	flmem profile detach --engine jemalloc --pid "$VICTIM" -o "$DUMP" --force
-	assert_error 7 'is cut short'
+	assert_error 7 'is truncated'
 	[ "$(cat "$DUMP")" = mine ]
 	flmem profile detach --engine jemalloc --pid "$VICTIM"
 	assert_status 0

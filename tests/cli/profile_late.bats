@@ -56,7 +56,7 @@ redirected() {
 	detach
 	assert_sound
 	flmem profile stats "$PROFILE"
-	assert_stderr '1 call of the allocator went past the sampler'
+	assert_stderr '1 call of the allocator bypassed the sampler'
 	flmem profile stats --json "$PROFILE"
 	assert_schema profile-stats
 	[ "$(field "r['profile']['unseen_calls']")" = 1 ]

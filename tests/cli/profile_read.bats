@@ -269,7 +269,7 @@ assert leak["live_bytes"] >= 24 << 20 and leak["oldest_us"] > 0'
 	flmem profile leaks "$PROFILE"
 	assert_status 0
 	assert_output 'keep \('
-	assert_stderr 'the program was killed, left by _exit'
+	assert_stderr 'the program was killed, ended by _exit'
 }
 
 @test "a running program without a sample is not one of 0 s" {
@@ -493,7 +493,7 @@ assert all(f < len(s["shared"]["frames"]) for stack in peak["samples"] for f in 
 	head -c 1000000 leak.prof >"$BATS_TEST_TMPDIR/cut.prof"
 	flmem profile stats "$BATS_TEST_TMPDIR/cut.prof"
 	assert_status 0
-	assert_stderr 'is cut short'
+	assert_stderr 'is truncated'
 }
 
 @test "recommend has findings from a profile, with their lines" {

@@ -36,7 +36,7 @@ for round in p.rounds.values():
     assert sum(c.freed_bytes for c in cells) == round.freed_bytes, round
 assert {c.round for c in p.cells.values()} <= {r.round for r in p.rounds.values()}'
 	flmem profile stats "$PROFILE"
-	assert_stderr '2[01][0-9] rounds found no room in the file, the last ones'
+	assert_stderr '2[01][0-9] rounds did not fit in the file, the last ones'
 	flmem profile stats --json "$PROFILE"
 	assert_schema profile-stats
 	assert_output '"lost_rounds":[[:space:]]*2[01][0-9]'

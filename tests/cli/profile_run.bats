@@ -273,7 +273,7 @@ assert 700 < p.dropped["mappings_full"] < 900, p.dropped
 assert p.lost_bytes == p.dropped["mappings_full"] * 4096, p.lost_bytes
 p.check()'
 	flmem profile stats "$PROFILE"
-	assert_stderr '8[0-9][0-9] samples \([0-9.]+ MiB\) found no room'
+	assert_stderr '8[0-9][0-9] samples \([0-9.]+ MiB\) did not fit'
 }
 
 # Milliseconds are more than 32 bits have.
@@ -445,7 +445,7 @@ assert p.interval_now_bytes <= 32 << 20, p.interval_now_bytes
 assert len({l.time_ms for l in p.live.values()}) > 1'
 }
 
-@test "stacks whose inner frames found no room: what they did is said to count as their callers'" {
+@test "stacks whose inner frames did not fit: what they allocated is attributed to their callers" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1K --limit 1M -- /usr/bin/python3 -c '
 import random
 random.seed(1)
@@ -458,7 +458,7 @@ for _ in range(1000):
     f[way[0]](way)' 3>&-
 	look 'assert p.dropped["nodes_full"] and not p.dropped["deep"] and not p.dropped["sites_full"], p.dropped'
 	flmem profile stats "$PROFILE"
-	assert_stderr '[0-9]+ stacks without inner frames, for which the file had no room: .* larger --limit'
+	assert_stderr '[0-9]+ stacks without inner frames, which did not fit in the file: .* larger --limit'
 	[[ $stderr != *'outer frames'* ]] || fail "$stderr"
 	flmem profile stats --json "$PROFILE"
 	assert_schema profile-stats
@@ -467,7 +467,7 @@ p = json.load(sys.stdin)["profile"]
 assert p["full_stacks"] and not p["cut_stacks"], p'
 	flmem profile flamegraph "$PROFILE"
 	assert_status 0
-	grep -q 'Inner frames of [0-9]* stacks found no room in the file' "$PROFILE.html"
+	grep -q 'Inner frames of [0-9]* stacks did not fit in the file' "$PROFILE.html"
 }
 
 each_allocator() {

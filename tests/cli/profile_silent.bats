@@ -155,7 +155,7 @@ setup_answered() {
 }
 
 # They are asked once, not for each file of code.
-@test "debug files are where nothing answers: names of the files of code are shown, and flmem ends" {
+@test "debug files are on a file system that does not answer: names of the files of code are shown, and flmem ends" {
 	setup_answered
 	[ -d /usr/lib/debug ] || skip "needs /usr/lib/debug to mount over"
 	PROFILE=$BATS_TEST_TMPDIR/p.prof
@@ -168,7 +168,7 @@ sqlite3.connect(":memory:")'
 	show_run tree
 	assert_status 0
 	assert_output '"_Py[A-Za-z_]*"'
-	assert_output '"the files of debug symbols are where nothing answers"'
+	assert_output '"the files of debug symbols are on a file system that does not answer"'
 }
 
 @test "analyze: a folder on a file system that is silent, or falls silent, is named, and flmem ends" {

@@ -149,7 +149,7 @@ uptime_ticks() {
 	alive "$VICTIM"
 }
 
-@test "only its user and root may send orders" {
+@test "only its user and root may send requests" {
 	start_other
 	[ "$(setpriv --reuid 65534 --clear-groups /usr/bin/python3 -B "$FLMEM_TESTS/harness/order_socket.py" \
 		speak "${PLACE/\/proc\/$VICTIM\/root/}" state)" = PermissionError ]
@@ -157,7 +157,7 @@ uptime_ticks() {
 	chmod 666 "$PLACE"
 	run_command setpriv --reuid 65534 --clear-groups /usr/bin/python3 -B \
 		"$FLMEM_TESTS/harness/order_socket.py" speak "${PLACE/\/proc\/$VICTIM\/root/}" "attach $PROFILE"
-	[ "$output" = "flmem: refused only its user and root may send orders" ] || fail "$output"
+	[ "$output" = "flmem: refused only its user and root may send requests" ] || fail "$output"
 	chmod 700 "/tmp/flmem-$OTHER"
 	flmem profile detach --pid "$VICTIM"
 	assert_error 5 'is not sampled'
@@ -241,7 +241,7 @@ refused_in_time() {
 	start_attachable setpriv --reuid "$OTHER" --clear-groups "$FLMEM" start --profile-socket --role client --
 	[ -z "$(listener)" ]
 	attach --json
-	assert_way traced 'belongs to somebody else'
+	assert_way traced 'belongs to another user'
 	assert_sound
 }
 
@@ -411,8 +411,8 @@ time.sleep(1000)'
 	wait_until 60 test -S "$(peer name "$VICTIM")"
 	PLACE=$(peer name "$VICTIM")
 	peer leave "$PLACE" 50 state
-	[ "$(peer speak "$PLACE" nonsense)" = 'flmem: refused the order is not known' ]
-	[ "$(peer speak "$PLACE" "attach $(printf '%05000d' 0)")" = 'flmem: refused the order is too long' ]
+	[ "$(peer speak "$PLACE" nonsense)" = 'flmem: refused the request is not known' ]
+	[ "$(peer speak "$PLACE" "attach $(printf '%05000d' 0)")" = 'flmem: refused the request is too long' ]
 	[[ $(peer speak "$PLACE" "attach /nowhere/at/all") == 'flmem: refused the process cannot open'* ]]
 	peer leave "$PLACE" 50 "attach $(printf '%04000d' 0)"
 	attach --json --timeout 120s

@@ -99,7 +99,7 @@ $1
 	assert_status 0
 	alive "$VICTIM"
 	grep -q "Heap of process $VICTIM" "$PAGE"
-	grep -q 'This profile is not of a process of this watch' "$PAGE"
+	grep -q 'This profile does not belong to a process of this watch' "$PAGE"
 }
 
 @test "what is not a profile is refused before the watch, and a page is needed" {

@@ -15,7 +15,7 @@ collect_beside_a_held_lock() {
 	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 8
 	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
-	[[ "$(json 'r["steps"][0]["detail"]')" == *"the code has not ended within 1000 ms; it runs on in thread "*", which is waiting for a lock of the program" ]]
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"the code has not ended within 1000 ms; it continues in thread "*", which is waiting for a lock of the program" ]]
 	[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
 	touch "$go"
 	wait_until 120 grep -q -e alone -e stuck -e left "$VICTIM_LOG"

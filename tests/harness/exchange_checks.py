@@ -286,12 +286,12 @@ PUSH_LIES = (
 PULL_LIES = (
     ("name-path", 7, "not one of a file"), ("name-hidden", 7, "not one of a file"), ("name-long", 7, "not one of"),
     ("name-empty", 7, "not one of a file"), ("size-huge", 7, "too large"), ("size-disk", 7, "are free"),
-    ("size-real", 7, "whole number"), ("digest-short", 7, "invalid SHA-256"), ("digest-other", 7, "another version"),
-    ("size-more", 7, "another number of bytes"), ("size-less", 7, "another number of bytes"),
+    ("size-real", 7, "whole number"), ("digest-short", 7, "invalid SHA-256"), ("digest-other", 7, "a version that differs"),
+    ("size-more", 7, "more or fewer bytes"), ("size-less", 7, "more or fewer bytes"),
     ("file-twice", 7, "file twice"), ("files-none", 7, "no file"), ("files-many", 7, "too many files"),
-    ("etag", 7, "another version"), ("etag-later", 7, "another version"), ("range-shifted", 7, "another range"),
-    ("range-short", 7, "another range"),
-    ("damaged", 7, "SHA-256"), ("zipped", 7, "compressed"), ("less", 7, "another number of bytes"),
+    ("etag", 7, "a version that differs"), ("etag-later", 7, "a version that differs"), ("range-shifted", 7, "a range that was not requested"),
+    ("range-short", 7, "a range that was not requested"),
+    ("damaged", 7, "SHA-256"), ("zipped", 7, "compressed"), ("less", 7, "more or fewer bytes"),
     ("more", 7, "more bytes than announced"), ("never-more", 7, "tried"),
     ("byte-each", 7, "tried"), ("kept-no-longer", 2, "cannot fetch the model"),
 )

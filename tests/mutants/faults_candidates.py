@@ -364,7 +364,7 @@ FAULTS = (
           "refusing a wait whose descriptor is that of another process now",
           ("unit.test_wait_changes",)),
     Fault("unreadable-arguments", CHANGES, "\tif (!readable)", "\tif (!readable && 0)",
-          "refusing a call whose arguments cannot be read any more",
+          "refusing a call whose arguments can no longer be read",
           ("unit.test_wait_changes",)),
     Fault("unreadable-list", CHANGES, "\tbool readable = is_second_list_readable(process, at);",
           "\tbool readable = is_second_list_readable(process, at) || 1;",

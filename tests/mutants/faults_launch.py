@@ -130,7 +130,7 @@ FAULTS = (
     Fault("set-other-program", SET, "return option - text > 1 && strchr(", "return option - text > 1 || strchr(",
           "--set of another program", COMMS),
     Fault("set-line", SET, "if (*p == '\\n' && !input->document.root && !is_continued(text, p))", "if (0)",
-          "words of the line behind --set", COMMS),
+          "words of the line after --set", COMMS),
     Fault("comm-twice", "libcore/frameworks/nvflare/rules/nvflare_ignored_rules.c", "order < 0 || at == COMM_KIT}", "order < 0 || at != COMM_KIT}",
           "two files for connections in a kit", COMMS),
     Fault("kit-keys", "libcore/frameworks/nvflare/rules/nvflare_key_rules.c", "\tif (check->kind == RESOURCES)\n", "\tif (check->kind == RESOURCES && 0)\n",

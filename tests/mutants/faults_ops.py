@@ -68,7 +68,7 @@ FAULTS = (
           "checking free blocks that are swapped out", ("unit.test_glibc_guard",)),
     Fault("locks-not-found-again", GUARD,
           'guard->unread = now->unread ? now->unread : "not all of them were found again";', ";",
-          "locks that cannot be read any more", ("unit.test_glibc_guard",)),
+          "locks that can no longer be read", ("unit.test_glibc_guard",)),
     Fault("locks-unknown", "libcore/remote/checks/locks.c", "if (guard->unread)", "if (0)",
           "refusing where the locks of an allocator are unknown", ("unit.test_locks",)),
     Fault("lock-unread", "libcore/remote/checks/locks.c", "return rc == -ESRCH || (!rc && !word);",

@@ -48,7 +48,7 @@ static void amounts_that_were_cut_off_are_unknown(void **state)
 	make_two_sites(&m);
 	p = read_first(&m, FLMEM_PROFILE_HEADER_SIZE);
 	assert_true(p->cut);
-	assert_non_null(strstr(flmem_heap_lacks_amounts(p), "cut before its amounts"));
+	assert_non_null(strstr(flmem_heap_lacks_amounts(p), "truncated before its amounts"));
 	for (enum flmem_heap_measure measure = 0; measure < FLMEM_HEAP_MEASURE_COUNT; measure++) {
 		assert_non_null(flmem_heap_bytes(p, &p->totals, measure).unknown);
 		assert_non_null(flmem_heap_count(p, &p->totals, measure).unknown);
@@ -126,7 +126,7 @@ static void what_is_cut_off_behind_the_amounts_is_named(void **state)
 		assert_int_equal(p->lacks, rows[i].lacks);
 		assert_int_equal(p->totals.bytes[FLMEM_HEAP_ALLOCATED], 3 * MIB);
 		assert_int_equal(p->frame_count, 1);
-		assert_non_null(strstr(p->frames[0].unresolved, "cut before its modules"));
+		assert_non_null(strstr(p->frames[0].unresolved, "truncated before its modules"));
 		if (rows[i].lacks & PART(SURVIVORS))
 			assert_non_null(strstr(p->sites[0].oldest_us.unknown, "was cut"));
 		flmem_heap_cut_text(p, text, sizeof(text));
@@ -169,14 +169,14 @@ static void rounds_of_a_cut_file_are_unknown(void **state)
 	rounds = m.header->section[FLMEM_PROFILE_SECTION_ROUNDS].offset;
 	maker_write(&m, path, rounds + sizeof(struct flmem_profile_round));
 	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
-	assert_non_null(strstr(p->unknown[FLMEM_HEAP_ALLOCATED], "cut before"));
+	assert_non_null(strstr(p->unknown[FLMEM_HEAP_ALLOCATED], "truncated before"));
 	assert_non_null(p->unknown[FLMEM_HEAP_FREED]);
 	assert_null(p->unknown[FLMEM_HEAP_LIVE]);
 	assert_int_equal(p->totals.bytes[FLMEM_HEAP_LIVE], MIB);
 	flmem_heap_profile_free(p);
 	request.first_round = request.last_round = 2;
 	assert_int_equal(flmem_heap_profile_read(&request, &p, &err), FLMEM_EUSAGE);
-	assert_non_null(strstr(err.message, "is cut before its last rounds"));
+	assert_non_null(strstr(err.message, "was truncated before its last rounds"));
 	maker_write(&m, path, m.header->section[FLMEM_PROFILE_SECTION_LIVE].offset);
 	assert_int_equal(flmem_heap_profile_read(&request, &p, &err), FLMEM_EUSAGE);
 	maker_clear(&m);
@@ -226,7 +226,7 @@ static void zeros_in_the_place_of_records_are_a_loss(void **state)
 		assert_true(p->cut);
 		assert_int_equal(p->lacks, rows[i].lacks);
 		assert_string_equal(flmem_heap_cut_name(p),
-				    "has zeros in the place of records, as after a power failure");
+				    "has zeros in place of records, as after a power failure");
 		assert_non_null(strstr(flmem_heap_leaks_too_few(p), "zeros"));
 		assert_int_equal(flmem_heap_lacks_amounts(p) != NULL,
 				 rows[i].lost == FLMEM_PROFILE_SECTION_SITES);
@@ -254,7 +254,7 @@ static void a_hole_is_more_than_what_was_being_written(void **state)
 	}
 }
 
-/* Its name found no room in the file. */
+/* Its name did not fit in the file. */
 static void code_of_an_unknown_file_has_no_name(void **state)
 {
 	struct flmem_heap_profile *p;

@@ -353,7 +353,7 @@ static void other_files_are_refused(void **state)
 	(void)state;
 	make_sample(&m);
 	refuses(&m, 0, "not a heap profile");
-	refuses(&m, FLMEM_PROFILE_HEADER_SIZE - 1, "cut short");
+	refuses(&m, FLMEM_PROFILE_HEADER_SIZE - 1, "truncated");
 	m.header->version = 2;
 	refuses(&m, m.size, "version 2");
 	m.header->version = FLMEM_PROFILE_VERSION;
@@ -467,7 +467,7 @@ static void cut_files_are_survived(void **state)
 	maker_write(&m, path, m.size - 1);
 	assert_int_equal(flmem_heap_profile_read(&request, &p, NULL), 0);
 	assert_true(p->cut);
-	assert_non_null(strstr(flmem_heap_leaks_too_few(p), "cut short"));
+	assert_non_null(strstr(flmem_heap_leaks_too_few(p), "truncated"));
 	flmem_heap_profile_free(p);
 	maker_clear(&m);
 }

@@ -80,7 +80,7 @@ static void values_without_effect_are_noted(void **state)
 		{"GLIBC_TUNABLES=glibc.malloc.tcache_count=0", NULL},
 		{"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=two", "flare.init()"},
 		{"NVFLARE_CLIENT_MEMORY_GC_ROUNDS=2", NULL},
-		{"NVFLARE_CUDA_EMPTY_CACHE=1", "takes it for false"},
+		{"NVFLARE_CUDA_EMPTY_CACHE=1", "treats it as false"},
 		{"NVFLARE_CUDA_EMPTY_CACHE=True", NULL},
 		{"PYTHONMALLOC=0", NULL},
 	};

@@ -100,7 +100,7 @@ static const struct row rows[] = {
 	    "r.add_client_config({'np_download_chunk_size': 10.5})\n",
 	 .hits = 0},
 	{RESENDS, PT "r = R()\nr.add_client_config({'max_resends': None})\n", .hits = 1, .line = 3,
-	 .severity = ERROR, .says = "refuses another value"},
+	 .severity = ERROR, .says = "accepts only a whole number"},
 	{RESENDS,
 	 PT "r = R()\nr.add_client_config({'max_resends': -1})\n"
 	    "r.run(env, client_exec_params={'max_resends': '3'})\n"

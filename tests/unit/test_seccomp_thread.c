@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seccomp states of threads, and filters, whose reading is cut short. */
+/* Seccomp states of threads, and filters, whose reading is truncated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

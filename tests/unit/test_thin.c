@@ -315,7 +315,7 @@ static void what_comes_meanwhile_is_kept(void **state)
 	assert_true(seen.samples > 2000 && seen.samples < 42000);
 }
 
-/* A thinning that is cut short leaves the recording as it was, and nothing beside it. */
+/* A thinning that is truncated leaves the recording as it was, and nothing beside it. */
 static void a_cancelled_thinning_changes_nothing(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();

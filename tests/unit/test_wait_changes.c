@@ -26,8 +26,8 @@
 #include <time.h>
 
 #define PAGE	  4096U
-#define NO_MEMORY "is in a call whose arguments cannot be read any more"
-#define NO_CHILD  "waits for a child that the process does not have any more"
+#define NO_MEMORY "is in a call whose arguments can no longer be read"
+#define NO_CHILD  "waits for a child that the process no longer has"
 #define OF_GROUP  "waits for children of a process group, which may be in another one now"
 #define OF_KIND	  "waits for a child of a kind that it may no longer be (__WCLONE)"
 #define REPLACED  "waits on a descriptor that was replaced since"

@@ -147,8 +147,7 @@ static void reads_that_would_not_wait_again_are_refused(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++)
 		expect_refused(AT(calls[i], (uint64_t)fds[0]),
-			       "is reading from a descriptor that does not wait any more "
-			       "(O_NONBLOCK)");
+			       "is reading from a descriptor that no longer waits (O_NONBLOCK)");
 	expect_refused(AT(SYS_epoll_wait, (uint64_t)fds[0], 0, 0, (uint64_t)-1),
 		       "waits on a descriptor that was replaced since");
 	close(fds[0]);
@@ -223,7 +222,7 @@ static void no_more_is_polled_than_the_limit_allows(void **state)
 /* A futex that is made again on such a word gives EFAULT, for which glibc ends the program. */
 static void words_that_cannot_be_read_are_not_waited_for(void **state)
 {
-	static const char gone[] = "waits for a word that cannot be read any more";
+	static const char gone[] = "waits for a word that can no longer be read";
 	FLMEM_AUTO_CLOSE int file = memfd_create("test", MFD_CLOEXEC);
 	uint32_t *page;
 
@@ -286,9 +285,9 @@ static void closed_descriptors_are_not_polled(void **state)
 	close(fds[1]);
 	the_first_descriptor_counts(closed);
 	expect_refused(AT(SYS_poll, 64, 1, (uint64_t)-1),
-		       "polls by a list that cannot be read any more");
+		       "polls by a list that can no longer be read");
 	expect_refused(AT(SYS_select, 9, 64, 0, 0, 0),
-		       "polls by a list that cannot be read any more");
+		       "polls by a list that can no longer be read");
 }
 
 /* The terminal of a session of its own, whose first process reads it. */

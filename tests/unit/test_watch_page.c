@@ -446,7 +446,7 @@ static void heap_profiles_are_shown_by_process_and_stay_text(void **state)
 	assert_null(strstr(html, "<img"));
 	assert_null(strchr(html, '\033'));
 	assert_non_null(strstr(html, "<h2>Heap of process 42 </h2>"));
-	assert_null(strstr(html, "not of a process of this watch"));
+	assert_null(strstr(html, "does not belong to a process"));
 	assert_non_null(strstr(html, "<tr><td>7 MiB</td>"));
 	/* The site, 64 callers, path and reason. */
 	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 1 + 64 + 2);
@@ -455,7 +455,7 @@ static void heap_profiles_are_shown_by_process_and_stay_text(void **state)
 	/* The PID alone is not the process: it may have been used again. */
 	profile->start_time = 8;
 	other = flmem_watch_page_html(s.page, &s.summary, &s.advice);
-	assert_int_equal(count_of(other, "not of a process of this watch"), 1);
+	assert_int_equal(count_of(other, "does not belong to a process"), 1);
 	flmem_heap_profile_free(profile);
 	close(fd);
 	assert_int_equal(unlink(path), 0);

@@ -293,7 +293,7 @@ static int check_break(const struct flmem_view *view, struct flmem_error *err)
 		return 0;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "process %d has several threads and calls sbrk() or brk() itself, "
-			       "which malloc_trim moves the end of the heap by: it could release "
+			       "as malloc_trim does to move the end of the heap: it could release "
 			       "memory in use",
 			       (int)view->process->pid);
 }

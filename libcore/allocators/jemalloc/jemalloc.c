@@ -129,7 +129,7 @@ static const char *find_prefix_by_variable(const struct flmem_module *module)
 static void note_release_method(struct flmem_allocator *found)
 {
 	static const char lazy[] = "jemalloc 4.4 and 4.5 release memory with MADV_FREE: the kernel "
-				   "takes it, and RSS falls, under memory pressure";
+				   "reclaims it, and RSS falls, under memory pressure";
 
 	if (flmem_text_starts(found->version, "4.4.") || flmem_text_starts(found->version, "4.5."))
 		found->unpredictable = lazy;

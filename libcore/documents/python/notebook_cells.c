@@ -17,7 +17,7 @@
 static int notebook_nomem(struct flmem_notebook *notebook)
 {
 	return notebook->cursor->code = flmem_error_nomem(notebook->cursor->err,
-							  "cannot hold the code of the notebook");
+							  "cannot store the code of the notebook");
 }
 
 void flmem_notebook_init(struct flmem_notebook *notebook, struct flmem_cursor *cursor)

@@ -39,7 +39,7 @@ static int add_row(struct flmem_cursor *cursor, struct flmem_python_bindings *bi
 		grown = reallocarray(grown, bindings->count ? bindings->count * 2 : 1,
 				     sizeof(*grown));
 	if (!grown)
-		return cursor->code = flmem_error_nomem(cursor->err, "cannot hold the imports");
+		return cursor->code = flmem_error_nomem(cursor->err, "cannot store the imports");
 	bindings->rows = grown;
 	grown[bindings->count++] = *row;
 	return 0;

@@ -265,18 +265,19 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_FLOWER,
 			 .condition =
 				 "num-cpus of client-resources or init-args that is 0, false, "
-				 "negative, no finite number or a text, num-gpus that is negative, "
-				 "no finite number or a text, num-supernodes that is absent, below "
-				 "1 or no whole number, in pyproject.toml, config.toml or a call "
-				 "of run_simulation() or start_simulation(); num-cpus in TOML, or "
-				 "numbers of init-args there, that are no whole numbers (the "
-				 "former a warning where the version is not known); "
-				 "client_resources of "
-				 "run_simulation() without num_cpus; a federation, or its options, "
-				 "that is no table ([[tool.flwr.federations.NAME]])",
-			 .message = "Flower refuses this value, divides by it, or makes no client "
-				    "of it, so the simulation does not run; num-gpus takes "
-				    "fractions, num-cpus does in Python, and in TOML before 1.28",
+				 "negative, not a finite number or a text, num-gpus that is "
+				 "negative, not a finite number or a text, num-supernodes that is "
+				 "absent, below 1 or not a whole number, in pyproject.toml, "
+				 "config.toml or a call of run_simulation() or start_simulation(); "
+				 "num-cpus in TOML, or numbers of init-args there, that are not "
+				 "whole numbers (the former a warning where the version is not "
+				 "known); client_resources of run_simulation() without num_cpus; a "
+				 "federation, or its options, that is not a table "
+				 "([[tool.flwr.federations.NAME]])",
+			 .message = "Flower refuses this value, divides by it, or creates no "
+				    "client from it, so the simulation does not run; num-gpus "
+				    "takes fractions, num-cpus does in Python, and in TOML before "
+				    "1.28",
 			 .source = "Flower 1.42.0, cli/typing.py, "
 				   "proto/federation_config.proto and "
 				   "simulation/ray_transport/ray_actor.py"},
@@ -291,7 +292,7 @@ static const struct flmem_rule_row rows[] = {
 				 "a key of options.backend.client-resources other than num-cpus "
 				 "and num-gpus, in pyproject.toml or config.toml",
 			 .message =
-				 "Flower ignores this key and says nothing, so its default holds: "
+				 "Flower ignores this key without a warning, so its default holds: "
 				 "2 processors and no GPU for a ClientApp; name it num-cpus or "
 				 "num-gpus",
 			 .source = "Flower 1.42.0, cli/flower_config.py and supercore/constant.py"},

@@ -64,7 +64,7 @@ bool flmem_flower_is_config(const struct flmem_document *document)
 	return flmem_node_is_kind(own, FLMEM_NODE_MAP) || flmem_node_is_kind(own, FLMEM_NODE_LIST);
 }
 
-/* Flower takes the defaults where this is no table, or lacks both keys. */
+/* Flower takes the defaults where this is not a table, or lacks both keys. */
 static bool has_resources(const struct flmem_node *options)
 {
 	const struct flmem_node *resources = FLMEM_NODE_DIG(options, "backend", "client-resources");
@@ -207,7 +207,8 @@ static void check_whole(struct flmem_check *check, const struct flmem_node *node
 	    (!known || flmem_version_number_compare(&check->release, &first) >= 0))
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = node,
-							  .detail = "no whole number, from 1.28 on",
+							  .detail = "not a whole number, which "
+								    "Flower requires from 1.28 on",
 							  .severity = known ? NULL : &warning});
 }
 

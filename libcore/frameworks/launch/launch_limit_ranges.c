@@ -42,7 +42,7 @@ static const struct flmem_node *find_quantity(struct range_search *search,
 	const struct flmem_node *value = FLMEM_NODE_DIG(limit, key, "memory");
 
 	if (value && !bytes_of(value))
-		search->found->doubt = "a value of the LimitRange is no quantity";
+		search->found->doubt = "a value of the LimitRange is not a quantity";
 	return value && bytes_of(value) ? value : NULL;
 }
 

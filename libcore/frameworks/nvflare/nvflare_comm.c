@@ -97,7 +97,7 @@ void flmem_comm_find_zero(const struct flmem_comm_config *config)
 			report_key(config, rows[i].key, true, NULL);
 }
 
-/* What is sent before the sender waits: it goes on until more than a window is on the way. */
+/* What is sent before the sender waits: it goes on until more than a window is in flight. */
 static bool bytes_on_the_way(const struct flmem_comm_config *config, bool newer, int64_t *ret_bytes)
 {
 	int64_t chunk, window;
@@ -179,6 +179,6 @@ void flmem_comm_find_retry_small(const struct flmem_comm_config *config)
 	if (limit->state != FLMEM_COMM_NUMBER || limit->number <= 0 ||
 	    !bytes_on_the_way(config, true, &bytes) || bytes <= limit->number)
 		return;
-	snprintf(detail, sizeof(detail), "up to %" PRId64 " bytes are on the way", bytes);
+	snprintf(detail, sizeof(detail), "up to %" PRId64 " bytes are in flight", bytes);
 	report_key(config, FLMEM_COMM_RETRY, false, detail);
 }

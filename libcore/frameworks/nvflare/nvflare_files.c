@@ -223,7 +223,7 @@ static int check_job(const struct flmem_found_job *job, struct flmem_recommendat
 			"files to check only them");
 		kept = flmem_recommendations_add_problem(found, job->files[0].job, 0, &why);
 	}
-	return kept ? 0 : flmem_error_nomem(err, "cannot hold the problems of the job");
+	return kept ? 0 : flmem_error_nomem(err, "cannot store the problems of the job");
 }
 
 const struct flmem_job_layout flmem_nvflare_jobs = {

@@ -3,7 +3,7 @@
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_SET_H
 
 /*
- * KEY=VALUE behind --set of a command that runs NVFlare: a value there takes precedence over files
+ * KEY=VALUE after --set of a command that runs NVFlare: a value there takes precedence over files
  * and the environment, and reaches the processes of jobs (fuel/utils/config_service.py).
  */
 

@@ -57,7 +57,7 @@ const struct flmem_setting_row flmem_nvflare_settings[] = {
 		.needs = FLMEM_NEEDS_GPU,
 		.reason = "the same cleanup also empties PyTorch's CUDA cache",
 		.valid = is_literal_boolean,
-		.invalid = "neither true nor false, so NVFlare takes it for false",
+		.invalid = "neither true nor false, so NVFlare treats it as false",
 	},
 	{
 		JOB_SETTING,

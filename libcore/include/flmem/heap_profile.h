@@ -5,8 +5,8 @@
 /*
  * Sampled heap profiles, as `flmem profile run` writes them: which code allocated the memory, how
  * much of it is live, was live at the peak, was allocated and freed in total. A file may be read
- * while its program still writes it, and after the program was killed. It is not trusted: what does
- * not hold together is left out and counted. Amounts are unbiased estimates from the samples.
+ * while its program still writes it, and after the program was killed. It is not trusted: what is
+ * inconsistent is left out and counted. Amounts are unbiased estimates from the samples.
  *
  * A profile is read once and then not changed: it may be used by several threads.
  */
@@ -123,7 +123,7 @@ struct flmem_heap_survivor {
 	X(ENDED, "ended")     /* closed by the program */                  \
 	X(RUNNING, "running") /* its process lives */                      \
 	X(KILLED, "killed")   /* not closed, and the process has exited */ \
-	X(DUMPED, "dumped")   /* of one moment, written by the allocator */
+	X(DUMPED, "dumped")   /* a snapshot, written by the allocator */
 
 enum flmem_heap_ending {
 #define FLMEM_HEAP_ENDING_ENUM(name, text) FLMEM_HEAP_##name,
@@ -190,7 +190,7 @@ struct flmem_heap_profile {
 	bool cut;	       /* the file is shorter than it was, or has lost records */
 	bool has_zeros;	       /* of a cut one: it has its size, and zeros for records */
 	uint32_t lacks;	       /* of a cut one: bits 1 << enum flmem_heap_part */
-	uint64_t skipped;      /* records that did not hold together */
+	uint64_t skipped;      /* records that were inconsistent */
 	uint64_t lost_samples; /* for which there was no room, and: */
 	uint64_t untaken_samples; /* in signal handlers, or too many threads sampled at once */
 	uint64_t lost_bytes;	  /* what they stand for */
@@ -277,7 +277,7 @@ FLMEM_API const char *flmem_heap_lacks_amounts(const struct flmem_heap_profile *
 /* Buffer size for flmem_heap_cut_text(). */
 #define FLMEM_HEAP_CUT_TEXT_MAX 320
 
-/* Of a profile that is cut, how: "is cut short"; static. */
+/* Of a profile that is cut, how: "is truncated"; static. */
 FLMEM_API const char *flmem_heap_cut_name(const struct flmem_heap_profile *profile);
 
 /*

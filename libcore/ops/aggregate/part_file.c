@@ -29,8 +29,9 @@ int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint
 		return fd == part->fd
 			       ? flmem_part_file_report_cut(part->place.path, err)
 			       : flmem_error_set(err, FLMEM_EFAILED, 0,
-						 "another program has cut a file beside '%s.part' "
-						 "while it was written; run the command again",
+						 "another program has truncated a file beside "
+						 "'%s.part' while it was written; run the command "
+						 "again",
 						 part->place.path);
 	while (length) {
 		ssize_t put = pwrite(fd, bytes, length, (off_t)offset);
@@ -498,8 +499,8 @@ int flmem_part_file_report_lost(const char *path, struct flmem_error *err)
 int flmem_part_file_report_cut(const char *path, struct flmem_error *err)
 {
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "another program has cut '%s.part' while it was written; run the "
-			       "command again",
+			       "another program has truncated '%s.part' while it was written; run "
+			       "the command again",
 			       path);
 }
 

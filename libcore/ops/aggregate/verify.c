@@ -65,8 +65,8 @@ static int report_wrong(const struct verified *v, size_t tensor, uint64_t elemen
 	flmem_text_escape(run->layout->order[tensor]->name, shown, sizeof(shown));
 	if (input < run->input_count)
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "tensor '%s', element %llu: the update is not the value of "
-				       "'%s'",
+				       "tensor '%s', element %llu: the update differs from the "
+				       "value of '%s'",
 				       shown, (unsigned long long)element,
 				       run->inputs[input]->path);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,

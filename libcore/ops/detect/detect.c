@@ -466,7 +466,7 @@ static int read_traced_parts(struct flmem_detect_session *session,
 	report->cuda = read_cuda(session, process, &maps);
 	report->sampled_into = flmem_sampled_file_of(process, &maps);
 	if (read_backings(process, &maps, report) || read_files(session, process, &maps, report))
-		return flmem_error_nomem(err, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot store the report");
 	return 0;
 }
 

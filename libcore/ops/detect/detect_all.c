@@ -94,7 +94,7 @@ static struct detect_reading *new_reading(struct detect_run *run, pid_t pid, boo
 		return NULL;
 	reading = calloc(1, sizeof(*reading));
 	if (!reading) {
-		flmem_error_nomem(err, "cannot hold the report");
+		flmem_error_nomem(err, "cannot store the report");
 		return NULL;
 	}
 	reading->session = run->session;
@@ -175,7 +175,7 @@ int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_opti
 	report.processes = calloc(count ? count : 1, sizeof(*report.processes));
 	report.skipped = calloc(count ? count : 1, sizeof(*report.skipped));
 	if (!report.processes || !report.skipped)
-		return flmem_error_nomem(err, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot store the report");
 	for (size_t i = 0; i < count; i++) {
 		struct flmem_error why = {0};
 		int rc = detect_one(&run, pids[i], i + 1 == count,
@@ -186,7 +186,7 @@ int flmem_detect(const pid_t *pids, size_t count, const struct flmem_detect_opti
 			continue;
 		}
 		if (why.sys_errno == ENOMEM)
-			return flmem_error_nomem(err, "cannot hold the report");
+			return flmem_error_nomem(err, "cannot store the report");
 		report.skipped[report.skipped_count] =
 			(struct flmem_skipped){.pid = pids[i], .code = rc};
 		memcpy(report.skipped[report.skipped_count++].message, why.message,

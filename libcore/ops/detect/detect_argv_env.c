@@ -95,7 +95,7 @@ int flmem_detect_argv_env(const struct flmem_process *process, struct flmem_rela
 		return rc;
 	if (read_command(&command, report) ||
 	    read_identity(relatives, process, &command, environment, report))
-		return flmem_error_nomem(err, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot store the report");
 	read_temporary(process, environment, report);
 	*ret_denied = environment_rc == FLMEM_EPERM;
 	return 0;

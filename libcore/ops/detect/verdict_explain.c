@@ -356,11 +356,10 @@ static void explain_uncertain(struct explanation *explanation)
 			     "memory becomes free only when the kernel splits those pages",
 			     SIZE(report->memory.thp_bytes.value));
 	if (is_worth_sentence(explanation, report->memory.madv_free_bytes))
-		add_sentence(
-			explanation, report->memory.madv_free_bytes.value,
-			"%s is free and released with MADV_FREE: the kernel takes it under memory "
-			"pressure, and RSS counts it until then",
-			SIZE(report->memory.madv_free_bytes.value));
+		add_sentence(explanation, report->memory.madv_free_bytes.value,
+			     "%s is free and released with MADV_FREE: the kernel reclaims it under "
+			     "memory pressure, and RSS counts it until then",
+			     SIZE(report->memory.madv_free_bytes.value));
 	if (is_worth_sentence(explanation, report->memory.swap_bytes))
 		add_sentence(explanation, report->memory.swap_bytes.value,
 			     "another %s is swapped out; RSS does not count it",
@@ -575,6 +574,6 @@ int flmem_verdict_explain(const struct flmem_process_report *report, struct flme
 	explain_uncertain(&explanation);
 	advise_commands(&explanation);
 	if (!move_to_verdict(&explanation, verdict))
-		return flmem_error_nomem(err, "cannot hold the report");
+		return flmem_error_nomem(err, "cannot store the report");
 	return 0;
 }

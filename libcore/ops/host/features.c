@@ -224,7 +224,7 @@ int flmem_features_read(const struct flmem_platform *platform, struct flmem_feat
 		features = NULL;
 	}
 	if (!features)
-		return flmem_error_nomem(err, "cannot hold the features of the host");
+		return flmem_error_nomem(err, "cannot store the features of the host");
 	*ret_features = features;
 	*ret_count = count;
 	return 0;

@@ -20,7 +20,7 @@
 
 static int report_no_memory(struct flmem_error *err)
 {
-	return flmem_error_nomem(err, "cannot hold the host report");
+	return flmem_error_nomem(err, "cannot store the host report");
 }
 
 static int copy_facts(const struct flmem_host_facts *facts, struct flmem_host_report *report,

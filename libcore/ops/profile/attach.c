@@ -290,7 +290,7 @@ static int load_sampler(struct attach_attempt *attempt, struct flmem_target_insp
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "the dynamic linker of process %d did not load the sampler: a "
 			       "policy forbids it, or memory, a free descriptor (ulimit -n) or "
-			       "room for thread-local data lacks",
+			       "space for thread-local data is lacking",
 			       (int)attempt->pid);
 }
 

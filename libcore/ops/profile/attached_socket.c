@@ -93,7 +93,7 @@ static int check_socket_directory(const struct flmem_attached_directory *directo
 	if (directory->status.st_uid == user && !(directory->status.st_mode & 077))
 		return 0;
 	return refuse_socket(err, 0,
-			     "its directory belongs to somebody else, or others may enter it");
+			     "its directory belongs to another user, or others may enter it");
 }
 
 static int name_socket(const struct flmem_process *process, const struct flmem_status *status,
@@ -267,7 +267,7 @@ static int refuse_connection(int error, struct flmem_error *err)
 	switch (error) {
 	case ECONNREFUSED:
 	case ENOENT:
-		return refuse_socket(err, 0, "nobody listens on it any more");
+		return refuse_socket(err, 0, "nothing listens on it");
 	case ETIMEDOUT:
 		return refuse_socket(err, 0, "others use it; it did not answer in time");
 	default:
@@ -289,7 +289,7 @@ int flmem_attached_socket_ask(const struct flmem_attached_socket *socket, const 
 	if (!is_peer_target(fd, socket))
 		return refuse_socket(err, 0, "another process answers in its place");
 	if (send(fd, order, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length)
-		return refuse_socket(err, errno, "cannot send an order");
+		return refuse_socket(err, errno, "cannot send a request");
 	rc = receive_answer(fd, deadline_us, ret_answer);
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc, "no answer came") : 0;
 }

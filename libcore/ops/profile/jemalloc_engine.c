@@ -155,7 +155,7 @@ static const char *problem_of_dump(const struct jemalloc_engine *e, const struct
 {
 	if (!flmem_text_starts(text->data, FLMEM_JEMALLOC_DUMP_MAGIC))
 		return "was not written";
-	return is_whole_dump(e, text) ? NULL : "is cut short, as on a full disk";
+	return is_whole_dump(e, text) ? NULL : "is truncated, as on a full disk";
 }
 
 /* jemalloc reports errors of the file as a return value, which is lost. */

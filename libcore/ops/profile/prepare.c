@@ -328,7 +328,7 @@ static int make_ready_environment(const char *socket, char *const *environment,
 		return rc;
 	preload = join_profile_preload(sampler, environment);
 	if (!preload || (socket && !asked))
-		return flmem_error_nomem(err, "cannot hold the environment");
+		return flmem_error_nomem(err, "cannot store the environment");
 	rows[0].value = preload;
 	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
 }
@@ -381,15 +381,15 @@ int flmem_profile_set_round(const char *path, uint32_t round, struct flmem_error
 	pid = header.phase == FLMEM_PROFILE_RUNNING ? flmem_profile_process_find(&header) : 0;
 	if (pid && flmem_profile_is_copy(pid, &header, &status, name, sizeof(name)))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
-				       "'%s' is a copy, from which no process reads the round; "
-				       "name the file into which process %d is sampled: '%s'",
+				       "'%s' is a copy, which no process reads; name the file into "
+				       "which process %d is sampled: '%s'",
 				       path, (int)pid, name);
 	if (pwrite(fd, &round, sizeof(round), FLMEM_PROFILE_ROUND_OFFSET) != (ssize_t)sizeof(round))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot write '%s'", path);
 	if (header.phase != FLMEM_PROFILE_RUNNING || pid)
 		return 0;
 	return flmem_error_set(err, FLMEM_ENOPROC, 0,
-			       "process %u of '%s' is not there: it was killed, left by _exit, "
+			       "process %u of '%s' was not found: it was killed, ended by _exit(), "
 			       "has executed another program, or runs in another container or on "
 			       "another host; the round is stored",
 			       header.pid, path);

@@ -112,7 +112,7 @@ static int send_socket_order(struct socket_orders *orders, const char *order,
 		flmem_attached_socket_ask(&orders->socket, order, orders->timeout_us, &answer, err);
 
 	if (rc)
-		return flmem_error_prefix(err, rc, "process %d did not carry out the order", pid);
+		return flmem_error_prefix(err, rc, "process %d did not carry out the request", pid);
 	refusal = find_refusal(&answer, shown);
 	if (refusal)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0, "process %d: %s", pid, refusal);

@@ -164,7 +164,7 @@ static int make_strategy(const struct flmem_strategy *strategy, struct sizes siz
 	fill_sizes(strategy, &sizes, usable, ret_strategy);
 	ret_strategy->steps = calloc(strategy->step_count + 1, sizeof(*ret_strategy->steps));
 	if (!ret_strategy->steps)
-		return flmem_error_nomem(err, "cannot hold the plan");
+		return flmem_error_nomem(err, "cannot store the plan");
 	ret_strategy->step_count = strategy->step_count;
 	for (size_t i = 0; i < strategy->step_count; i++)
 		ret_strategy->steps[i] = make_step(&strategy->steps[i], &sizes);
@@ -216,7 +216,7 @@ static int write_strategy_texts(const struct flmem_strategy *strategy, const str
 
 	plan->texts = calloc(strategy->file_count + 1, sizeof(*plan->texts));
 	if (!plan->texts)
-		return flmem_error_nomem(err, "cannot hold the plan");
+		return flmem_error_nomem(err, "cannot store the plan");
 	for (size_t i = 0; i < strategy->file_count; i++) {
 		FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 
@@ -224,7 +224,7 @@ static int write_strategy_texts(const struct flmem_strategy *strategy, const str
 		plan->texts[i].where = strategy->files[i].where;
 		plan->texts[i].text = flmem_buf_take(&text);
 		if (!plan->texts[i].text)
-			return flmem_error_nomem(err, "cannot hold the plan");
+			return flmem_error_nomem(err, "cannot store the plan");
 		plan->text_count++;
 	}
 	return 0;
@@ -274,7 +274,7 @@ static int make_strategies(const struct flmem_strategies *strategies, const stru
 
 	plan->strategies = calloc(strategies->count, sizeof(*plan->strategies));
 	if (!plan->strategies)
-		return flmem_error_nomem(err, "cannot hold the plan");
+		return flmem_error_nomem(err, "cannot store the plan");
 	for (size_t i = 0; i < strategies->count && !rc; i++, plan->strategy_count++)
 		rc = make_strategy(&strategies->strategies[i], *sizes, plan->usable_bytes,
 				   &plan->strategies[i], err);

@@ -115,7 +115,7 @@ static int store_text(struct job *job, const struct flmem_rule_input *input,
 	    flmem_corrections_find(job->texts, input->file) ||
 	    flmem_corrections_add(job->texts, input->file, &input->document, &job->last_read))
 		return 0;
-	return flmem_error_nomem(err, "cannot hold the text of '%s'", input->file);
+	return flmem_error_nomem(err, "cannot store the text of '%s'", input->file);
 }
 
 /* Rules about keys need one map: nothing is checked in a list, or in several YAML documents. */
@@ -255,7 +255,7 @@ static int recognise_document(const struct flmem_found_file *file,
 		document.text = paths;
 	}
 	if (paths.failed)
-		return flmem_error_nomem(why, "cannot hold the names");
+		return flmem_error_nomem(why, "cannot store the names");
 	input->kind = flmem_file_recognise(file, &document);
 	if (input->kind)
 		flmem_file_recognise_more(file, &document, input->kind, input->more);
@@ -433,7 +433,7 @@ static int check_job_files(struct job *job, const struct flmem_version_number *r
 
 	job->inputs = calloc(2 * job->count, sizeof(*job->inputs));
 	if (!job->inputs)
-		return flmem_error_nomem(err, "cannot hold the job");
+		return flmem_error_nomem(err, "cannot store the job");
 	job->others = job->inputs + job->count;
 	rc = read_and_check(job, release, err);
 	for (size_t i = 0; i < job->read; i++)

@@ -132,7 +132,7 @@ static int report_leftover(struct leftover_search *search, const struct leftover
 	flmem_buf_printf(&file, "%s%s/%s", place->prefix,
 			 strcmp(place->path, "/") == 0 ? "" : place->path, leftover->name);
 	if (file.failed)
-		return flmem_error_nomem(search->err, "cannot hold a path");
+		return flmem_error_nomem(search->err, "cannot store a path");
 	where.file = file.data;
 	put_size(leftover, remark.current, sizeof(remark.current));
 	if (unseen || owner->why)
@@ -151,7 +151,7 @@ static int report_more(struct leftover_search *search, const struct leftover_pla
 			"it has too many names to search for directories %s* that were left behind",
 			search->row->prefix);
 	if (!flmem_recommendations_add_problem(search->found, place->path, 0, &why))
-		return flmem_error_nomem(search->err, "cannot hold the problem");
+		return flmem_error_nomem(search->err, "cannot store the problem");
 	search->found->problems[search->found->problem_count - 1].warning = true;
 	return 0;
 }

@@ -15,7 +15,7 @@ static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
 	snprintf(file, sizeof(file), "process %d", (int)pid);
 	if (flmem_recommendations_add_problem(found, file, 0, why))
 		return 0;
-	return flmem_error_nomem(err, "cannot hold the problem of process %d", (int)pid);
+	return flmem_error_nomem(err, "cannot store the problem of process %d", (int)pid);
 }
 
 /* Of a process of another user little is read that a rule could check. */

@@ -43,7 +43,7 @@ int flmem_importing_scripts_add(struct flmem_importing_scripts *scripts,
 	if (!(count & (count - 1)))
 		grown = reallocarray(grown, count ? count * 2 : 1, sizeof(*grown));
 	if (!grown)
-		return flmem_error_nomem(err, "cannot hold the modules");
+		return flmem_error_nomem(err, "cannot store the modules");
 	scripts->rows = grown;
 	grown[count].script = *script;
 	grown[count].script.document = (struct flmem_document){0};
@@ -165,7 +165,7 @@ static int check_module(const struct module_rules *rules,
 	if (about ? is_checked_file(rules->files, path) : !is_script_of(script, kinds))
 		return 0;
 	if (!note_checked(rules->checked, plain_path(path)))
-		return flmem_error_nomem(err, "cannot hold the modules");
+		return flmem_error_nomem(err, "cannot store the modules");
 	return run_module_rules(rules, framework, shown, &text, err);
 }
 

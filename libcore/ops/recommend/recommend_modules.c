@@ -197,7 +197,7 @@ static struct flmem_python_module *add_imported_module(struct module_search *sea
 
 static int modules_nomem(struct module_search *search)
 {
-	return search->code = flmem_error_nomem(search->err, "cannot hold the modules");
+	return search->code = flmem_error_nomem(search->err, "cannot store the modules");
 }
 
 /* The modules of a module: what mentions no framework may only pass names on. */

@@ -106,6 +106,6 @@ int flmem_recommend_oom_log(const char *path, struct flmem_recommendations *foun
 		forget_lines(&read);
 	found->file_count++;
 	if (!store_log(found, path, &read))
-		return flmem_error_nomem(err, "cannot hold the kills in '%s'", path);
+		return flmem_error_nomem(err, "cannot store the kills in '%s'", path);
 	return check_log(&read, path, found, err);
 }

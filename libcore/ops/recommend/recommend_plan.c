@@ -41,10 +41,10 @@ int flmem_recommend_no_limit(const char *path, struct flmem_recommendations *fou
 	if (found->held_plan.limits)
 		return 0;
 	flmem_error_set(&why, FLMEM_EUNDECIDED, 0,
-			"no memory limit was held against the plan: there is none, or it is not "
-			"known what runs below it");
+			"no memory limit was compared with the plan: there is none, or it is not "
+			"known what it applies to");
 	if (!flmem_recommendations_add_problem(found, path, 0, &why))
-		return flmem_error_nomem(err, "cannot hold the problem of '%s'", path);
+		return flmem_error_nomem(err, "cannot store the problem of '%s'", path);
 	found->problems[found->problem_count - 1].warning = true;
 	return 0;
 }

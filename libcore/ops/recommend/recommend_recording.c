@@ -119,6 +119,6 @@ int flmem_recommend_recording(const char *path, const struct flmem_recommend_opt
 	if (!rc)
 		rc = check_results(&summary, path, release, found, err);
 	if (!rc && !store_summary(found, path, &summary))
-		rc = flmem_error_nomem(err, "cannot hold the summary of '%s'", path);
+		rc = flmem_error_nomem(err, "cannot store the summary of '%s'", path);
 	return rc;
 }

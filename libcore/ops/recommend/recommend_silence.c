@@ -18,7 +18,7 @@
 
 static int silences_nomem(struct flmem_error *err)
 {
-	return flmem_error_nomem(err, "cannot hold the silenced rules");
+	return flmem_error_nomem(err, "cannot store the silenced rules");
 }
 
 static void silence_clear(struct flmem_silence *silence)

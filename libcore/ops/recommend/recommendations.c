@@ -37,7 +37,7 @@ int flmem_recommendations_join(struct flmem_recommendations *into,
 	into->file_count += joined ? from->file_count : 0;
 	into->process_count += joined ? from->process_count : 0;
 	flmem_recommendations_clear(from);
-	return joined ? 0 : flmem_error_nomem(err, "cannot hold the findings");
+	return joined ? 0 : flmem_error_nomem(err, "cannot store the findings");
 }
 
 void flmem_recommendations_clear(struct flmem_recommendations *recommendations)

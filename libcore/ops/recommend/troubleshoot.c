@@ -25,7 +25,7 @@ struct troubleshooting {
 
 static int troubles_nomem(struct flmem_error *err)
 {
-	return flmem_error_nomem(err, "cannot hold the troubleshooting list");
+	return flmem_error_nomem(err, "cannot store the troubleshooting list");
 }
 
 static void evaluation_clear(struct flmem_trouble_evaluation *evaluation)

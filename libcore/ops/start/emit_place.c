@@ -99,7 +99,7 @@ static int resolve_on_host(const char *named, char **ret_directory, struct flmem
 
 	real = written ? strdup(named) : realpath(named, NULL);
 	if (!real && written)
-		return flmem_error_nomem(err, "cannot hold the workspace");
+		return flmem_error_nomem(err, "cannot store the workspace");
 	if (!real)
 		return REFUSE(EUSAGE, "workspace", named,
 			      "cannot be resolved: %s; name an absolute path", strerror(errno));
@@ -127,7 +127,7 @@ int flmem_emit_directory(enum flmem_emit_place place, const char *named, char **
 		return REFUSE(EUSAGE, "workspace", named,
 			      "is relative; name the absolute path inside the container");
 	*ret_directory = strdup(named);
-	return *ret_directory ? 0 : flmem_error_nomem(err, "cannot hold the workspace");
+	return *ret_directory ? 0 : flmem_error_nomem(err, "cannot store the workspace");
 }
 
 /* string_is_safe(): refused in the path of a program, however it is quoted. */
@@ -175,7 +175,7 @@ int flmem_emit_unit_program(const char *program, const char *directory, char **r
 			path = NULL;
 	}
 	if (!path)
-		return flmem_error_nomem(err, "cannot hold the command");
+		return flmem_error_nomem(err, "cannot store the command");
 	if (is_too_long(path)) {
 		rc = REFUSE(EUNSUPPORTED, "command", program, "is longer than a path may be");
 		free(path);

@@ -122,7 +122,7 @@ int flmem_launch_environment(const struct flmem_settings *settings, char *const 
 		}
 	}
 	if (!made)
-		return flmem_error_nomem(err, "cannot hold the environment");
+		return flmem_error_nomem(err, "cannot store the environment");
 	*ret_environment = made;
 	return 0;
 }

@@ -144,7 +144,7 @@ static int check_kind(const struct flmem_probe_child *child, const struct flmem_
 	const struct flmem_allocator *found;
 
 	if (!list)
-		return flmem_error_nomem(err, "cannot hold the allocators");
+		return flmem_error_nomem(err, "cannot store the allocators");
 	flmem_allocators_find(view, list);
 	found = find_allocator_in(list, server);
 	if (found && found->ops->kind == FLMEM_ALLOCATOR_JEMALLOC)
@@ -218,7 +218,7 @@ static int fill_proof(const struct flmem_probe_child *child, const struct flmem_
 	proof->stderr_text = strdup(said);
 	if (proof->program && proof->library && proof->stderr_text)
 		return 0;
-	return flmem_error_nomem(err, "cannot hold the proof");
+	return flmem_error_nomem(err, "cannot store the proof");
 }
 
 static int check_child(const struct flmem_probe_child *child, const char *library,

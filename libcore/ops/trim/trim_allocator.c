@@ -169,8 +169,8 @@ static void note_madv_free(const struct allocator_part *part)
 		return;
 	flmem_text_bytes(after.value - part->madv_free_bytes.value, size, sizeof(size));
 	snprintf(text, sizeof(text),
-		 "%s was released with MADV_FREE: the kernel takes it, and RSS falls, under memory "
-		 "pressure",
+		 "%s was released with MADV_FREE: the kernel reclaims it, and RSS falls, under "
+		 "memory pressure",
 		 size);
 	flmem_trim_job_note(part->job, text);
 }

@@ -145,7 +145,7 @@ static int add_replayed_process(struct replay *r, const struct flmem_record *rec
 		return rc;
 	return parse_number(r, record->process, watched)
 		       ? 0
-		       : flmem_error_nomem(err, "cannot hold a recorded process");
+		       : flmem_error_nomem(err, "cannot store a recorded process");
 }
 
 /* True for a repeated record of a process, perhaps of one that another has replaced. */
@@ -180,7 +180,7 @@ static int replay_process(struct replay *r, const struct flmem_record *record,
 		return r->watch_state.count < REPLAYED_MAX ? add_replayed_process(r, record, err)
 							   : 0;
 	if (!parse_number(r, record->process, watched))
-		return flmem_error_nomem(err, "cannot hold a recorded process");
+		return flmem_error_nomem(err, "cannot store a recorded process");
 	return replay_repeated_process(r, record, watched, err);
 }
 

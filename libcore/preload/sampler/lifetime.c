@@ -538,7 +538,7 @@ static const char *open_profile(int fd, const char *path)
 	sampler_filters_are_known();
 	if (sampler_begin_file(fd, &why) == 0)
 		return NULL;
-	return why ? why : "the profile is of another process";
+	return why ? why : "the profile belongs to another process";
 }
 
 const char *sampler_profile_open(const char *path)

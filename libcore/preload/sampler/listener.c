@@ -382,10 +382,10 @@ static void serve_client(int client)
 	if (length <= 0 || !is_client_waiting(client))
 		return;
 	if (!is_client_allowed(client)) {
-		answer_client_text(client,
-				   FLMEM_SAMPLER_REFUSED "only its user and root may send orders");
+		answer_client_text(client, FLMEM_SAMPLER_REFUSED "only its user and root may send "
+								 "requests");
 	} else if (length >= (ssize_t)sizeof(order)) {
-		answer_client_text(client, FLMEM_SAMPLER_REFUSED "the order is too long");
+		answer_client_text(client, FLMEM_SAMPLER_REFUSED "the request is too long");
 	} else {
 		order[length] = '\0';
 		obey_client(client, order);

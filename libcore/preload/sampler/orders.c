@@ -110,7 +110,7 @@ static const char *run_detach(void)
 		sampler_profile_note_unseen(unseen);
 	__atomic_store_n(&sampler_shown.state.phase, FLMEM_SAMPLER_IDLE, __ATOMIC_SEQ_CST);
 	if (left)
-		return "some entries could not be put back; they only pass calls on";
+		return "some entries could not be restored; they only forward calls";
 	return closed ? NULL : "a call of a thread still uses the profile, which stays mapped";
 }
 
@@ -119,7 +119,7 @@ void flmem_sampler_order(const char *order, char *answer) __attribute__((visibil
 /* In a thread of flmem's, with no lock held, also not that of an interpreter. */
 void flmem_sampler_order(const char *order, char *answer)
 {
-	const char *why = "the order is not known";
+	const char *why = "the request is not known";
 
 	sampler_thread.ordered = 1;
 	sampler_walk_prepare_late();

@@ -212,7 +212,7 @@ static bool was_quiet(struct flmem_borrow_state *borrow, const struct flmem_cand
 {
 	if (candidate->computes || flmem_stopped_thread_has_slept(candidate, status))
 		return true;
-	borrow->refused = "was awake for a moment while flmem read the other threads";
+	borrow->refused = "ran for a moment while flmem read the other threads";
 	borrow->refused_tid = candidate->tid;
 	return false;
 }

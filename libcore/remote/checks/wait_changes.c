@@ -150,7 +150,7 @@ const char *flmem_wait_read_changed(const struct flmem_process *process, pid_t t
 	if ((flags & O_ACCMODE) == O_WRONLY || flags & O_PATH)
 		return "is reading from a descriptor that was replaced since";
 	if (flags & O_NONBLOCK)
-		return "is reading from a descriptor that does not wait any more (O_NONBLOCK)";
+		return "is reading from a descriptor that no longer waits (O_NONBLOCK)";
 	return reads_in_background(process, file) ? "is reading a terminal in the background"
 						  : NULL;
 }
@@ -215,7 +215,7 @@ static const char *refuse_polled(const struct flmem_process *process, pid_t tid,
 
 		if (flmem_process_read_memory(process, at->args[0] + first * sizeof(*rows), rows,
 					      length * sizeof(*rows)))
-			return "polls by a list that cannot be read any more";
+			return "polls by a list that can no longer be read";
 		for (size_t i = 0; i < length && !reason; i++)
 			if (rows[i].fd >= 0)
 				reason = refuse_descriptor(process, tid, (uint64_t)rows[i].fd,
@@ -238,7 +238,7 @@ static const char *refuse_selected(const struct flmem_process *process, pid_t ti
 			continue;
 		if (flmem_process_read_memory(process, at->args[set], words,
 					      (count + 63) / 64 * sizeof(*words)))
-			return "polls by a list that cannot be read any more";
+			return "polls by a list that can no longer be read";
 		for (uint64_t i = 0; i < count && !reason; i++)
 			if (words[i / 64] >> i % 64 & 1)
 				reason = refuse_descriptor(process, tid, i, set < EXCEPTIONS);
@@ -263,7 +263,7 @@ static const char *refuse_word(const struct flmem_process *process,
 	uint32_t word;
 
 	return flmem_process_read_memory(process, at->args[0], &word, sizeof(word))
-		       ? "waits for a word that cannot be read any more"
+		       ? "waits for a word that can no longer be read"
 		       : NULL;
 }
 
@@ -378,7 +378,7 @@ static const char *refuse_memory(const struct flmem_process *process,
 						    count < 0 ? 1 : at->args[count]);
 	}
 	if (!readable)
-		return "is in a call whose arguments cannot be read any more";
+		return "is in a call whose arguments can no longer be read";
 	return may_write_rest(process, at)
 		       ? NULL
 		       : "sleeps and cannot be given the rest of its time where it asks for it";

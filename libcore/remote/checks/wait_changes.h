@@ -28,8 +28,8 @@ bool flmem_wait_polls_too_many(const struct flmem_process *process,
 			       const struct flmem_task_wait *at);
 
 /*
- * The same for what a futex, poll(), select() or wait for children is made with: memory that cannot
- * be read any more, a descriptor that was closed, the process group of the caller.
+ * The same for what a futex, poll(), select() or wait for children is made with: memory that can no
+ * longer be read, a descriptor that was closed, the process group of the caller.
  */
 const char *flmem_wait_arguments_changed(const struct flmem_process *process, pid_t tid,
 					 const struct flmem_task_wait *at);

@@ -130,5 +130,5 @@ const char *flmem_wait_children_changed(const struct flmem_process *process, pid
 		return "waits for a child of a kind that it may no longer be (__WCLONE)";
 	return has_child(process, tid, &awaited)
 		       ? NULL
-		       : "waits for a child that the process does not have any more";
+		       : "waits for a child that the process no longer has";
 }

@@ -54,8 +54,8 @@ static void put_lost_samples(struct flmem_buf *out, const struct flmem_heap_prof
 
 	if (full)
 		flmem_buf_printf(out,
-				 "<p class=\"warning\">Samples that found no room in the file: "
-				 "%" PRIu64 ".</p>\n",
+				 "<p class=\"warning\">Samples that did not fit "
+				 "in the file: %" PRIu64 ".</p>\n",
 				 full);
 	if (untaken)
 		flmem_buf_printf(out,
@@ -78,7 +78,7 @@ static void put_missing(struct flmem_buf *out, const struct flmem_heap_profile *
 	put_lost_samples(out, p);
 	if (p->unseen_calls)
 		flmem_buf_printf(out,
-				 "<p class=\"warning\">Calls of the allocator that went past the "
+				 "<p class=\"warning\">Calls of the allocator that bypassed the "
 				 "sampler when attach ended: %" PRIu64 ".</p>\n",
 				 p->unseen_calls);
 }
@@ -92,8 +92,8 @@ static void put_warnings(struct flmem_buf *out, const struct flmem_heap_profile 
 	if (p->full_stacks)
 		flmem_buf_printf(out,
 				 "<p class=\"warning\">Inner frames of %" PRIu64
-				 " stacks found no room in the file: what they did counts as "
-				 "their callers'.</p>\n",
+				 " stacks did not fit in the file: what they allocated is "
+				 "attributed to their callers.</p>\n",
 				 p->full_stacks);
 	if (p->lost_children) {
 		flmem_buf_printf(out,

@@ -255,9 +255,10 @@ static void put_sites_title(struct flmem_buf *out, const struct flmem_watch_summ
 	const struct flmem_watch_process *process = process_of_profile(summary, p);
 
 	if (p->unrecorded) {
-		flmem_buf_puts(out, "<section><h2>Heap of one moment</h2>\n"
+		flmem_buf_puts(out, "<section><h2>Heap snapshot</h2>\n"
 				    "<p class=\"warning\">A dump of jemalloc does not record its "
-				    "process: whether it is of this watch is not known.</p>\n");
+				    "process: whether it belongs to this watch is not "
+				    "known.</p>\n");
 		return;
 	}
 	flmem_buf_printf(out, "<section><h2>Heap of process %" PRIu32 " ", p->pid);
@@ -265,8 +266,9 @@ static void put_sites_title(struct flmem_buf *out, const struct flmem_watch_summ
 		flmem_page_put_who(out, process);
 	flmem_buf_puts(out, "</h2>\n");
 	if (!process)
-		flmem_buf_puts(out, "<p class=\"warning\">This profile is not of a process of this "
-				    "watch (process ID and start time differ).</p>\n");
+		flmem_buf_puts(out, "<p class=\"warning\">This profile does not belong to a "
+				    "process of this watch (process ID and start time "
+				    "differ).</p>\n");
 }
 
 static void put_heap_profile(struct flmem_buf *out, const struct flmem_watch_summary *summary,
@@ -277,7 +279,7 @@ static void put_heap_profile(struct flmem_buf *out, const struct flmem_watch_sum
 	put_sites_title(out, summary, p);
 	put_sites_facts(out, p);
 	if (p->ending == FLMEM_HEAP_DUMPED)
-		view.leaks.too_few = "the profile is of one moment";
+		view.leaks.too_few = "the profile is a snapshot";
 	else if (flmem_heap_leaks_find(p, &view.leaks, NULL)) {
 		out->failed = true;
 		return;

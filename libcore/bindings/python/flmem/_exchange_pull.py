@@ -107,7 +107,7 @@ class Download:
     def _check(self, response: http.client.HTTPResponse) -> None:
         etag = response.headers.get("ETag")
         if etag is not None and etag != f'"{self._file.sha256}"':
-            raise self._fail("another version than that of its list")
+            raise self._fail("a version that differs from its list")
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise self._fail("compressed data, which were not requested,")
         left = self._file.size - self._at
@@ -116,9 +116,9 @@ class Download:
         else:
             found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
             if not found or tuple(map(int, found.groups())) != (self._at, self._file.size - 1, self._file.size):
-                raise self._fail("another range than the requested one")
+                raise self._fail("a range that was not requested")
         if response.length is not None and response.length != left:
-            raise self._fail("another number of bytes than announced")
+            raise self._fail("more or fewer bytes than announced")
         if response.status == 200 and self._at:
             self._connection.close()
             raise _Restart()

@@ -160,7 +160,7 @@ class Client:
 
     Args:
         url: address of the server, http:// or https://.
-        client: name of this client; None where a token or a certificate has it.
+        client: name of this client; None where a token or a certificate contains it.
         token: bearer token.
         cafile: certificates of authorities to trust, as PEM; None: those of the system.
         cert: path of this client's certificate and key as PEM, or both paths.

@@ -275,10 +275,9 @@ static const struct flmem_rule_row rows[] = {
 			 .before = "2.9",
 			 .condition =
 				 "max_resends as an outermost key of config_fed_client, or added "
-				 "to it by a script, that is no whole number of at least 0",
-			 .message = "the executor of an external process refuses another value "
-				    "than a whole number of at least 0 here; set a small one, like "
-				    "3",
+				 "to it by a script, that is not a whole number of at least 0",
+			 .message = "the executor of an external process accepts only a whole "
+				    "number of at least 0 here; set a small one, like 3",
 			 .source = "NVFlare code, 2.8.0"},
 		.inputs = {CLIENT_FILE, PYTHON},
 		.check = config_resends,

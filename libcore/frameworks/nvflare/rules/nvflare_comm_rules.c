@@ -314,7 +314,7 @@ static const struct flmem_rule_row rows[] = {
 				 "streaming_window_size, streaming_ack_interval, max_message_size, "
 				 "streaming_max_blob_size, streaming_retry_max_pending_bytes) or "
 				 "in its variable (NVFLARE_STREAMING_CHUNK_SIZE and so on), or "
-				 "behind --set, that is no whole number, like \"1M\"",
+				 "after --set, that is not a whole number, like \"1M\"",
 			 .message = "NVFlare converts this value with int(), which fails when the "
 				    "process starts or sends its first stream; write a number of "
 				    "bytes",
@@ -328,7 +328,7 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .condition = "streaming_chunk_size or max_message_size of 0 or less, or "
 				      "streaming_window_size below 0, in comm_config.json, the "
-				      "environment or behind --set",
+				      "environment or after --set",
 			 .message = "nothing is sent with this value; remove it, or set it to its "
 				    "default",
 			 .source = STREAMING},
@@ -374,7 +374,7 @@ static const struct flmem_rule_row rows[] = {
 				 "streaming_max_blob_size (4 GiB by default), in comm_config.json "
 				 "or the environment",
 			 .message = "no blob is as large: each stream holds a buffer of the chunk, "
-				    "and the window never limits what is on the way",
+				    "and the window never limits what is in flight",
 			 .source = BLOBS},
 		INPUTS,
 		.check = check_comm_above_blob,
@@ -412,8 +412,8 @@ static const struct flmem_rule_row rows[] = {
 			 NVFLARE,
 			 .since = NEWER,
 			 .condition = "streaming_retry_max_pending_bytes above 0 and below what "
-				      "streaming_window_size (64 MiB by default) lets be on the "
-				      "way, in comm_config.json or the environment",
+				      "streaming_window_size (64 MiB by default) lets be in "
+				      "flight, in comm_config.json or the environment",
 			 .message = "a stream whose receiver is slow ends with \"too many retry "
 				    "messages\" before the window makes it wait; set it above the "
 				    "window",

@@ -174,12 +174,12 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .condition = "a config_fed_server, config_fed_client or meta file beside "
 				      "one with the same name and an earlier suffix of .json, "
-				      ".conf, .yml, .yaml, and these with .default behind; "
+				      ".conf, .yml, .yaml, and these with the suffix .default; "
 				      "nothing else in it is checked unless it is named; for "
 				      "information also resources.json.default beside "
 				      "resources.json; also comm_config and resources",
 			 .message = "NVFlare ignores this file, as another suffix takes "
-				    "precedence; keep one of both",
+				    "precedence; keep one of the two",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = {&ignored_file, &flmem_nvflare_server_file, &flmem_nvflare_client_file,
 			   &flmem_nvflare_meta_file, &flmem_nvflare_resources_file,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules about values of intervals that are no whole number of at least 0. What a version does with
+ * Rules about values of intervals that are not whole numbers >= 0. What a version does with
  * them depends on the class: controllers check them in all versions, executors from 2.9 on, and
  * recipes convert some of them first.
  */

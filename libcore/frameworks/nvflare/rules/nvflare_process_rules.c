@@ -300,7 +300,7 @@ static const struct flmem_live_row live_rows[] = {
 			       "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE that is 0 or less, or no whole "
 			       "number, in a process of NVFlare",
 		  .message = "where the job does not set the size itself, models are serialised "
-			     "whole with 0 or less, and sending one fails with what is no whole "
+			     "whole with 0 or less, and sending one fails with what is not a whole "
 			     "number; leave the variable out",
 		  .source = "NVFlare 2.7.2 to 2.9.0, fuel/utils/config_service.py"},
 	 .check = check_process_chunk},
@@ -309,8 +309,8 @@ static const struct flmem_live_row live_rows[] = {
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
 		  .condition = "a variable for a size of comm_config.json "
 			       "(NVFLARE_STREAMING_CHUNK_SIZE and so on) in a process of NVFlare "
-			       "that is no whole number, with which nothing is sent, or that sets "
-			       "a chunk above max_message_size",
+			       "that is not a whole number, with which nothing is sent, or that "
+			       "sets a chunk above max_message_size",
 		  .message = "where comm_config.json does not set this size, the process fails, or "
 			     "sends nothing; leave the variable out",
 		  .source = COMM_CODE},
@@ -335,8 +335,8 @@ static const struct flmem_live_row live_rows[] = {
 		  .condition =
 			  "NVFLARE_STREAMING_MAX_BLOB_SIZE of 0 or less, or below 2 MiB or the "
 			  "chunk or window of streams, or "
-			  "NVFLARE_STREAMING_RETRY_MAX_PENDING_BYTES below what is on the way, in "
-			  "a process of NVFlare",
+			  "NVFLARE_STREAMING_RETRY_MAX_PENDING_BYTES below what is in flight, in a "
+			  "process of NVFlare",
 		  .message = "this limit of NVFlare 2.9 refuses what is sent, ends slow streams, "
 			     "or bounds nothing; set it above the largest tensor, or leave it out",
 		  .source = "NVFlare 2.9.0, fuel/f3/streaming/blob_streamer.py and "

@@ -330,8 +330,8 @@ static const struct flmem_rule_row rows[] = {
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,
 			 .fixable = true,
 			 .condition =
-				 "tensor_download_chunk_size or np_download_chunk_size that is no "
-				 "whole number, like \"2M\"; a whole number in a string is one",
+				 "tensor_download_chunk_size or np_download_chunk_size that is not "
+				 "a whole number, like \"2M\"; a whole number in a string is one",
 			 .message = "NVFlare converts this value with int(), which fails when the "
 				    "first model is sent; write a number of bytes",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},

@@ -108,7 +108,7 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-SET-CHUNK-ZERO",
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
-			 .condition = CHUNKS " of 0 or less behind --set of NVFlare's programs",
+			 .condition = CHUNKS " of 0 or less after --set of NVFlare's programs",
 			 .message = "models are serialised whole instead of streamed in chunks, "
 				    "whatever a job sets: --set takes precedence over its files "
 				    "and the environment, also in the processes of jobs",
@@ -121,7 +121,7 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 NVFLARE,
 			 .condition =
-				 CHUNKS " that is not a number, behind --set of NVFlare's programs",
+				 CHUNKS " that is not a number, after --set of NVFlare's programs",
 			 .message = "NVFlare converts this value with int(), which fails when the "
 				    "first model is sent, whatever a job sets: --set takes "
 				    "precedence; write a number of bytes",
@@ -134,7 +134,7 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 NVFLARE,
 			 .condition = "a memory setting that is an argument of a class "
-				      "(memory_gc_rounds, for example) behind --set of NVFlare's "
+				      "(memory_gc_rounds, for example) after --set of NVFlare's "
 				      "programs",
 			 .message = "NVFlare does not read this setting from --set; set it in the "
 				    "job",
@@ -146,7 +146,7 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "NVF-SET-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 NVFLARE,
-			 .condition = "a size, or the whole of a word, behind --set of NVFlare's "
+			 .condition = "a size, or the whole of a word, after --set of NVFlare's "
 				      "programs that is a variable",
 			 .message = "cannot tell: it is known only when the program starts, and "
 				    "takes precedence over files and the environment",

@@ -77,7 +77,7 @@ static void refuse_other_keys(struct flmem_check *check, const struct flmem_node
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
 		if (!n->key || flmem_text_is_one_of(n->key, known) || strcmp(n->key, "**") == 0)
 			continue;
-		snprintf(detail, sizeof(detail), "'%.60s' is no key of %s", n->key, what);
+		snprintf(detail, sizeof(detail), "'%.60s' is not a key of %s", n->key, what);
 		report_spec(check, n, detail);
 	}
 }
@@ -252,16 +252,16 @@ static void ignore_spec(void *arg, const struct flmem_nvflare_spec *spec)
 		return;
 	if (spec->site && strcmp(spec->site, other) == 0) {
 		report_spec(check, spec->asked,
-			    spec->launcher ? "it is taken for the name of a site; for all sites "
+			    spec->launcher ? "it is treated as the name of a site; for all sites "
 					     "it is 'default' in launcher_spec"
-					   : "it is taken for the name of a site; for all sites "
+					   : "it is treated as the name of a site; for all sites "
 					     "it is '@default' in resource_spec");
 		return;
 	}
 	if (spec->launcher)
 		return;
 	if (is_resource_default(spec) && is_before_2_9(check)) {
-		report_spec(check, spec->asked, "it is taken for the name of a site before 2.9.0");
+		report_spec(check, spec->asked, "it is treated as the name of a site before 2.9.0");
 		return;
 	}
 	ignore_flat(check, spec);
@@ -406,11 +406,10 @@ static const struct flmem_rule_row rows[] = {
 			 .condition =
 				 "in resource_spec or launcher_spec of a job, or in "
 				 "add_resource_spec(), set_recipe_meta() or meta_props of a "
-				 "script: memory that is no whole number of Mi, Gi or Ti (of "
-				 "Slurm: "
-				 "of MiB), num_of_gpus or num_of_cpus that is none, keys that a "
-				 "block for all sites, Docker or Slurm does not take, an unknown "
-				 "launcher, memory for a launcher beside memory for all",
+				 "script: memory that is not a whole number of Mi, Gi or Ti (of "
+				 "Slurm: of MiB), num_of_gpus or num_of_cpus that is none, keys "
+				 "that a block for all sites, Docker or Slurm does not take, an "
+				 "unknown launcher, memory for a launcher beside memory for all",
 			 .message = "NVFlare refuses what the job asks for at a site, and does not "
 				    "run it",
 			 .source = "NVFlare 2.9.0, job_meta_validator.py, "

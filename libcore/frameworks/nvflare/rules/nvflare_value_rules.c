@@ -202,7 +202,7 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 NVFLARE,
 			 .condition = "NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE or "
-				      "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE that is no whole number",
+				      "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE that is not a whole number",
 			 .message = "where a job does not set the size itself, NVFlare converts "
 				    "this value with int(), which fails when the first model is "
 				    "sent; write a number of bytes",

@@ -149,7 +149,7 @@ static int check_part_reply(struct part_request *part, const struct flmem_reply 
 
 	snprintf(etag, sizeof(etag), "\"%s\"", file->sha256);
 	if (reply->etag[0] && strcmp(reply->etag, etag) != 0)
-		return refuse_part(part, "another version than that of its list");
+		return refuse_part(part, "a version that differs from its list");
 	if (reply->encoded)
 		return refuse_part(part, "compressed data, which were not requested,");
 	if (reply->status == 200) {
@@ -157,10 +157,10 @@ static int check_part_reply(struct part_request *part, const struct flmem_reply 
 		left = file->bytes;
 	} else if (!reply->has_range || reply->invalid_range || reply->first != part->target->at ||
 		   reply->size != file->bytes || reply->last + 1 != file->bytes) {
-		return refuse_part(part, "another range than the requested one");
+		return refuse_part(part, "a range that was not requested");
 	}
 	if (reply->has_length && reply->length != left)
-		return refuse_part(part, "another number of bytes than announced");
+		return refuse_part(part, "more or fewer bytes than announced");
 	return part->restarted ? flmem_pull_target_restart(part->target, &part->why) : 0;
 }
 

@@ -45,7 +45,7 @@ static int report_write(const struct flmem_pull_target *target, int error, struc
 	flmem_text_escape(target->name, shown, sizeof(shown));
 	if (error == FLMEM_PULL_PART_CUT)
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
-				       "another program has cut '%s" FLMEM_TARGET_SUFFIX
+				       "another program has truncated '%s" FLMEM_TARGET_SUFFIX
 				       "' while it was received; run the command again",
 				       shown);
 	if (error == ENOSPC || error == EDQUOT)
@@ -371,8 +371,8 @@ int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_erro
 	if (!is_part_in_place(target, &names))
 		return flmem_error_set(
 			err, FLMEM_EFAILED, 0,
-			"'%s' was removed, replaced or cut while it was received; run "
-			"the command again",
+			"'%s' was removed, replaced or truncated while it was received; run the "
+			"command again",
 			names.part);
 	if (renameat(target->directory, names.part, target->directory, target->name))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s' to '%s'",

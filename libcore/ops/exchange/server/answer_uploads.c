@@ -397,7 +397,7 @@ static void answer_create(struct flmem_exchange *x, struct flmem_http_request *r
 static void refuse_unknown(struct flmem_http_request *request)
 {
 	flmem_exchange_refuse(request, 404, NULL,
-			      "no such upload: it never was, it has expired, or its round is over");
+			      "no such upload: never created, expired, or its round is over");
 }
 
 /* With the lock. NULL, and refused without it, if it does not exist or is another client's. */

@@ -283,8 +283,8 @@ static void answer_read(struct flmem_exchange *x, struct flmem_http_request *req
 		flmem_exchange_model(x, request, path + strlen(FLMEM_EXCHANGE_ROUNDS_PATH));
 	else
 		flmem_exchange_refuse(request, 404, NULL,
-				      "nothing is here; " FLMEM_EXCHANGE_OPENAPI_PATH
-				      " describes what is");
+				      "nothing is at this path; " FLMEM_EXCHANGE_OPENAPI_PATH
+				      " describes the interface");
 }
 
 static void begin_exchange(void *context, struct flmem_http_request *request)

@@ -400,7 +400,7 @@ static void fail_ended_lane(struct flmem_lockstep_upload *transfer)
 		fail_lane(transfer, 409, FLMEM_EXCHANGE_FAILED_TITLE, x->reason);
 	else
 		fail_lane(transfer, 503, NULL,
-			  "the server ends; started again it continues the round");
+			  "the server is stopping; after a restart it continues the round");
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -421,7 +421,7 @@ static void await_published(struct flmem_lockstep_upload *transfer)
 		fail_ended_lane(transfer);
 	else if (!published)
 		fail_lane(transfer, 503, FLMEM_EXCHANGE_AHEAD_TITLE,
-			  "all is here; the round waits for others");
+			  "the upload is complete; the round waits for other clients");
 }
 
 static void note_refused(struct flmem_lockstep_upload *transfer,
