@@ -122,8 +122,8 @@ static const struct flmem_rule_row rows[] = {
 		.rule = {.id = "YAML-TAG-REFUSED",
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 .condition = "a tag of YAML that OmegaConf does not read (!custom, "
-				      "!!python/..., !!set, !!timestamp), or one of another kind "
-				      "than its value (!!int x)",
+				      "!!python/..., !!set, !!timestamp), or one that does not fit "
+				      "its value (!!int x)",
 			 .message = "OmegaConf, which reads this file, refuses the whole file for "
 				    "this tag",
 			 .source = "OmegaConf 2.3 and 2.4"},
@@ -147,8 +147,8 @@ static const struct flmem_rule_row rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 .condition = "a whole number with colons in YAML, like 1:30, without "
 				      "quotes",
-			 .message = "PyYAML reads this as a number to base 60, which is another "
-				    "one than it looks like; write a decimal number",
+			 .message = "PyYAML reads this as a number to base 60, so it is not the "
+				    "value that it looks like; write a decimal number",
 			 .source = "PyYAML 6.0, resolver.py"},
 		.content = FLMEM_CONTENT_CONFIG,
 		.check = value_base_60,

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A static function names its object: its name has two words or more, and no other file of libcore/ or
-cli/ defines a function of that name. No two files define types of the same name of the library
-(flmem_...). A debugger, perf and grep find one then.
+cli/ defines a function of that name. No two files define types of the same name, and no two folders
+have sources of the same name (a public header has that of the source that implements it). A
+debugger, perf, grep and who opens a file by its name find one then.
 """
+import os
 import re
 
 import tree
@@ -30,13 +32,22 @@ def functions(source):
             yield start + 1, name.group(1), re.search(r"\bstatic\b", head) is not None
 
 
+def repeated_files(names):
+    """Sources whose name another folder has as well."""
+    folders = {}
+    for name in names:
+        folder, stem = os.path.dirname(name), os.path.basename(name).rsplit(".", 1)[0]
+        if folder != "libcore/include/flmem" and folders.setdefault(stem, folder) != folder:
+            yield f"{name}: {folders[stem]}/ has a file '{stem}' as well; name what differs"
+
+
 def repeated_types(top, names):
-    """Types of the library that another file has defined before."""
+    """Types that another file has defined before."""
     defined = {}
     for name in names:
         lines = without_text(tree.text(top, name)).split("\n")
         for number, line in enumerate(lines, 1):
-            tag = re.match(r"(?:struct|enum|union) (flmem_\w+) \{", line)
+            tag = re.match(r"(?:static |const )*(?:struct|enum|union) (\w+) \{", line)
             if tag and defined.setdefault(tag.group(1), name) != name:
                 yield (f"{name}:{number}: {defined[tag.group(1)]} defines '{tag.group(1)}' as well; "
                        "name what differs")
@@ -46,7 +57,7 @@ def main():
     top = tree.root()
     sources = [n for n in tree.sources(top, ".c", ".h") if n.startswith(("libcore/", "cli/"))]
     names = [n for n in sources if n.endswith(".c")]
-    defined, static, findings = {}, [], list(repeated_types(top, sources))
+    defined, static, findings = {}, [], [*repeated_files(sources), *repeated_types(top, sources)]
     for name in names:
         for line, function, is_static in functions(tree.text(top, name)):
             defined.setdefault(function, []).append(name)

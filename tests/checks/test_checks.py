@@ -59,6 +59,11 @@ FAULTS = (
      "cli/b.c:5: cli/main.c has a function 'main' as well"),
     ("names", "libcore/proc/b.c", SPDX + "struct flmem_a {\n\tint b;\n};\n",
      "libcore/proc/b.c:2: libcore/proc/a.c defines 'flmem_a' as well"),
+    ("names", "libcore/proc/main.c", SPDX, "libcore/proc/main.c: cli/ has a file 'main' as well"),
+    ("names", "libcore/base/b.c", SPDX + "struct flmem_a {\n\tint b;\n};\n",
+     "libcore/proc/a.c:5: libcore/base/b.c defines 'flmem_a' as well"),
+    ("names", "libcore/base/b.c", SPDX + "struct flmem_b {\n\tint b;\n};\n\nstatic const struct a {\n\tint b;\n} c[] = {0};\n"
+     "\nenum a {\n\tB\n};\n", "NOT"),
     ("versions", "docs/b.md", "flmem-1.2.2.tar.gz\n", "names version 1.2.2"),
     ("versions", "CHANGELOG.md", "# Changelog\n\n## 1.2.2\n\n## 1.2.3\n", "has version 1.2.2"),
     ("versions", "packaging/conda/recipe.yaml", '  version: "1.2.3"\n    - zlib-ng\n', "lacks '- zlib'"),
