@@ -26,6 +26,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "unseen_filter.h"
+
 #define MOMENTS	      8
 #define INSIDE_OFFSET 20 /* of the count in flmem_sampler_state */
 
@@ -106,8 +108,7 @@ static void trap(void)
 	};
 	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0 ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0 || set_filter_unseen(&program) != 0)
 		_exit(3);
 }
 

@@ -25,6 +25,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "unseen_filter.h"
+
 #define BLOCK	4000U
 #define SMALL	200U
 #define PAGE	4096U
@@ -403,8 +405,7 @@ static void *run_inside(void *context)
 
 	(void)context;
 	inside_tid = (pid_t)syscall(SYS_gettid);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0 ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) != 0 || set_filter_unseen(&program) != 0)
 		_exit(3);
 	free(by_malloc());
 	return NULL;
