@@ -183,8 +183,11 @@ static bool read_session(struct flmem_recording *r, struct flmem_record *record)
 {
 	uint64_t version;
 
-	return read_record_number(r, &version) && version == FLMEM_BLOCK_VERSION &&
-	       read_record_number(r, &record->interval_us) && read_times(r, 1000, &record->at_us);
+	if (!read_record_number(r, &version))
+		return false;
+	r->newer |= version > FLMEM_BLOCK_VERSION;
+	return version == FLMEM_BLOCK_VERSION && read_record_number(r, &record->interval_us) &&
+	       read_times(r, 1000, &record->at_us);
 }
 
 static bool read_process(struct flmem_recording *r, struct flmem_record *record)

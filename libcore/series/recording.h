@@ -153,6 +153,7 @@ struct flmem_recording {
 	uint64_t skipped;	  /* bytes outside of whole blocks */
 	struct flmem_buf bytes;	  /* of the file, from `offset` on */
 	size_t at;		  /* of the next block in them */
+	bool newer;		  /* a whole block is of a later version of the format */
 	bool ended;		  /* the bytes extend to the end of the file */
 	size_t record, block_end; /* of the next record and the end of its block, in them */
 	uint64_t budget;	  /* bytes that failing checksums may still cover */

@@ -108,6 +108,10 @@ threading.Event().wait()'
 	: >"$BATS_TEST_TMPDIR/empty.rec"
 	flmem watch --replay "$BATS_TEST_TMPDIR/empty.rec"
 	assert_error 2 "the recording '.*empty.rec' has no process"
+	# A whole block: a session of version 2 of the format.
+	printf 'FLMB\x04\x00\x00\x00\xdd\x6c\x61\x97\x01\x02\x05\x05' >"$BATS_TEST_TMPDIR/newer.rec"
+	flmem watch --replay "$BATS_TEST_TMPDIR/newer.rec"
+	assert_error 2 "the recording '.*newer.rec' was written by a newer flmem"
 	cd "$BATS_TEST_TMPDIR"
 	flmem watch --replay "$FLMEM_TESTS/recordings/flat-glibc-1.rec" --report -
 	assert_status 0

@@ -3,6 +3,8 @@
 from faults import Fault
 
 FAULTS = (
+    Fault("recording-newer", "libcore/series/recording.c", "r->newer |= version > FLMEM_BLOCK_VERSION;", ";",
+          "a recording of a newer release, which is not damaged", ("cli.watch_begin/cut recording",)),
     Fault("rounds-nul", "libcore/frameworks/rounds.c", "if (!line[i])", "if (0)", "a NUL within a line of a log", ("unit.test_rounds",)),
     Fault("rounds-hole", "libcore/frameworks/rounds.c", "while (*length && !*line) {", "while (0) {", "a hole of NULs in a log",
           ("unit.test_rounds",)),

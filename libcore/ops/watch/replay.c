@@ -357,8 +357,10 @@ static int replay_all(struct replay *r, const char *path, struct flmem_watch_sum
 		return rc;
 	if (!r->watch_state.count)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "the recording '%s' %s", path,
-				       r->recording.skipped ? "is damaged: no block of it is whole"
-							    : "has no process");
+				       r->recording.newer ? "was written by a newer flmem"
+				       : r->recording.skipped
+					       ? "is damaged: no block of it is whole"
+					       : "has no process");
 	rc = flmem_watch_state_finish(&r->watch_state, false, ret_summary, err);
 	if (rc)
 		return rc;
