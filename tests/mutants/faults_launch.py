@@ -23,6 +23,15 @@ SPECS = "libcore/frameworks/nvflare/rules/nvflare_spec_rules.c"
 SPEC = ("unit.test_nvflare_specs",)
 
 FAULTS = (
+    Fault("drop-in-of-another", "libcore/frameworks/launch/launch_callers.c", "strncmp(folder + length, mark, strlen(mark)) == 0;", "strncmp(folder + length, mark, 2) == 0;",
+          "a folder whose name goes on behind that of a drop-in's", ("unit.test_launch_callers",)),
+    Fault("drop-in-begins-path", "libcore/frameworks/launch/launch_callers.c", "while (folder > path && (folder == name", "while (folder > path + 1 && (folder == name",
+          "a drop-in whose path begins with its folder", ("unit.test_launch_callers",)),
+    Fault("rounds-of-another-job", "libcore/frameworks/nvflare/nvflare_classes.c",
+          "return is_python_input(input) == is_python_input(check->input) &&", "return is_python_input(input) == is_python_input(check->input) ||",
+          "rounds of a job beside a script", ("unit.test_launch_callers",)),
+    Fault("snapshot-of-nothing", "libcore/ops/watch/watch_snapshot.c", "struct flmem_watch_snapshot_data state = {0};",
+          "struct flmem_watch_snapshot_data state = {{(void *)1}};", "the results of a snapshot that was not read", ("unit.test_forecast_state",)),
     Fault("text-behind", "libcore/frameworks/nvflare/nvflare_environ_texts.c", "length > TEXT_MAX && i <", "0 && i <",
           "the rest of a long text", ("unit.test_script_rules",)),
     Fault("alias-magic-option", "libcore/documents/python/notebook_aliases.c", "if (**at != '-')", "if (1)",

@@ -156,6 +156,19 @@ static void readers_of_a_board_share_what_they_measure(void **state)
 	flmem_watch_snapshot_free(snapshot);
 }
 
+static void a_board_without_a_watch_is_not_read(void **state)
+{
+	struct flmem_watch_snapshot_data data;
+	struct flmem_watch_snapshot *snapshot;
+	struct flmem_error err = {0};
+
+	(void)state;
+	assert_int_equal(flmem_watch_snapshot_new(&snapshot, NULL), 0);
+	assert_int_equal(flmem_watch_snapshot_read(snapshot, &data, &err), FLMEM_ENOPROC);
+	assert_string_equal(err.message, "no watch is running");
+	flmem_watch_snapshot_free(snapshot);
+}
+
 static void ends_undecided(bool first_ends, bool others, bool undecided)
 {
 	static const struct flmem_watch_options limited = {.stop_fd = -1,
@@ -196,6 +209,7 @@ int main(void)
 		cmocka_unit_test(a_kept_trend_is_the_one_that_would_be_measured),
 		cmocka_unit_test(it_is_measured_once_between_two_samples),
 		cmocka_unit_test(readers_of_a_board_share_what_they_measure),
+		cmocka_unit_test(a_board_without_a_watch_is_not_read),
 		cmocka_unit_test(what_has_ended_leaves_a_limit_undecided_only_alone),
 	};
 

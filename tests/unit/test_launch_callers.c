@@ -22,6 +22,9 @@
 #define POD_OF	"spec:\n  containers:\n  - name: a\n    image: i\n    command: [/in.sh]\n"
 #define UNIT_OF "[Service]\nExecStart=/opt/in.sh\n"
 
+/* Whether the folder is entered, and its files are named: nothing is before their names. */
+static bool within;
+
 /* Two files of a folder that is checked. */
 struct pair {
 	const char *file, *text, *other, *other_text;
@@ -32,14 +35,20 @@ static void check_pair(const struct pair *pair, const char *const rules[2], size
 {
 	struct flmem_recommendations found = {0};
 	const struct flmem_finding *last;
-	const char *path;
+	const char *paths[2];
 	struct tree tree;
 
 	tree_init(&tree);
-	path = tree.path;
+	paths[0] = tree.path;
 	tree_puts(&tree, pair->file, pair->text);
 	tree_puts(&tree, pair->other, pair->other_text);
-	assert_int_equal(flmem_recommend(&path, 1, NULL, &found, NULL), 0);
+	if (within) {
+		assert_int_equal(fchdir(tree.fd), 0);
+		paths[0] = pair->file;
+		paths[1] = pair->other;
+	}
+	assert_int_equal(flmem_recommend(paths, within ? 2 : 1, NULL, &found, NULL), 0);
+	assert_int_equal(chdir("/"), 0);
 	for (size_t i = 0; i < 2 && rules[i]; i++)
 		ret_hits[i] = findings_of(&found, rules[i], &last);
 	flmem_recommendations_clear(&found);
@@ -166,15 +175,47 @@ static void parts_of_a_file_are_read_together(void **state)
 		{"fl.service", UNIT, "other.service.d/a.conf", DROP, 1, 0},
 		{"fl.service", UNIT, "fl.service-d/b.service", DROP, 1, 0},
 		{"fl.service", UNIT, "fl.service.d/x/a.conf", DROP, 1, 0},
+		{"fl.service", UNIT, "fl.service.dd/a.conf", DROP, 1, 0},
+		{"fl.service", UNIT, "l.service.d/a.conf", DROP, 1, 0},
 		{"Procfile", "a: nvflare simulator j\n", ".env", "MALLOC_ARENA_MAX=4\n", 0, 1},
 		{"Procfile", "a: nvflare simulator j\n", "a.env", "MALLOC_ARENA_MAX=4\n", 1, 0},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
-		expect_arenas(&(struct pair){cases[i].file, cases[i].text, cases[i].part,
-					     cases[i].part_text},
-			      cases[i].unset, cases[i].unclear);
+	for (size_t i = 0; i < 2 * FLMEM_ARRAY_SIZE(cases); i++) {
+		size_t k = i / 2;
+
+		/* An override would be one of the checked files itself. */
+		within = i % 2 && strcmp(cases[k].file, "fl.service") == 0;
+		expect_arenas(&(struct pair){cases[k].file, cases[k].text, cases[k].part,
+					     cases[k].part_text},
+			      cases[k].unset, cases[k].unclear);
+	}
+	within = false;
+}
+
+/* The rounds of a job beside a script are not those of the job that the script makes. */
+static void a_script_has_no_rounds_of_another_job(void **state)
+{
+#define MAKES(rounds)                                                                          \
+	"from nvflare.job_config.api import FedJob\n"                                          \
+	"from nvflare.app_common.workflows.fedavg import FedAvg\n"                             \
+	"from nvflare.job_config.script_runner import ScriptRunner\n"                          \
+	"job = FedJob('a')\n"                                                                  \
+	"job.to(FedAvg(num_clients=2, memory_gc_rounds=1, num_rounds=" rounds "), 'server')\n" \
+	"job.to(ScriptRunner('t.py', memory_gc_rounds=5), 'site-1')\n"
+	static const char other[] =
+		"{\"format_version\": 2, \"workflows\": [{\"id\": \"c\", \"path\": "
+		"\"nvflare.app_common.workflows.fedavg.FedAvg\", \"args\": {\"num_rounds\": 3, "
+		"\"memory_gc_rounds\": 1}}]}";
+
+	(void)state;
+	expect_findings(
+		&(struct pair){"job.py", MAKES("n"), "app/config/config_fed_server.json", other},
+		"NVF-GC-NEVER-FIRES", 0);
+	expect_findings(
+		&(struct pair){"job.py", MAKES("3"), "app/config/config_fed_server.json", other},
+		"NVF-GC-NEVER-FIRES", 1);
 }
 
 /* A script that names no framework is about that of the file which it runs. */
@@ -281,6 +322,7 @@ int main(void)
 		cmocka_unit_test(a_notebook_runs_a_simulator),
 		cmocka_unit_test(parts_of_a_file_are_read_together),
 		cmocka_unit_test(a_script_is_about_what_it_runs),
+		cmocka_unit_test(a_script_has_no_rounds_of_another_job),
 		cmocka_unit_test(a_task_runs_a_simulator),
 		cmocka_unit_test(a_simulator_in_python_is_checked_as_a_start),
 	};

@@ -250,12 +250,14 @@ static bool is_procfile(const char *name)
 /* UNIT.d/NAME.conf */
 static bool is_drop_in(const char *path, const char *unit)
 {
-	const char *name = flmem_text_basename(path);
-	size_t before = (size_t)(name - path), length = strlen(unit);
-	const char *folder = before >= length + 3 ? name - length - 3 : path;
+	static const char mark[] = ".d/";
+	const char *name = flmem_text_basename(path), *folder = name;
+	size_t length = strlen(unit);
 
-	return before >= length + 3 && strncmp(folder, unit, length) == 0 &&
-	       strncmp(folder + length, ".d/", 3) == 0 && (folder == path || folder[-1] == '/');
+	while (folder > path && (folder == name || folder[-1] != '/'))
+		folder--;
+	return strncmp(folder, unit, length) == 0 &&
+	       strncmp(folder + length, mark, strlen(mark)) == 0;
 }
 
 /* Compose reads an override with the file; a unit has drop-ins, and a built image its own file. */

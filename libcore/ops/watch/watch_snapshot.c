@@ -180,13 +180,15 @@ static void store_trend(struct flmem_watch_snapshot *snapshot, size_t i,
 static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 		    struct flmem_watch_snapshot_data *state, struct flmem_error *err)
 {
-	FLMEM_AUTO(flmem_forecast_limits_close) struct flmem_forecast_limits limits = {0};
 	FLMEM_AUTO_FREE struct flmem_watched_process *copy = malloc(sizeof(*copy));
+	struct flmem_forecast_limits limits;
 	int rc;
 
 	if (!copy)
 		return flmem_error_nomem(err, "cannot copy the snapshot");
 	rc = flmem_forecast_limits_open(&limits, err);
+	if (rc)
+		return rc;
 	for (size_t i = 0; !rc && i < count; i++) {
 		struct flmem_watch_summary *s = &state->summary;
 		int read_rc;
@@ -199,6 +201,7 @@ static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 			rc = flmem_error_set(err, FLMEM_EFAILED, 0, "the watch has ended");
 		}
 	}
+	flmem_forecast_limits_close(&limits);
 	return rc;
 }
 
