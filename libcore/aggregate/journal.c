@@ -50,7 +50,9 @@ int flmem_journal_is_own(int fd, bool *ret_own)
 	*ret_own = !status.st_size || flmem_io_read_at(fd, 0, &magic, sizeof(magic));
 	if (!*ret_own)
 		return -errno;
-	*ret_own = !status.st_size || magic == MAGIC;
+	/* Zeros alone are a head that a disk has lost which failed, or had no power. */
+	*ret_own = !status.st_size || magic == MAGIC ||
+		   (!magic && status.st_size == (off_t)sizeof(struct journal_head));
 	return 0;
 }
 

@@ -88,6 +88,9 @@ static int claim_root(const struct flmem_spool *spool, struct flmem_error *err)
 
 	if (fstatat(spool->root, "exchange", &status, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
+	if (errno != ENOENT)
+		return flmem_error_set(err, flmem_code_of_open(errno), errno,
+				       "cannot examine '%s/exchange'", spool->path);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (fstatat(spool->root, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    !is_empty_directory(spool->root, names[i]))
@@ -164,16 +167,16 @@ void flmem_spool_close(struct flmem_spool *spool)
 	*spool = (struct flmem_spool)FLMEM_SPOOL_INIT;
 }
 
-bool flmem_spool_is_moved(const struct flmem_spool *spool)
+int flmem_spool_check_place(const struct flmem_spool *spool, struct flmem_error *err)
 {
 	struct stat there, ours;
+	bool found = fstat(spool->root, &ours) == 0 && stat(spool->path, &there) == 0;
 
-	return stat(spool->path, &there) < 0 || fstat(spool->root, &ours) < 0 ||
-	       there.st_dev != ours.st_dev || there.st_ino != ours.st_ino;
-}
-
-int flmem_spool_moved_error(struct flmem_error *err)
-{
+	if (!found && errno != ESTALE && flmem_code_of_open(errno) == FLMEM_EFAILED)
+		return flmem_error_set(err, FLMEM_EFAILED, errno,
+				       "cannot examine the state directory of the server");
+	if (found && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino)
+		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, ESTALE,
 			       "the state directory of the server was moved or replaced; move it "
 			       "back");

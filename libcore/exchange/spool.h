@@ -55,9 +55,8 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 void flmem_spool_undo(struct flmem_spool *spool);
 void flmem_spool_close(struct flmem_spool *spool);
 
-/* Whether its path leads elsewhere by now, which updates are read and models are written by. */
-bool flmem_spool_is_moved(const struct flmem_spool *spool);
-int flmem_spool_moved_error(struct flmem_error *err);
+/* Fails if its path leads elsewhere by now, which updates are read and models are written by. */
+int flmem_spool_check_place(const struct flmem_spool *spool, struct flmem_error *err);
 
 /* rounds/R, or a directory below it; made if it does not exist. Negative errno. */
 int flmem_spool_open_round(const struct flmem_spool *spool, uint64_t round);

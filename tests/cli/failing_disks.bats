@@ -24,6 +24,21 @@ failing() {
 	failing state --every 9
 }
 
+@test "files that cannot be examined, now or from then on" {
+	failing shards --kinds unread --match 'stat .*/(model-00001|out.part$)'
+	failing state --kinds stale --match '^stat .*s\.safetensors$'
+	failing pull --kinds unread --match '^stat .*part$'
+	failing staged --kinds unread --match '^stat /state$' --every 2
+}
+
+@test "a disk that becomes read-only, and a run that is killed: the same command continues" {
+	failing state --kinds read-only --match 'journal$'
+	failing state --kinds damaged --match remove
+	failing shards --kinds killed --every 7
+	failing npz --kinds killed --every 3
+	failing restart --kinds killed --every 11
+}
+
 @test "a client" {
 	failing pull --every 7 --kinds full,damaged,unread,descriptors
 	failing pull-folder --every 13 --kinds damaged,descriptors

@@ -43,9 +43,12 @@ int flmem_file_place_check(const struct flmem_file_place *place, struct flmem_er
 	struct flmem_file_place now = FLMEM_FILE_PLACE_INIT;
 	struct stat there, here;
 	int rc = flmem_file_place_open(place->path, &now);
-	bool same = !rc && fstat(now.directory, &there) == 0 &&
-		    fstat(place->directory, &here) == 0 && flmem_file_is_same(&there, &here);
+	bool same = false;
 
+	if (!rc && (fstat(now.directory, &there) < 0 || fstat(place->directory, &here) < 0))
+		rc = -errno;
+	else if (!rc)
+		same = flmem_file_is_same(&there, &here);
 	flmem_file_place_close(&now);
 	if (rc && flmem_code_of_open(-rc) == FLMEM_EFAILED)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot find the folder of '%s'",
@@ -101,13 +104,20 @@ bool flmem_file_is_among(const struct stat *file, const struct stat *files, size
 	return false;
 }
 
-bool flmem_file_place_is_named(int fd, int directory, const char *name)
+int flmem_file_place_has_name(int fd, int directory, const char *name)
 {
 	struct stat opened, named;
 
-	return fstat(fd, &opened) == 0 &&
-	       fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       flmem_file_is_same(&opened, &named);
+	if (fstat(fd, &opened) < 0)
+		return -errno;
+	if (fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return flmem_code_of_open(errno) == FLMEM_EFAILED ? -errno : 0;
+	return flmem_file_is_same(&opened, &named);
+}
+
+bool flmem_file_place_is_named(int fd, int directory, const char *name)
+{
+	return flmem_file_place_has_name(fd, directory, name) == 1;
 }
 
 int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *ret_temporary)

@@ -55,6 +55,9 @@ int flmem_file_place_open_regular(int directory, const char *name, int flags,
  */
 bool flmem_file_place_is_named(int fd, int directory, const char *name);
 
+/* The same, where a disk that fails is to be reported: 1, 0 or a negative errno. */
+int flmem_file_place_has_name(int fd, int directory, const char *name);
+
 /* Whether both are of the same file. */
 bool flmem_file_is_same(const struct stat *one, const struct stat *other);
 

@@ -181,6 +181,7 @@ static int open_state(struct flmem_aggregate_call *call, struct flmem_error *err
 	struct flmem_combination *combination = &call->run.combination;
 	const struct flmem_state_round round = {
 		.model = call->inputs[0].path,
+		.output = request->output,
 		.algorithm = flmem_algorithm_name(combination->algorithm),
 		.request = flmem_aggregate_call_request_print(call),
 		.resume = request->resume,

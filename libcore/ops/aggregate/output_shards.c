@@ -283,7 +283,9 @@ static int check_output_folder(const struct flmem_output_shards *shards, struct 
 	char *index;
 
 	if (fstatat(shards->place.directory, shards->place.name, &status, AT_SYMLINK_NOFOLLOW) < 0)
-		return 0;
+		return errno == ENOENT ? 0
+				       : flmem_error_set(err, flmem_code_of_open(errno), errno,
+							 "cannot examine '%s'", shards->folder);
 	if (S_ISDIR(status.st_mode) &&
 	    is_empty_but(shards->place.directory, shards->place.name, ""))
 		return 0;
@@ -335,25 +337,29 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 	    status.st_uid == geteuid() &&
 	    (access(journal, F_OK) == 0 || is_just_begun(shards) || access(journal, F_OK) == 0))
 		return 0;
-	if (lstat(shards->unfinished, &status) < 0 && errno == ENOENT)
-		return report_just_written(shards, err);
+	if (lstat(shards->unfinished, &status) < 0)
+		return errno == ENOENT ? report_just_written(shards, err)
+				       : flmem_part_file_report_lost(shards->folder, -errno, err);
 	return flmem_error_set(err, FLMEM_EUSAGE, 0,
 			       "'%s' is not from an unfinished aggregation of this user; remove "
 			       "it, or name another output",
 			       shards->unfinished);
 }
 
-/* False if the folder got its name before it was locked, by a writer that finished, or moved. */
-static bool is_still_unfinished(const struct flmem_output_shards *shards,
-				const struct flmem_part_file *part)
+/*
+ * 1; 0 if the folder got its name before it was locked, by a writer that finished, or moved; a
+ * negative errno.
+ */
+static int is_still_unfinished(const struct flmem_output_shards *shards,
+			       const struct flmem_part_file *part)
 {
-	return flmem_file_place_is_named(part->place.directory, AT_FDCWD, shards->unfinished);
+	return flmem_file_place_has_name(part->place.directory, AT_FDCWD, shards->unfinished);
 }
 
 int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *err)
 {
 	struct flmem_output_shards *shards = output->shards;
-	int rc = flmem_file_place_open(shards->folder, &shards->place);
+	int named, rc = flmem_file_place_open(shards->folder, &shards->place);
 
 	if (rc)
 		return flmem_part_file_report_place(output->path, rc, err);
@@ -362,8 +368,10 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 		rc = make_unfinished(shards, err);
 	if (!rc)
 		rc = flmem_part_file_open(output->part, shards->index_path, err);
-	if (!rc && !is_still_unfinished(shards, output->part))
-		rc = report_just_written(shards, err);
+	named = rc ? 1 : is_still_unfinished(shards, output->part);
+	if (named != 1)
+		rc = named ? flmem_part_file_report_lost(shards->folder, named, err)
+			   : report_just_written(shards, err);
 	if (!rc)
 		rc = check_output_folder(shards, err); /* it may be new since then */
 	for (size_t i = 0; i < shards->count && !rc; i++)
@@ -409,15 +417,18 @@ int flmem_output_join_shards(struct flmem_output *output, uint64_t begin, uint64
 	return rc;
 }
 
-static bool have_sizes(const struct flmem_output_shards *shards)
+/* 1, 0 or a negative errno. */
+static int have_sizes(const struct flmem_output_shards *shards)
 {
 	struct stat status;
 
-	for (size_t i = 0; i < shards->count; i++)
-		if (fstat(shards->files[i].fd, &status) < 0 ||
-		    (uint64_t)status.st_size != shards->rows[i].bytes)
-			return false;
-	return true;
+	for (size_t i = 0; i < shards->count; i++) {
+		if (fstat(shards->files[i].fd, &status) < 0)
+			return -errno;
+		if ((uint64_t)status.st_size != shards->rows[i].bytes)
+			return 0;
+	}
+	return 1;
 }
 
 /* With all of them, so that the message has what is missing for all. */
@@ -472,7 +483,7 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 {
 	struct flmem_output_shards *shards = output->shards;
 	struct flmem_part_file *part = output->part;
-	bool complete = have_sizes(shards), left = chunks && part->keep;
+	bool complete = have_sizes(shards) == 1, left = chunks && part->keep;
 	int rc = remove_other_shards(shards, part, err);
 
 	if (rc)
@@ -529,10 +540,11 @@ int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *
 {
 	struct flmem_output_shards *shards = output->shards;
 	struct flmem_part_file *part = output->part;
-	int rc = flmem_output_flush_shards(output, err);
+	int named, rc = flmem_output_flush_shards(output, err), sized = rc ? 1 : have_sizes(shards);
 
-	if (!rc && !have_sizes(shards))
-		rc = flmem_part_file_report_cut(shards->folder, err);
+	if (sized != 1)
+		rc = sized ? flmem_part_file_report_lost(shards->folder, sized, err)
+			   : flmem_part_file_report_cut(shards->folder, err);
 	if (!rc)
 		rc = flmem_part_file_publish(part, err);
 	if (rc)
@@ -541,8 +553,9 @@ int flmem_output_commit_shards(struct flmem_output *output, struct flmem_error *
 	rc = flmem_file_place_flush(part->place.directory, shards->index_path, err);
 	if (rc)
 		return rc;
-	if (!is_still_unfinished(shards, part))
-		return flmem_part_file_report_lost(shards->folder, err);
+	named = is_still_unfinished(shards, part);
+	if (named != 1)
+		return flmem_part_file_report_lost(shards->folder, named, err);
 	if (rename(shards->unfinished, shards->folder) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s'",
 				       shards->unfinished);

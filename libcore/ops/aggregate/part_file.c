@@ -60,16 +60,17 @@ static void remove_empty_journal(const struct flmem_part_file *part)
 		unlinkat(part->place.directory, part->journal_name, 0);
 }
 
-static bool has_its_name(const struct flmem_part_file *part)
+/* 1, 0 or a negative errno. */
+static int has_its_name(const struct flmem_part_file *part)
 {
-	return flmem_file_place_is_named(part->fd, part->place.directory, part->name);
+	return flmem_file_place_has_name(part->fd, part->place.directory, part->name);
 }
 
 /* By another file. Nothing has the name of a part that was published or removed. */
 static bool is_name_taken(const struct flmem_part_file *part)
 {
 	return faccessat(part->place.directory, part->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       !has_its_name(part);
+	       has_its_name(part) != 1;
 }
 
 static void release_files(struct flmem_part_file *part)
@@ -123,13 +124,24 @@ static bool is_own_file(const struct stat *status)
 static int open_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
 		    struct flmem_error *err)
 {
-	FLMEM_AUTO_CLOSE int fd =
-		openat(part->place.directory, name,
-		       O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | flags, 0666);
+	FLMEM_AUTO_CLOSE int fd = openat(part->place.directory, name,
+					 O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | flags, 0666);
+	bool made = fd >= 0;
 	struct stat status;
 
-	if ((fd < 0 && errno != ELOOP && errno != EISDIR) || (fd >= 0 && fstat(fd, &status) < 0))
+	if (fd < 0 && errno == EEXIST)
+		fd = openat(part->place.directory, name,
+			    O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | flags, 0666);
+	if (fd < 0 && errno != ELOOP && errno != EISDIR)
 		return report_unwritable(part, errno, err);
+	if (fd >= 0 && fstat(fd, &status) < 0) {
+		int sys_errno = errno;
+
+		/* The next call would take it for another program's. */
+		if (made)
+			unlinkat(part->place.directory, name, 0);
+		return report_unwritable(part, sys_errno, err);
+	}
 	if (fd < 0 || !is_own_file(&status))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' beside '%s' is not from an unfinished aggregation of "
@@ -174,6 +186,8 @@ static int report_unlocked(const struct flmem_part_file *part, const char *name,
 static bool lock_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
 		     int *ret_rc, struct flmem_error *err)
 {
+	int named;
+
 	*ret_rc = open_own(part, name, flags, ret_fd, err);
 	if (*ret_rc)
 		return false;
@@ -181,7 +195,10 @@ static bool lock_own(const struct flmem_part_file *part, const char *name, int f
 		*ret_rc = report_unlocked(part, name, errno, err);
 		return false;
 	}
-	return flmem_file_place_is_named(*ret_fd, part->place.directory, name);
+	named = flmem_file_place_has_name(*ret_fd, part->place.directory, name);
+	if (named < 0)
+		*ret_rc = report_unwritable(part, -named, err);
+	return named == 1;
 }
 
 static int report_others_part(const struct flmem_part_file *part, struct flmem_error *err)
@@ -244,11 +261,14 @@ static int check_output(const struct flmem_part_file *part, struct flmem_error *
 {
 	struct stat old, new;
 
-	bool is_link =
-		fstatat(part->place.directory, part->place.name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
-		S_ISLNK(old.st_mode);
+	bool is_there =
+		fstatat(part->place.directory, part->place.name, &old, AT_SYMLINK_NOFOLLOW) == 0;
+	bool is_link = is_there && S_ISLNK(old.st_mode);
 
-	if (fstatat(part->place.directory, part->place.name, &old, 0) < 0)
+	if (!is_there && errno != ENOENT)
+		return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot examine '%s'",
+				       part->place.path);
+	if (!is_there || fstatat(part->place.directory, part->place.name, &old, 0) < 0)
 		return 0;
 	if (!S_ISREG(old.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -343,7 +363,7 @@ int flmem_part_file_share(struct flmem_part_file *part, uint64_t mark, struct fl
 				       part->place.path);
 	if (flock(part->fd, LOCK_SH | LOCK_NB) < 0)
 		rc = report_unlocked(part, part->name, errno, err);
-	else if (!has_its_name(part))
+	else if (has_its_name(part) != 1)
 		rc = report_other(part, err);
 	if (rc)
 		release_files(part); /* they are another's: the lock was free for a moment */
@@ -358,7 +378,7 @@ static int check_joined(struct flmem_part_file *part, uint64_t mark, struct flme
 		return report_unlocked(part, part->name, errno, err);
 	journal = openat(part->place.directory, part->journal_name,
 			 O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (journal >= 0 && flmem_journal_has_mark(journal, mark) && has_its_name(part))
+	if (journal >= 0 && flmem_journal_has_mark(journal, mark) && has_its_name(part) == 1)
 		return 0;
 	return report_unshared(part, part->name, err);
 }
@@ -488,8 +508,11 @@ int flmem_part_file_reserve_other(const struct flmem_part_file *part, int fd, ui
 	return reserve_blocks(part, fd, bytes, err);
 }
 
-int flmem_part_file_report_lost(const char *path, struct flmem_error *err)
+int flmem_part_file_report_lost(const char *path, int named, struct flmem_error *err)
 {
+	if (named < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, -named, "cannot examine '%s.part'",
+				       path);
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
 			       "'%s.part' was removed or replaced while it was written; run the "
 			       "command again",
@@ -514,11 +537,14 @@ int flmem_part_file_report_unflushed(struct flmem_part_file *part, int sys_errno
 
 int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err)
 {
+	int named;
+
 	if (fdatasync(part->fd) < 0)
 		return flmem_part_file_report_unflushed(part, errno, err);
 	/* The name may be that of another's part now, which is not complete. */
-	if (!has_its_name(part))
-		return flmem_part_file_report_lost(part->place.path, err);
+	named = has_its_name(part);
+	if (named != 1)
+		return flmem_part_file_report_lost(part->place.path, named, err);
 	if (!has_prepared_bytes(part->fd, part->bytes))
 		return flmem_part_file_report_cut(part->place.path, err);
 	if (renameat(part->place.directory, part->name, part->place.directory, part->place.name) <

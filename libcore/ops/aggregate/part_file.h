@@ -40,8 +40,8 @@ struct flmem_part_file {
 /* That flmem_file_place_open() returned `rc` for the output. */
 int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *err);
 
-/* That the name of `path`.part has become that of another file or folder. */
-int flmem_part_file_report_lost(const char *path, struct flmem_error *err);
+/* That the name of `path`.part is that of another file or folder, or cannot be read: -errno. */
+int flmem_part_file_report_lost(const char *path, int named, struct flmem_error *err);
 
 /* That `path`.part is smaller than what was prepared. */
 int flmem_part_file_report_cut(const char *path, struct flmem_error *err);

@@ -157,6 +157,7 @@ static int check_notes(struct flmem_state *state, const struct flmem_tensor_list
 				       state->path);
 	if (round->resume && strcmp(note_of(list, NOTE_REQUEST), request) == 0) {
 		flmem_part_file_forget(state->path);
+		flmem_part_file_forget(round->output);
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "round %" PRIu64
 				       " is complete: '%s' already includes these inputs; without "
@@ -181,7 +182,9 @@ static int read_existing(struct flmem_state *state, const struct flmem_state_rou
 	if (fd < 0)
 		return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot read '%s'",
 				       state->path);
-	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+	if (fstat(fd, &status) < 0)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", state->path);
+	if (!S_ISREG(status.st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a regular file; name another --state",
 				       state->path);
@@ -246,6 +249,9 @@ int flmem_state_check(const struct flmem_state *state, struct flmem_error *err)
 	struct stat now;
 	bool exists = stat(state->path, &now) == 0;
 
+	if (!exists && flmem_code_of_open(errno) == FLMEM_EFAILED)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot examine '%s'",
+				       state->path);
 	if (exists == state->exists &&
 	    (!exists || flmem_file_is_same(&now, &state->input.files[0].status)))
 		return 0;

@@ -41,6 +41,7 @@ struct flmem_state {
 /* The part of a round that does not depend on its progress. */
 struct flmem_state_round {
 	const char *model; /* path of an input, for messages */
+	const char *output;
 	const char *algorithm;
 	uint64_t request; /* a fingerprint of inputs and parameters */
 	bool resume;	  /* refuse a round that is complete */

@@ -4,14 +4,16 @@
  * files and folders among them), the one with the number $FAIL_CALL fails with the errno
  * $FAIL_ERRNO, and with $FAIL_ON all that follow. What a failed flush should have written is lost
  * (zeros), as when the kernel drops the pages. With $FAIL_SHORT the call before writes half only.
- * With $FAIL_READS calls that open and read files count in their place, with $FAIL_OPENS those that
- * open or create one, with $FAIL_ALL all of these. Each call is one line of $FAIL_LOG: its number,
- * '!' if it failed, its name, its file.
+ * With $FAIL_KILL the process is killed before that call instead. With $FAIL_READS calls that open,
+ * examine and read files count in their place, with $FAIL_OPENS those that open or create one, with
+ * $FAIL_ALL all of these. Each call is one line of $FAIL_LOG: its number, '!' if it failed, its
+ * name, its file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +22,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define PUBLIC	   __attribute__((visibility("default")))
@@ -109,17 +112,31 @@ static int judge(int kinds, const char *call, int fd, const char *name)
 	count = __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
 	fails = chosen && (count == chosen || (getenv("FAIL_ON") && count > chosen));
 	log_call(count, fails, call, path + strlen(under));
+	if (fails && getenv("FAIL_KILL"))
+		kill(getpid(), SIGKILL);
 	if (!fails && chosen && count + 1 == chosen && getenv("FAIL_SHORT"))
 		return 2;
 	errno = fails ? (int)number("FAIL_ERRNO") : saved;
 	return fails;
 }
 
+static int examine(int fd, struct stat *status)
+{
+	return (int)syscall(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH);
+}
+
+static bool is_there(int fd, const char *name)
+{
+	struct stat status;
+
+	return !syscall(SYS_newfstatat, fd, name, &status, AT_SYMLINK_NOFOLLOW);
+}
+
 static void note_range(int fd, off_t begin, off_t end)
 {
 	struct stat status;
 
-	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+	if (examine(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return;
 	pthread_mutex_lock(&lock);
 	if (range_count < RANGES_MAX)
@@ -148,7 +165,7 @@ static void flush_ranges(int fd, bool lost)
 	struct stat status;
 	size_t kept = 0;
 
-	if (fstat(fd, &status) < 0)
+	if (examine(fd, &status) < 0)
 		return;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < range_count; i++) {
@@ -176,7 +193,7 @@ static ssize_t put_bytes(int fd, const void *bytes, size_t length, off_t at, boo
 		put = syscall(SYS_write, fd, bytes, length);
 		at = (off_t)syscall(SYS_lseek, fd, 0, SEEK_CUR) - put;
 	}
-	if (put > 0 && getenv("FAIL_UNDER") && fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+	if (put > 0 && getenv("FAIL_UNDER") && examine(fd, &status) == 0 && S_ISREG(status.st_mode))
 		note_range(fd, at, at + put);
 	return put;
 }
@@ -189,6 +206,28 @@ PUBLIC ssize_t write(int fd, const void *bytes, size_t length)
 PUBLIC ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
 {
 	return put_bytes(fd, bytes, length, offset, true);
+}
+
+/* Of one piece at a time, which is a short write to the caller. */
+PUBLIC ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t offset)
+{
+	int i = 0;
+
+	while (i + 1 < count && !pieces[i].iov_len)
+		i++;
+	return put_bytes(fd, pieces[i].iov_base, pieces[i].iov_len, offset, true);
+}
+
+PUBLIC int fchmod(int fd, mode_t mode)
+{
+	return judge(WRITES, "chmod", fd, NULL) == 1 ? -1 : (int)syscall(SYS_fchmod, fd, mode);
+}
+
+PUBLIC int sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
+{
+	if (judge(WRITES, "sync_file_range", fd, NULL) == 1)
+		return -1;
+	return (int)syscall(SYS_sync_file_range, fd, offset, length, flags);
 }
 
 static int flush(int fd, const char *call, long system_call)
@@ -228,6 +267,23 @@ PUBLIC int rename(const char *from, const char *to)
 	return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
+PUBLIC int unlinkat(int fd, const char *name, int flags)
+{
+	if (is_there(fd, name) && judge(WRITES, "remove", fd, name) == 1)
+		return -1;
+	return (int)syscall(SYS_unlinkat, fd, name, flags);
+}
+
+PUBLIC int unlink(const char *name)
+{
+	return unlinkat(AT_FDCWD, name, 0);
+}
+
+PUBLIC int rmdir(const char *name)
+{
+	return unlinkat(AT_FDCWD, name, AT_REMOVEDIR);
+}
+
 PUBLIC int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
 {
 	if (judge(WRITES, "link", to_fd, to) == 1)
@@ -259,7 +315,7 @@ PUBLIC int ftruncate(int fd, off_t length)
 
 PUBLIC int mkdirat(int fd, const char *name, mode_t mode)
 {
-	if (faccessat(fd, name, F_OK, 0) < 0 && judge(WRITES, "mkdir", fd, name) == 1)
+	if (!is_there(fd, name) && judge(WRITES, "mkdir", fd, name) == 1)
 		return -1;
 	return (int)syscall(SYS_mkdirat, fd, name, mode);
 }
@@ -327,6 +383,45 @@ PUBLIC ssize_t pread(int fd, void *bytes, size_t length, off_t offset)
 	return judge(READS, "pread", fd, NULL) == 1
 		       ? -1
 		       : syscall(SYS_pread64, fd, bytes, length, offset);
+}
+
+PUBLIC int fstat(int fd, struct stat *status)
+{
+	if (judge(READS, "fstat", fd, NULL) == 1)
+		return -1;
+	return (int)syscall(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH);
+}
+
+PUBLIC int fstatat(int fd, const char *name, struct stat *status, int flags)
+{
+	if (judge(READS, "stat", fd, name) == 1)
+		return -1;
+	return (int)syscall(SYS_newfstatat, fd, name, status, flags);
+}
+
+PUBLIC int faccessat(int fd, const char *name, int mode, int flags)
+{
+	struct stat status;
+
+	(void)mode; /* flmem asks for F_OK only */
+	if (judge(READS, "access", fd, name) == 1)
+		return -1;
+	return (int)syscall(SYS_newfstatat, fd, name, &status, flags & AT_SYMLINK_NOFOLLOW);
+}
+
+PUBLIC int access(const char *name, int mode)
+{
+	return faccessat(AT_FDCWD, name, mode, 0);
+}
+
+PUBLIC int stat(const char *name, struct stat *status)
+{
+	return fstatat(AT_FDCWD, name, status, 0);
+}
+
+PUBLIC int lstat(const char *name, struct stat *status)
+{
+	return fstatat(AT_FDCWD, name, status, AT_SYMLINK_NOFOLLOW);
 }
 
 /* The checked forms. */

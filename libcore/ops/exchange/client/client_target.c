@@ -63,10 +63,10 @@ static bool is_left_by_user(const struct stat *status)
 	return S_ISREG(status->st_mode) && status->st_nlink == 1 && status->st_uid == geteuid();
 }
 
-/* False if the file lost its name before it was locked, to a process that completed it. */
-static bool has_part_name(const struct flmem_pull_target *target, const struct part_names *names)
+/* 0 if it lost its name before it was locked, to a process that completed it; else 1, or -errno. */
+static int has_part_name(const struct flmem_pull_target *target, const struct part_names *names)
 {
-	return flmem_file_place_is_named(target->fd, target->directory, names->part);
+	return flmem_file_place_has_name(target->fd, target->directory, names->part);
 }
 
 /* Negative errno; -EPERM for a file of others. */
@@ -117,7 +117,7 @@ static int open_target_part(struct flmem_pull_target *target, const struct part_
 			    struct flmem_error *err)
 {
 	for (unsigned i = 0; i < TRIES; i++) {
-		int fd = open_or_create_part(target, names);
+		int named, fd = open_or_create_part(target, names);
 
 		if (fd == -EINVAL || fd == -ELOOP)
 			return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -132,8 +132,9 @@ static int open_target_part(struct flmem_pull_target *target, const struct part_
 		target->fd = fd;
 		if (flock(fd, LOCK_EX | LOCK_NB))
 			return report_unlocked_part(names, errno, err);
-		if (has_part_name(target, names))
-			return 0;
+		named = has_part_name(target, names);
+		if (named)
+			return named < 0 ? report_write(target, -named, err) : 0;
 		close(FLMEM_TAKE_FD(target->fd));
 	}
 	return report_fetched(names, err);
@@ -149,6 +150,8 @@ static int check_left_part(const struct flmem_pull_target *target, const struct 
 	struct stat part, identity;
 	int found = fstatat(target->directory, names->identity, &identity, AT_SYMLINK_NOFOLLOW);
 
+	if (found < 0 && errno != ENOENT)
+		return report_write(target, errno, err);
 	if (found == 0)
 		return is_left_by_user(&identity) ? 0 : report_foreign_part(names->identity, err);
 	if (fstat(target->fd, &part) || !part.st_size)
@@ -352,12 +355,23 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	return 0;
 }
 
-static bool is_part_in_place(const struct flmem_pull_target *target, const struct part_names *names)
+/* The name may be that of another's part now, which is not complete. */
+static int check_part_place(const struct flmem_pull_target *target, const struct part_names *names,
+			    struct flmem_error *err)
 {
 	struct stat named;
+	bool found = fstatat(target->directory, names->part, &named, AT_SYMLINK_NOFOLLOW) == 0;
 
-	return fstatat(target->directory, names->part, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       flmem_file_is_same(&named, &target->part) && named.st_size == target->part.st_size;
+	if (!found && flmem_code_of_open(errno) == FLMEM_EFAILED)
+		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot examine '%s'",
+				       names->part);
+	if (found && flmem_file_is_same(&named, &target->part) &&
+	    named.st_size == target->part.st_size)
+		return 0;
+	return flmem_error_set(err, FLMEM_EFAILED, 0,
+			       "'%s' was removed, replaced or truncated while it was received; run the "
+			       "command again",
+			       names->part);
 }
 
 int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_error *err)
@@ -365,15 +379,10 @@ int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_erro
 	struct part_names names;
 	int rc = make_part_names(target, &names, err);
 
+	if (!rc)
+		rc = check_part_place(target, &names, err);
 	if (rc)
 		return rc;
-	/* The name may be that of another's part now, which is not complete. */
-	if (!is_part_in_place(target, &names))
-		return flmem_error_set(
-			err, FLMEM_EFAILED, 0,
-			"'%s' was removed, replaced or truncated while it was received; run the "
-			"command again",
-			names.part);
 	if (renameat(target->directory, names.part, target->directory, target->name))
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s' to '%s'",
 				       names.part, target->name);

@@ -433,9 +433,10 @@ static void *run_combiner(void *context)
 	struct flmem_exchange *x = context;
 	uint64_t begin_us = flmem_clock_us(), round = x->round;
 	struct flmem_error err = {0};
-	int rc = flmem_spool_is_moved(&x->spool) ? flmem_spool_moved_error(&err)
-						 : write_inputs(x, &err);
+	int rc = flmem_spool_check_place(&x->spool, &err);
 
+	if (!rc)
+		rc = write_inputs(x, &err);
 	if (!rc)
 		rc = combine_round(x, &err);
 	pthread_mutex_lock(&x->lock);

@@ -138,7 +138,8 @@ static void explain_key(struct flmem_error *err)
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err)
 {
 	struct flmem_input input = {.key = x->options->aggregate.key};
-	int rc = flmem_input_open(path, NULL, &x->layout, &input, err);
+	struct flmem_error place = {0};
+	int moved, rc = flmem_input_open(path, NULL, &x->layout, &input, err);
 
 	if (rc)
 		explain_key(err);
@@ -154,11 +155,12 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 				     "safetensors writes them; 'flmem aggregate convert' does so");
 	flmem_inputs_clear(&input, 1);
 	/* What was read, or was missing, may be of another directory. */
-	if (flmem_spool_is_moved(&x->spool))
-		return flmem_spool_moved_error(err);
-	if (rc)
+	moved = flmem_spool_check_place(&x->spool, &place);
+	if (moved)
+		*err = place;
+	else if (rc)
 		flmem_update_hide_paths(x, err->message);
-	return rc;
+	return moved ? moved : rc;
 }
 
 bool flmem_update_can_pass(const struct flmem_error *err)
