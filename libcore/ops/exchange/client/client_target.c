@@ -369,8 +369,8 @@ static int check_part_place(const struct flmem_pull_target *target, const struct
 	    named.st_size == target->part.st_size)
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "'%s' was removed, replaced or truncated while it was received; run the "
-			       "command again",
+			       "'%s' was removed, replaced or truncated while it was received; run "
+			       "the command again",
 			       names->part);
 }
 
