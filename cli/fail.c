@@ -7,7 +7,7 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
-#include "print/format.h"
+#include "print/print_format.h"
 
 static void print_error(const char *command, const struct flmem_error *err)
 {

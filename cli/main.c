@@ -12,7 +12,7 @@
 
 #include "cmd.h"
 #include "help.h"
-#include "oom.h"
+#include "oom_score.h"
 #include "signals.h"
 
 static int report_unknown_command(const char *word)

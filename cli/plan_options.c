@@ -9,8 +9,8 @@
 #include <flmem/text.h>
 
 #include "options/role_options.h"
-#include "print/format.h"
 #include "print/layout.h"
+#include "print/print_format.h"
 
 #define STEP_COLUMN 38
 #define NAME_COLUMN 24

@@ -5,7 +5,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 
 #define BAR_CELLS  24U
 #define APPEARS_US 1000000U

@@ -15,7 +15,7 @@
 #include "cmd.h"
 #include "options/combine_options.h"
 #include "options/http_options.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_json.h"
 #include "signals.h"
 

@@ -20,7 +20,7 @@
 #define SHOWN_MAX   1024
 #define PRINTED_MAX 20U
 
-struct diff_options {
+struct aggregate_diff_options {
 	struct http_options http; /* first: HTTP_OPTIONS */
 	const char *key;
 	const char *tolerance;
@@ -30,19 +30,19 @@ struct diff_options {
 static const struct opt options_table[] = {
 	{.name = "key",
 	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct diff_options, key),
+	 .offset = offsetof(struct aggregate_diff_options, key),
 	 .metavar = "NAME",
 	 .help = "for PyTorch checkpoints: the dict that has the tensors, for example state_dict "
 		 "(default: the top level)"},
 	HTTP_OPTIONS,
 	{.name = "tolerance",
 	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct diff_options, tolerance),
+	 .offset = offsetof(struct aggregate_diff_options, tolerance),
 	 .metavar = "NUMBER",
 	 .help = "accept differences of elements up to this (default 0)"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
-	 .offset = offsetof(struct diff_options, json),
+	 .offset = offsetof(struct aggregate_diff_options, json),
 	 .help = "print one JSON object, with all tensors that differ"},
 	{0},
 };
@@ -97,7 +97,7 @@ static void print_comparison(struct flmem_comparison *comparison)
 		printf("  and %zu more; --json lists all\n", count - PRINTED_MAX);
 }
 
-static int print_diff_result(const struct diff_options *o,
+static int print_diff_result(const struct aggregate_diff_options *o,
 			     const struct flmem_compare_request *request,
 			     struct flmem_comparison *comparison, struct flmem_error *err)
 {
@@ -108,7 +108,7 @@ static int print_diff_result(const struct diff_options *o,
 	return print_json(flmem_report_compare_json(request, comparison), err);
 }
 
-static int fill_diff_request(const struct diff_options *o, const struct opt_rest *rest,
+static int fill_diff_request(const struct aggregate_diff_options *o, const struct opt_rest *rest,
 			     struct flmem_compare_request *request, struct flmem_error *err)
 {
 	if (rest->count != 2)
@@ -139,7 +139,7 @@ static int compare_with_progress(struct flmem_compare_request *request,
 
 static int run_diff(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
-	const struct diff_options *o = options;
+	const struct aggregate_diff_options *o = options;
 	struct flmem_compare_request request;
 	struct flmem_comparison comparison = {0};
 	struct flmem_error err = {0};
@@ -187,7 +187,7 @@ const struct cmd cmd_aggregate_diff = {
 		"does.",
 	.examples = examples,
 	.options = options_table,
-	.options_size = sizeof(struct diff_options),
+	.options_size = sizeof(struct aggregate_diff_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_diff,
 };

@@ -12,7 +12,7 @@
 #include "aggregate/aggregate_progress.h"
 #include "cmd.h"
 #include "options/http_options.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_json.h"
 #include "signals.h"
 

@@ -10,7 +10,7 @@
 #include "cmd.h"
 #include "exchange/exchange_progress.h"
 #include "options/exchange_options.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_json.h"
 
 struct pull_options {

@@ -7,7 +7,7 @@
 
 #include <flmem/text.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 #include "signals.h"
 
 #define NOTE_SECONDS 60U

@@ -10,7 +10,7 @@
 #include <flmem/text.h>
 
 #include "live/live_curses.h"
-#include "print/format.h"
+#include "print/print_format.h"
 
 #define LINE_MAX_COLUMNS 512
 #define TEXT_MAX	 512
@@ -20,7 +20,7 @@
 #define ROWS_MIN    5
 #define COLUMNS_MIN 20
 
-enum pair {
+enum draw_pair {
 	PLAIN,
 	BAD,
 	GOOD,
@@ -76,7 +76,7 @@ static void put_right(const struct live *live, const char *text, int columns)
 	put_live_text(live, text, length < columns ? length : columns);
 }
 
-static void set_style(const struct live *live, attr_t attributes, enum pair pair)
+static void set_style(const struct live *live, attr_t attributes, enum draw_pair pair)
 {
 	nc.wattr_set(live_curses_screen(), attributes, live->colours ? (short)pair : 0, NULL);
 }
@@ -151,7 +151,7 @@ static void put_trimmable(const struct live *live, const struct cell *cell)
 	put_right(live, format_bytes_or(cell->process->trimmable_bytes, "-", text), cell->width);
 }
 
-static enum pair pair_of(enum flmem_trend_verdict verdict)
+static enum draw_pair pair_of(enum flmem_trend_verdict verdict)
 {
 	switch (verdict) {
 	case FLMEM_TREND_CLIMBING:

@@ -10,7 +10,7 @@
 #include <flmem/trim.h>
 
 #include "live/live_curses.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_trim.h"
 
 #define ESCAPE	   27

@@ -6,7 +6,7 @@
 
 #include <flmem/sort.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_trim.h"
 
 static const char not_predicted[] = "not predicted yet";

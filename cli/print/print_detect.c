@@ -6,8 +6,8 @@
 
 #include <flmem/text.h>
 
-#include "print/format.h"
 #include "print/layout.h"
+#include "print/print_format.h"
 #include "print/print_verdict.h"
 
 #define TABLE_WIDTH 120 /* if the output is not a terminal */

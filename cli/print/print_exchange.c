@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 
 void print_exchange_status(const struct flmem_exchange_status *status)
 {

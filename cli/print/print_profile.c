@@ -6,7 +6,7 @@
 
 #include <flmem/text.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 
 #define PATH_SHOWN 256
 

@@ -58,8 +58,8 @@ static void print_counts(const struct flmem_recommendations *found, FILE *out)
 	}
 	FLMEM_SEVERITIES(PRINT_COUNT)
 #undef PRINT_COUNT
-	if (found->silenced_count)
-		fprintf(out, ", silenced: %zu", found->silenced_count);
+	if (found->suppressed_count)
+		fprintf(out, ", suppressed: %zu", found->suppressed_count);
 	fputc('\n', out);
 }
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 
 #define NOTICED_BYTES ((uint64_t)1 << 20)
 #define NOTICED_PER   20U /* a smaller part of what was returned is not worth a remark */

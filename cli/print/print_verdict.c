@@ -5,8 +5,8 @@
 #include <locale.h>
 #include <string.h>
 
-#include "print/format.h"
 #include "print/layout.h"
+#include "print/print_format.h"
 
 #define BAR_CELLS  24
 #define SMALL_PART 200 /* of RSS */

@@ -8,7 +8,7 @@
 
 #include <flmem/text.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_trim.h"
 
 #define COMMAND_MAX 72

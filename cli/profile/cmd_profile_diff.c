@@ -7,14 +7,14 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"
 
 #define ROWS_SHOWN 30U
 
-struct diff_options {
+struct profile_diff_options {
 	struct profile_options profile; /* first: PROFILE_OPTIONS */
 	const char *html;
 };
@@ -22,7 +22,7 @@ struct diff_options {
 static const struct opt options_table[] = {
 	{.name = "html",
 	 .kind = OPT_TEXT,
-	 .offset = offsetof(struct diff_options, html),
+	 .offset = offsetof(struct profile_diff_options, html),
 	 .metavar = "PAGE",
 	 .complete = OPT_COMPLETE_FILE,
 	 .once = true,
@@ -101,7 +101,7 @@ static void print_differences(const struct profile_options *o,
 	print_profile_notes(profiles[1]);
 }
 
-static int show_diff(const struct diff_options *options,
+static int show_diff(const struct profile_diff_options *options,
 		     const struct flmem_heap_profile *const profiles[2], struct flmem_error *err)
 {
 	const struct profile_options *o = &options->profile;
@@ -127,7 +127,7 @@ static int show_diff(const struct diff_options *options,
 
 static int run_profile_diff(const struct cmd *cmd, void *options, const struct opt_rest *rest)
 {
-	const struct diff_options *o = options;
+	const struct profile_diff_options *o = options;
 	struct flmem_heap_profile *profiles[2] = {NULL, NULL};
 	struct flmem_error err = {0};
 	int rc = profile_count_files(rest, 2, &err);
@@ -163,7 +163,7 @@ const struct cmd cmd_profile_diff = {
 		       "chance which line does is a part of this error.",
 	.examples = examples,
 	.options = options_table,
-	.options_size = sizeof(struct diff_options),
+	.options_size = sizeof(struct profile_diff_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_diff,
 };

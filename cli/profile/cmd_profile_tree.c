@@ -7,7 +7,7 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_json.h"
 #include "print/print_profile.h"
 #include "profile/profile_options.h"

@@ -11,7 +11,7 @@
 #include <flmem/report.h>
 #include <flmem/text.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 
 static void print_attach_thread(const struct flmem_attach_result *r)
 {

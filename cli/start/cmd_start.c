@@ -11,7 +11,7 @@
 #include <flmem/text.h>
 
 #include "cmd.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "signals.h"
 #include "start/start.h"
 

@@ -10,7 +10,7 @@
 #include <flmem/supervise.h>
 #include <flmem/text.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 #include "signals.h"
 
 /* One line on stderr per event. */

@@ -11,7 +11,7 @@
 
 #include "cmd.h"
 #include "options/targets.h"
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_trim.h"
 #include "trim/trim_repeat.h"
 

@@ -10,7 +10,7 @@
 #include <flmem/report.h>
 #include <flmem/text.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_trim.h"
 #include "signals.h"
 

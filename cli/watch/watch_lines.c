@@ -6,7 +6,7 @@
 #include <flmem/report.h>
 #include <flmem/text.h>
 
-#include "print/format.h"
+#include "print/print_format.h"
 #include "print/print_watch.h"
 #include "watch/watch_output.h"
 

@@ -5,19 +5,19 @@
  */
 #include <math.h>
 
-#include "aggregate/choice.h"
+#include "aggregate/krum_selection.h"
 #include "aggregate/sort_inputs.h"
 
 static int prepare_bulyan(struct flmem_combination *c, struct flmem_error *err)
 {
-	return flmem_choice_prepare(c, 4, err);
+	return flmem_krum_prepare(c, 4, err);
 }
 
 static void judge_bulyan(const struct flmem_combination *c, const double *squares, double *factors,
 			 double *scratch)
 {
 	for (size_t chosen = 0; chosen < c->inputs - 2 * c->hostile; chosen++)
-		factors[flmem_choice_best(c, squares, factors, scratch)] = 1;
+		factors[flmem_krum_best(c, squares, factors, scratch)] = 1;
 }
 
 /* The values are sorted, so those nearest to the median are neighbours. */

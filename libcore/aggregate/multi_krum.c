@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-Krum: the weighted mean of the inputs with the best scores (Blanchard et al., 2017). */
-#include "aggregate/choice.h"
+#include "aggregate/krum_selection.h"
 
 static int prepare_multi_krum(struct flmem_combination *c, struct flmem_error *err)
 {
-	int rc = flmem_choice_prepare(c, 2, err);
+	int rc = flmem_krum_prepare(c, 2, err);
 
 	if (rc)
 		return rc;
@@ -24,7 +24,7 @@ static void judge_multi_krum(const struct flmem_combination *c, const double *sq
 	double *scores = scratch + c->inputs;
 
 	for (size_t i = 0; i < c->inputs; i++)
-		scores[i] = flmem_choice_score(c, squares, factors, i, scratch);
+		scores[i] = flmem_krum_score(c, squares, factors, i, scratch);
 	for (size_t kept = 0; kept < c->keep; kept++) {
 		size_t best = c->inputs;
 

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/portable.h"
-#include "base/text/fit.h"
+#include "base/text/shorten.h"
 
 static const struct {
 	int code;

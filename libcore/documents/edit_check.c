@@ -4,7 +4,7 @@
 
 #include "documents/edit.h"
 
-struct comparison {
+struct edit_comparison {
 	const struct flmem_edit *const *edits; /* in the order of the text */
 	size_t count, found;
 };
@@ -18,7 +18,7 @@ static int place_against_edit(const void *place, const void *edit)
 }
 
 /* The edit that replaces the whole value; NULL when there is none. */
-static const struct flmem_edit *const *edit_of(const struct comparison *comparison,
+static const struct flmem_edit *const *edit_of(const struct edit_comparison *comparison,
 					       const struct flmem_node *node)
 {
 	const struct flmem_edit *const *edit =
@@ -30,7 +30,7 @@ static const struct flmem_edit *const *edit_of(const struct comparison *comparis
 }
 
 /* The new value must be exactly the written one. */
-static bool is_written_value(const struct comparison *comparison,
+static bool is_written_value(const struct edit_comparison *comparison,
 			     const struct flmem_edit *const *edit, const struct flmem_node *node)
 {
 	size_t start = (*edit)->start;
@@ -45,7 +45,7 @@ static bool is_same_key(const struct flmem_node *a, const struct flmem_node *b)
 	return !a->key == !b->key && (!a->key || strcmp(a->key, b->key) == 0);
 }
 
-static bool compare_nodes(struct comparison *comparison, const struct flmem_node *before,
+static bool compare_nodes(struct edit_comparison *comparison, const struct flmem_node *before,
 			  const struct flmem_node *after)
 {
 	const struct flmem_edit *const *edit = edit_of(comparison, before);
@@ -85,7 +85,7 @@ bool flmem_edits_hold(enum flmem_syntax syntax, const char *before, const char *
 		      const struct flmem_edit *const *edits, size_t count)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document old = {0}, new = {0};
-	struct comparison comparison = {.edits = edits, .count = count};
+	struct edit_comparison comparison = {.edits = edits, .count = count};
 
 	return read_copy(syntax, before, &old) && read_copy(syntax, after, &new) &&
 	       compare_nodes(&comparison, old.root, new.root) && comparison.found == count;

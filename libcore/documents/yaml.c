@@ -23,7 +23,7 @@ struct anchor {
 	const struct flmem_node *node;
 };
 
-struct reader {
+struct yaml_reader {
 	struct flmem_cursor *cursor;
 	struct anchor *anchors; /* the latest first */
 	unsigned anchor_count;
@@ -35,7 +35,7 @@ struct reader {
 };
 
 /* Marks come in the order of the text, so the cursor only moves forward. */
-static void move_to(struct reader *reader, const yaml_mark_t *mark)
+static void move_to(struct yaml_reader *reader, const yaml_mark_t *mark)
 {
 	struct flmem_cursor *cursor = reader->cursor;
 
@@ -128,7 +128,7 @@ static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *sca
 }
 
 /* "!" stands for no tag. */
-static const char *kept_tag(struct reader *reader, const yaml_char_t *tag)
+static const char *kept_tag(struct yaml_reader *reader, const yaml_char_t *tag)
 {
 	const char *text = (const char *)tag;
 
@@ -138,7 +138,7 @@ static const char *kept_tag(struct reader *reader, const yaml_char_t *tag)
 }
 
 /* The node for what comes next: behind its key, in a list, or as a document. NULL on error. */
-static struct flmem_node *yaml_add_node(struct reader *reader, const yaml_char_t *tag)
+static struct flmem_node *yaml_add_node(struct yaml_reader *reader, const yaml_char_t *tag)
 {
 	struct flmem_node *node;
 	bool keyed = reader->open->kind == FLMEM_NODE_MAP;
@@ -156,7 +156,7 @@ static struct flmem_node *yaml_add_node(struct reader *reader, const yaml_char_t
 	return node;
 }
 
-static bool add_anchor(struct reader *reader, const yaml_char_t *name,
+static bool add_anchor(struct yaml_reader *reader, const yaml_char_t *name,
 		       const struct flmem_node *node)
 {
 	struct anchor *anchor;
@@ -177,7 +177,7 @@ static bool add_anchor(struct reader *reader, const yaml_char_t *name,
 	return anchor->name;
 }
 
-static void yaml_read_key(struct reader *reader, const yaml_event_t *event)
+static void yaml_read_key(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	reader->key = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
 					event->data.scalar.length);
@@ -200,7 +200,7 @@ static bool is_resolved(const yaml_event_t *event)
 	return event->data.scalar.plain_implicit || (tag && flmem_text_is_one_of(tag, tags));
 }
 
-static void read_yaml_scalar(struct reader *reader, const yaml_event_t *event)
+static void read_yaml_scalar(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	struct flmem_node *node;
 	char *text;
@@ -232,7 +232,7 @@ static bool is_inside(const struct flmem_node *node, const struct flmem_node *an
 	return node;
 }
 
-static void read_alias(struct reader *reader, const yaml_event_t *event)
+static void read_alias(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	const char *name = (const char *)event->data.alias.anchor;
 	const struct anchor *anchor = reader->anchors;
@@ -256,7 +256,7 @@ static void read_alias(struct reader *reader, const yaml_event_t *event)
 	node->place.end = reader->cursor->at;
 }
 
-static void open_collection(struct reader *reader, enum flmem_node_kind kind,
+static void open_collection(struct yaml_reader *reader, enum flmem_node_kind kind,
 			    const yaml_char_t *anchor, const yaml_char_t *tag)
 {
 	struct flmem_node *node = yaml_add_node(reader, tag);
@@ -277,7 +277,7 @@ static void open_collection(struct reader *reader, enum flmem_node_kind kind,
  * libyaml's end of a block is the start of the next token, so the end of its last child is used
  * instead.
  */
-static void close_collection(struct reader *reader, const yaml_event_t *event)
+static void close_collection(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	struct flmem_node *node = reader->open;
 
@@ -289,7 +289,7 @@ static void close_collection(struct reader *reader, const yaml_event_t *event)
 	reader->cursor->depth--;
 }
 
-static void handle_event(struct reader *reader, const yaml_event_t *event)
+static void handle_event(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	if (event->type != YAML_MAPPING_END_EVENT && event->type != YAML_SEQUENCE_END_EVENT)
 		move_to(reader, &event->start_mark);
@@ -323,7 +323,7 @@ static void handle_event(struct reader *reader, const yaml_event_t *event)
 	}
 }
 
-static int fail_with(struct reader *reader, const yaml_parser_t *parser)
+static int fail_with(struct yaml_reader *reader, const yaml_parser_t *parser)
 {
 	struct flmem_place place = {.line = (unsigned)parser->problem_mark.line + 1,
 				    .column = (unsigned)parser->problem_mark.column + 1};
@@ -332,7 +332,7 @@ static int fail_with(struct reader *reader, const yaml_parser_t *parser)
 				    parser->problem ? parser->problem : "invalid YAML");
 }
 
-static int read_events(struct reader *reader, yaml_parser_t *parser)
+static int read_events(struct yaml_reader *reader, yaml_parser_t *parser)
 {
 	bool done = false;
 
@@ -351,7 +351,7 @@ static int read_events(struct reader *reader, yaml_parser_t *parser)
 int flmem_yaml_read(struct flmem_cursor *cursor)
 {
 	struct flmem_document *document = cursor->document;
-	struct reader reader = {.cursor = cursor};
+	struct yaml_reader reader = {.cursor = cursor};
 	yaml_parser_t parser;
 	int rc;
 

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "documents/python/python_letters.h"
+#include "documents/python/python_unicode.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
 

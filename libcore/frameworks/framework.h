@@ -18,7 +18,7 @@
 #include "base/cleanup.h"
 #include "frameworks/files.h"
 #include "frameworks/program.h"
-#include "frameworks/rounds.h"
+#include "frameworks/round_markers.h"
 #include "frameworks/start_ops.h"
 #include "frameworks/strategies.h"
 #include "proc/argv_env.h"

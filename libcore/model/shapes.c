@@ -19,7 +19,7 @@
  * same architecture in transformers (models/llama/modeling_llama.py). Weights of linear layers are
  * [outputs, inputs]; their sizes are in known_models.c.
  */
-enum extent {
+enum tensor_extent {
 	NONE,
 	VOCABULARY,
 	HIDDEN,
@@ -29,7 +29,7 @@ enum extent {
 
 static const struct decoder_tensor {
 	const char *name;
-	enum extent extents[2];
+	enum tensor_extent extents[2];
 } layer_tensors[] = {
 	{"input_layernorm.weight", {HIDDEN, NONE}},
 	{"mlp.down_proj.weight", {HIDDEN, INNER}},
@@ -112,7 +112,7 @@ static void add_real(struct builder *builder, const uint64_t extents[RANK_MAX], 
 	add_shape_tensor(builder, builder->real, extents, prefix, name);
 }
 
-static uint64_t extent_of(const struct flmem_known_model *model, enum extent extent)
+static uint64_t extent_of(const struct flmem_known_model *model, enum tensor_extent extent)
 {
 	switch (extent) {
 	case NONE:

@@ -17,7 +17,7 @@
 #define GROUP_PAGES  16U /* divides the number of slots for every page size */
 
 /* Which pages of a range are resident. */
-struct window {
+struct peek_window {
 	uint64_t start, end; /* page boundaries; equal: an empty window */
 	uint64_t bits[WINDOW_BITS / WORD_BITS];
 };
@@ -27,10 +27,10 @@ struct flmem_peek {
 	struct flmem_process const *process;
 	struct flmem_pages pages;
 	bool swaps_in;
-	struct window windows[WINDOWS];
-	unsigned oldest;	/* the window to be replaced next */
-	struct window *current; /* the window last used, or being filled */
-	uint64_t last_group;	/* page of the last cache miss */
+	struct peek_window windows[WINDOWS];
+	unsigned oldest;	     /* the window to be replaced next */
+	struct peek_window *current; /* the window last used, or being filled */
+	uint64_t last_group;	     /* page of the last cache miss */
 	size_t slots;
 	uint64_t *slot_page; /* address of the page in each slot, or NOWHERE */
 	unsigned char *cache;
@@ -165,7 +165,7 @@ void flmem_peek_forget(struct flmem_peek *peek)
 static void mark_resident(void *context, uint64_t start, uint64_t end)
 {
 	struct flmem_peek *peek = context;
-	struct window *window = peek->current;
+	struct peek_window *window = peek->current;
 	uint64_t first = (start - window->start) / peek->source.page_bytes;
 	uint64_t last = (end - window->start) / peek->source.page_bytes;
 
@@ -176,7 +176,7 @@ static void mark_resident(void *context, uint64_t start, uint64_t end)
 /* Fills the oldest window; on failure nothing in it counts as resident. */
 static void fill_peek_window(struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
-	struct window *window = &peek->windows[peek->oldest];
+	struct peek_window *window = &peek->windows[peek->oldest];
 
 	peek->oldest = (peek->oldest + 1) % WINDOWS;
 	peek->current = window;
@@ -188,7 +188,7 @@ static void fill_peek_window(struct flmem_peek *peek, uint64_t start, uint64_t e
 		memset(window->bits, 0, sizeof(window->bits));
 }
 
-static bool covers_address(const struct window *window, uint64_t address)
+static bool covers_address(const struct peek_window *window, uint64_t address)
 {
 	return address - window->start < window->end - window->start;
 }
@@ -257,7 +257,7 @@ bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
 }
 
 /* Resident pages among those from `first` up to `last` of the window. */
-static uint64_t count_window_pages(const struct window *window, uint64_t first, uint64_t last)
+static uint64_t count_window_pages(const struct peek_window *window, uint64_t first, uint64_t last)
 {
 	uint64_t count = 0;
 
@@ -278,7 +278,7 @@ static uint64_t count_window_pages(const struct window *window, uint64_t first, 
 /* Resident pages of the range within the current window. */
 static uint64_t count_in_window(const struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
-	const struct window *window = peek->current;
+	const struct peek_window *window = peek->current;
 	const uint64_t page = peek->source.page_bytes;
 	const uint64_t first = (start - window->start) / page;
 	const uint64_t last = (end - window->start + page - 1) / page;

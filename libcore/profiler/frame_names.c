@@ -11,7 +11,7 @@
 
 struct naming {
 	struct flmem_heap_frame *const *frames;
-	struct flmem_heap_texts *texts;
+	struct flmem_string_pool *texts;
 	bool failed;
 };
 
@@ -20,8 +20,8 @@ static void set_name(void *context, size_t index, const char *name, size_t lengt
 	struct naming *naming = context;
 	char plain[FLMEM_DEMANGLED_MAX];
 	bool demangled = flmem_demangle(name, length, plain);
-	const char *kept = flmem_heap_texts_keep(naming->texts, demangled ? plain : name,
-						 demangled ? strlen(plain) : length);
+	const char *kept = flmem_string_pool_keep(naming->texts, demangled ? plain : name,
+						  demangled ? strlen(plain) : length);
 
 	naming->failed |= !kept;
 	naming->frames[index]->function = kept;
@@ -69,7 +69,7 @@ static struct flmem_image *open_module_image(const struct flmem_heap_module *mod
 
 bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 				struct flmem_heap_frame *const *frames, size_t count,
-				struct flmem_heap_texts *texts, bool *debug_silent)
+				struct flmem_string_pool *texts, bool *debug_silent)
 {
 	FLMEM_AUTO_FREE struct flmem_address *rows = calloc(count, sizeof(*rows));
 	bool silent = module->silent;

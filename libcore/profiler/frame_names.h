@@ -10,7 +10,7 @@
 
 #include <flmem/heap_profile.h>
 
-#include "profiler/texts.h"
+#include "profiler/string_pool.h"
 
 #define FLMEM_BUILD_ID_MAX 36U
 
@@ -33,6 +33,6 @@ struct flmem_heap_module {
  */
 bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 				struct flmem_heap_frame *const *frames, size_t count,
-				struct flmem_heap_texts *texts, bool *debug_silent);
+				struct flmem_string_pool *texts, bool *debug_silent);
 
 #endif

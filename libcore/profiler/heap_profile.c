@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "profiler/amounts.h"
-#include "profiler/texts.h"
+#include "profiler/string_pool.h"
 
 #define NAME_ROW(name, text) [FLMEM_HEAP_##name] = (text),
 static const char *const measure_names[] = {FLMEM_HEAP_MEASURES(NAME_ROW)};
@@ -84,7 +84,7 @@ void flmem_heap_profile_free(struct flmem_heap_profile *profile)
 	free(profile->changes);
 	free(profile->survivors);
 	free(profile->points);
-	flmem_heap_texts_free(profile->texts);
+	flmem_string_pool_free(profile->texts);
 	free(profile);
 }
 

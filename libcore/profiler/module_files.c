@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/apart.h"
+#include "base/forked_task.h"
 #include "proc/files/local_path.h"
 #include "profiler/index_set.h"
 
@@ -22,7 +22,7 @@ struct module_file {
 	ino_t inode;
 };
 
-struct module_search {
+struct module_file_search {
 	const struct flmem_heap_module *modules;
 	const struct module_file *files;
 	uint32_t wanted;
@@ -40,7 +40,7 @@ static const char *path_of(const struct flmem_heap_module *module)
 
 static bool has_same_file(const void *context, uint32_t index)
 {
-	const struct module_search *search = context;
+	const struct module_file_search *search = context;
 	const struct flmem_heap_module *one = &search->modules[index];
 	const struct flmem_heap_module *other = &search->modules[search->wanted];
 	const struct module_file *file = &search->files[index];
@@ -88,7 +88,7 @@ static void examine_path(const char *path, struct module_file *ret_file)
 }
 
 /* In a child process. */
-static int examine_apart(void *context)
+static int examine_forked(void *context)
 {
 	struct examination *examination = context;
 
@@ -100,12 +100,12 @@ static int examine_apart(void *context)
 
 static bool examine_paths(struct examination *examination, uint64_t patience_us)
 {
-	const struct flmem_apart apart = {
-		.run = examine_apart,
+	const struct flmem_forked_task apart = {
+		.run = examine_forked,
 		.context = examination,
 		.size = sizeof(*examination),
 	};
-	int rc = flmem_apart_run(&apart, patience_us);
+	int rc = flmem_forked_task_run(&apart, patience_us);
 
 	return rc != -ETIMEDOUT && rc != -EBUSY;
 }
@@ -169,7 +169,7 @@ uint32_t *flmem_heap_module_files(struct flmem_heap_module *modules, const size_
 	if (!files || !first || !examine_files(modules, frames, count, files))
 		return NULL;
 	for (uint32_t i = 0; i < count; i++) {
-		struct module_search search = {modules, files, i};
+		struct module_file_search search = {modules, files, i};
 		const struct flmem_index_key key = {hash_file(set.seed, &modules[i], &files[i]),
 						    has_same_file, &search};
 

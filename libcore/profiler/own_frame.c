@@ -53,13 +53,13 @@ static bool is_installed_file(const char *file)
 	return false;
 }
 
-enum owner {
+enum frame_owner {
 	OTHER,	 /* native, of a library, or without a file: its caller decides */
 	OWN,	 /* of the program */
 	UNKNOWN, /* the name of its file is not known */
 };
 
-static enum owner owner_of_frame(const struct flmem_heap_frame *frame)
+static enum frame_owner owner_of_frame(const struct flmem_heap_frame *frame)
 {
 	if (!frame->python)
 		return OTHER;
@@ -72,7 +72,7 @@ uint32_t flmem_heap_own_frame(const struct flmem_heap_profile *profile, uint32_t
 {
 	for (; node; node = profile->nodes[node].parent) {
 		uint32_t frame = profile->nodes[node].frame;
-		enum owner owner = owner_of_frame(&profile->frames[frame]);
+		enum frame_owner owner = owner_of_frame(&profile->frames[frame]);
 
 		if (owner != OTHER)
 			return owner == OWN ? frame : FLMEM_HEAP_NO_FRAME;

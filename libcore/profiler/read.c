@@ -10,7 +10,7 @@
 #include "proc/files/guarded_file.h"
 #include "profiler/amounts.h"
 #include "profiler/jemalloc_dump.h"
-#include "profiler/order.h"
+#include "profiler/profile_sort.h"
 #include "profiler/project.h"
 #include "profiler/read_private.h"
 
@@ -56,7 +56,7 @@ const char *flmem_profile_reader_text(struct flmem_profile_reader *reader, uint3
 		reader->profile->skipped++;
 		return NULL;
 	}
-	text = flmem_heap_texts_keep(reader->profile->texts, bytes, length);
+	text = flmem_string_pool_keep(reader->profile->texts, bytes, length);
 	reader->failed |= !text;
 	return text;
 }
@@ -86,7 +86,7 @@ static enum flmem_heap_ending ending_of(const struct flmem_profile_header *h)
 
 static const char *keep_header_text(struct flmem_heap_profile *p, const char *text)
 {
-	return flmem_heap_texts_keep(p->texts, text, strlen(text));
+	return flmem_string_pool_keep(p->texts, text, strlen(text));
 }
 
 static const char *lost_children_reason(const struct flmem_profile_header *h,
@@ -187,7 +187,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	const struct flmem_profile_header *h = &file->header;
 	uint64_t last_ms = h->end_ms > h->last_ms ? h->end_ms : h->last_ms;
 
-	p->texts = flmem_heap_texts_new();
+	p->texts = flmem_string_pool_new();
 	p->path = strdup(file->path);
 	if (!p->texts || !p->path)
 		return false;
@@ -278,7 +278,7 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 	rc = flmem_heap_project(p, request, err);
 	if (rc)
 		return rc;
-	flmem_heap_order(p);
+	flmem_heap_sort_profile(p);
 	for (size_t i = 0; i < p->site_count; i++)
 		p->whole_bytes = flmem_amount_sum(p->whole_bytes,
 						  p->sites[i].amounts.bytes[FLMEM_HEAP_ALLOCATED]);

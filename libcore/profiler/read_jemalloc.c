@@ -101,7 +101,8 @@ static bool fill_dump_module(struct dump_reader *r, const struct flmem_map *map,
 	struct flmem_heap_module *module = &reader->modules[reader->module_count];
 
 	*module = (struct flmem_heap_module){
-		.path = flmem_heap_texts_keep(reader->profile->texts, map->name, strlen(map->name)),
+		.path = flmem_string_pool_keep(reader->profile->texts, map->name,
+					       strlen(map->name)),
 		.start = map->start,
 		.end = map->end,
 		.bias = map->start - map->offset,
@@ -338,7 +339,7 @@ static bool fill_dump_facts(const char *path, const struct flmem_jemalloc_dump *
 {
 	static const char total[] = "jemalloc counts it only with prof_accum:true in MALLOC_CONF";
 
-	p->texts = flmem_heap_texts_new();
+	p->texts = flmem_string_pool_new();
 	p->path = strdup(path);
 	if (!p->texts || !p->path)
 		return false;

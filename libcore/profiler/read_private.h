@@ -8,7 +8,7 @@
 
 #include "profiler/frame_names.h"
 #include "profiler/profile_file.h"
-#include "profiler/texts.h"
+#include "profiler/string_pool.h"
 
 struct flmem_profile_reader {
 	const struct flmem_profile_file *file; /* NULL: a dump of jemalloc */

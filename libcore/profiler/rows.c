@@ -13,7 +13,7 @@
 #include "profiler/sampling_error.h"
 
 /* Rows under construction. The first is that of stacks without frames. */
-struct table {
+struct row_table {
 	const struct flmem_heap_profile *profile;
 	enum flmem_heap_key key;
 	enum flmem_frame_identity identity;
@@ -26,7 +26,7 @@ struct table {
 };
 
 struct row_wanted {
-	const struct table *table;
+	const struct row_table *table;
 	const struct flmem_heap_frame *frame;
 };
 
@@ -39,7 +39,7 @@ static bool is_row(const void *context, uint32_t index)
 				      wanted->table->identity);
 }
 
-static bool group_frames(struct table *table)
+static bool group_frames(struct row_table *table)
 {
 	FLMEM_AUTO_INDEX_SET struct flmem_index_set set;
 
@@ -66,13 +66,13 @@ static bool group_frames(struct table *table)
 	return true;
 }
 
-static uint32_t row_of_node(const struct table *table, uint32_t node)
+static uint32_t row_of_node(const struct row_table *table, uint32_t node)
 {
 	return node ? table->row_of[table->profile->nodes[node].frame] : 0;
 }
 
 /* The node whose row gets what was allocated in this one. */
-static uint32_t owner_of_node(const struct table *table, uint32_t node)
+static uint32_t owner_of_node(const struct row_table *table, uint32_t node)
 {
 	const struct flmem_heap_profile *p = table->profile;
 	uint32_t python = node;
@@ -84,7 +84,7 @@ static uint32_t owner_of_node(const struct table *table, uint32_t node)
 	return python ? python : node;
 }
 
-static void add_own_amounts(struct table *table)
+static void add_own_amounts(struct row_table *table)
 {
 	for (size_t i = 0; i < table->profile->site_count; i++) {
 		const struct flmem_heap_site *site = &table->profile->sites[i];
@@ -117,7 +117,7 @@ static int compare_own_parts(const void *a, const void *b)
 	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-static bool choose_own_frames(struct table *table)
+static bool choose_own_frames(struct row_table *table)
 {
 	const struct flmem_heap_profile *p = table->profile;
 	FLMEM_AUTO_FREE struct own_part *parts = calloc(p->site_count + 1, sizeof(*parts));
@@ -147,14 +147,15 @@ static bool choose_own_frames(struct table *table)
 	return true;
 }
 
-static void add_total(struct table *table, uint32_t frame, const struct flmem_heap_amounts *amounts)
+static void add_total(struct row_table *table, uint32_t frame,
+		      const struct flmem_heap_amounts *amounts)
 {
 	flmem_amounts_add(&table->rows[table->row_of[frame]].total, amounts);
 	table->parts[frame] = flmem_amount_sum(table->parts[frame], amounts->bytes[table->measure]);
 }
 
 /* A row of several lines shows the one with most of its total. */
-static void choose_frames(struct table *table)
+static void choose_frames(struct row_table *table)
 {
 	for (size_t i = 0; i < table->profile->frame_count; i++) {
 		struct flmem_heap_row *row = &table->rows[table->row_of[i]];
@@ -168,7 +169,7 @@ static void choose_frames(struct table *table)
  * Depth first; `open` counts for each row how many of its frames are on the current stack, so that
  * only the outermost one of a recursion adds its total.
  */
-static void walk_totals(struct table *table, const struct flmem_heap_children *children,
+static void walk_totals(struct row_table *table, const struct flmem_heap_children *children,
 			const struct flmem_heap_amounts *totals, uint32_t *open)
 {
 	const struct flmem_heap_node *nodes = table->profile->nodes;
@@ -194,7 +195,7 @@ static void walk_totals(struct table *table, const struct flmem_heap_children *c
 	}
 }
 
-static bool add_totals(struct table *table)
+static bool add_totals(struct row_table *table)
 {
 	FLMEM_AUTO_CHILDREN struct flmem_heap_children children = {0};
 	FLMEM_AUTO_FREE struct flmem_heap_amounts *totals = flmem_heap_totals(table->profile);
@@ -241,7 +242,7 @@ int flmem_heap_rows(const struct flmem_heap_profile *profile, enum flmem_heap_ke
 	FLMEM_AUTO_FREE uint64_t *parts = calloc(profile->frame_count + 1, sizeof(*parts));
 	FLMEM_AUTO_FREE struct flmem_heap_sampled_sum *sums =
 		calloc(profile->frame_count + 1, sizeof(*sums));
-	struct table table = {
+	struct row_table table = {
 		.profile = profile,
 		.key = key,
 		.identity = key == FLMEM_HEAP_BY_LINE ? FLMEM_FRAME_LINE : FLMEM_FRAME_FUNCTION,

@@ -37,7 +37,7 @@
 #define HOLD_STACK	65536U /* more than is used while a thread is held */
 
 /* The result of trying one thread. */
-enum attempt {
+enum borrow_attempt {
 	ATTEMPT_DONE,
 	ATTEMPT_NEXT,	  /* the thread is elsewhere now; try another one */
 	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; try another one */
@@ -131,8 +131,8 @@ static int seize_thread(const struct flmem_borrow_state *borrow, struct flmem_tr
 	}
 }
 
-static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, int rc,
-				 const char *why)
+static enum borrow_attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, int rc,
+					const char *why)
 {
 	if (rc == -ESRCH)
 		return ATTEMPT_NEXT;
@@ -152,10 +152,10 @@ static enum attempt refuse_seize(struct flmem_borrow_state *borrow, pid_t tid, i
 	return ATTEMPT_FATAL;
 }
 
-static enum attempt check_stopped(struct flmem_borrow_state *borrow,
-				  struct flmem_candidate *candidate,
-				  const struct flmem_seccomp_calls *calls, int status_fd,
-				  struct flmem_tracee *tracee)
+static enum borrow_attempt check_stopped(struct flmem_borrow_state *borrow,
+					 struct flmem_candidate *candidate,
+					 const struct flmem_seccomp_calls *calls, int status_fd,
+					 struct flmem_tracee *tracee)
 {
 	struct flmem_status status;
 	const bool accepted = flmem_stopped_thread_check(borrow, candidate, status_fd, &status);
@@ -186,16 +186,17 @@ static bool stop_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *
 }
 
 /* Stops the thread, points it at its calls and releases it. */
-static enum attempt start_calls(struct flmem_borrow_state *borrow,
-				struct flmem_candidate *candidate,
-				const struct flmem_seccomp_calls *calls, uint64_t *ret_start_ns)
+static enum borrow_attempt start_calls(struct flmem_borrow_state *borrow,
+				       struct flmem_candidate *candidate,
+				       const struct flmem_seccomp_calls *calls,
+				       uint64_t *ret_start_ns)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_CLOSE int status_fd =
 		flmem_status_open_thread(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_CLOSE int wait_fd = flmem_quiet_stop_open(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	enum attempt attempt;
+	enum borrow_attempt attempt;
 	const char *why;
 	int rc;
 
@@ -226,8 +227,8 @@ static void name_thread(struct flmem_borrow_state *borrow, const struct flmem_ca
 }
 
 /* Waits while the thread makes its calls, reads their results and restores it. */
-static enum attempt finish_calls(struct flmem_borrow_state *borrow,
-				 const struct flmem_candidate *candidate, uint64_t start_ns)
+static enum borrow_attempt finish_calls(struct flmem_borrow_state *borrow,
+					const struct flmem_candidate *candidate, uint64_t start_ns)
 {
 	int rc;
 
@@ -244,7 +245,7 @@ static enum attempt finish_calls(struct flmem_borrow_state *borrow,
 	return rc ? ATTEMPT_FATAL : ATTEMPT_DONE;
 }
 
-static enum attempt refuse_uninterruptible(struct flmem_borrow_state *borrow, pid_t tid)
+static enum borrow_attempt refuse_uninterruptible(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	flmem_error_set(borrow->err, FLMEM_EUNSAFE, 0,
 			"thread %d of process %d could not be stopped: it entered an "
@@ -261,12 +262,13 @@ static bool is_left_running(const struct flmem_borrow_state *borrow,
 	return borrow->dry_run && candidate->wait.stop_restarts;
 }
 
-static enum attempt try_thread(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
+static enum borrow_attempt try_thread(struct flmem_borrow_state *borrow,
+				      struct flmem_candidate *candidate)
 {
 	const struct flmem_seccomp_calls calls = flmem_seccomp_calls_of(
 		candidate, borrow->options->syscalls, borrow->options->assume_seccomp);
 	FLMEM_AUTO_PRIORITY struct flmem_priority priority = {0};
-	enum attempt attempt;
+	enum borrow_attempt attempt;
 	uint64_t start_ns = 0;
 	int rc;
 
@@ -307,7 +309,7 @@ static int try_computing(struct flmem_borrow_state *borrow)
 	struct flmem_candidate row = {
 		.tid = tid, .computes = true, .leader = tid == borrow->view->process->pid};
 	FLMEM_AUTO_TASK_GROUPS struct flmem_task_groups groups = FLMEM_TASK_GROUPS_INIT;
-	enum attempt attempt = ATTEMPT_NEXT;
+	enum borrow_attempt attempt = ATTEMPT_NEXT;
 	struct flmem_task_wait wait;
 
 	borrow->refused = why ? why : "is not running now";
@@ -356,7 +358,7 @@ static int try_threads(struct flmem_borrow_state *borrow)
 	flmem_quiet_stop_note(&borrow->sleepers, &found);
 	for (size_t i = 0, tries = 0;
 	     i < found.count && tries < TRIES_PER_ROUND && !flmem_tracee_thread_must_exit(); i++) {
-		enum attempt attempt;
+		enum borrow_attempt attempt;
 
 		if (flmem_stopped_thread_is_spared(borrow, &found.rows[i]) ||
 		    refuses_new(borrow, found.rows[i].tid))

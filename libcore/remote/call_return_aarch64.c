@@ -55,7 +55,7 @@ struct call_info {
 	uint32_t returned;
 };
 
-enum report {
+enum return_report {
 	REPORT_NONE,   /* in time: the thread gets no processor, or is frozen */
 	REPORT_CALL,   /* entry or exit of a system call */
 	REPORT_SIGNAL, /* about to be delivered */
@@ -76,7 +76,7 @@ static uint64_t bit_of(int signal)
 	return signal >= 1 && signal <= SIGNALS ? UINT64_C(1) << (signal - 1) : 0;
 }
 
-static enum report sort_report(struct flmem_tracee *tracee, int status, int *ret_signal)
+static enum return_report sort_report(struct flmem_tracee *tracee, int status, int *ret_signal)
 {
 	if (!WIFSTOPPED(status)) {
 		*tracee = (struct flmem_tracee){0};
@@ -90,7 +90,7 @@ static enum report sort_report(struct flmem_tracee *tracee, int status, int *ret
 }
 
 /* Lets the thread run until something is reported of it, and delivers `signal` to it, if not 0. */
-static enum report run_to_report(struct entering *entering, int signal, int *ret_signal)
+static enum return_report run_to_report(struct entering *entering, int signal, int *ret_signal)
 {
 	struct flmem_tracee *tracee = entering->tracee;
 	uint64_t spent;
@@ -271,7 +271,7 @@ static void leave_in_call(struct flmem_tracee *tracee)
 static void enter_call(struct entering *entering)
 {
 	struct flmem_tracee *tracee = entering->tracee;
-	enum report report;
+	enum return_report report;
 	int signal = 0, pass = 0;
 
 	entering->start_us = flmem_clock_us();

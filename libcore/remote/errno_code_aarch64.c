@@ -34,36 +34,36 @@
 #define ZERO_REGISTER  31U
 
 /* A register: a number, or a distance from the thread pointer. */
-struct value {
+struct code_value {
 	bool known, of_pointer;
 	uint64_t number;
 };
 
 struct values {
 	const struct flmem_process *process;
-	struct value registers[ZERO_REGISTER + 1];
+	struct code_value registers[ZERO_REGISTER + 1];
 };
 
-static void compute_page(struct value *out, uint64_t address, uint32_t code)
+static void compute_page(struct code_value *out, uint64_t address, uint32_t code)
 {
 	uint64_t pages = ((uint64_t)(code >> 5 & 0x7ffffU) << 2) | (code >> 29 & 3U);
 
 	pages = (pages ^ UINT64_C(0x100000)) - UINT64_C(0x100000); /* 21 bits with a sign */
-	*out = (struct value){.known = true, .number = ((address >> 12) + pages) << 12};
+	*out = (struct code_value){.known = true, .number = ((address >> 12) + pages) << 12};
 }
 
-static void load_slot(const struct flmem_process *process, struct value *out, struct value from,
-		      uint64_t offset)
+static void load_slot(const struct flmem_process *process, struct code_value *out,
+		      struct code_value from, uint64_t offset)
 {
-	*out = (struct value){.known = from.known && !from.of_pointer};
+	*out = (struct code_value){.known = from.known && !from.of_pointer};
 	if (out->known)
 		out->known = !flmem_process_read_memory(process, from.number + offset, &out->number,
 							sizeof(out->number));
 }
 
-static void add_values(struct value *out, struct value left, struct value right)
+static void add_values(struct code_value *out, struct code_value left, struct code_value right)
 {
-	*out = (struct value){
+	*out = (struct code_value){
 		.known = left.known && right.known && !(left.of_pointer && right.of_pointer),
 		.of_pointer = left.of_pointer || right.of_pointer,
 		.number = left.number + right.number,
@@ -71,13 +71,13 @@ static void add_values(struct value *out, struct value left, struct value right)
 }
 
 /* 16 bits of a number, with zeros around or beside those that the register has: static programs. */
-static void move_bits(struct value *out, uint32_t code)
+static void move_bits(struct code_value *out, uint32_t code)
 {
 	const unsigned shift = (code >> 21 & 3U) * 16;
 	const uint64_t bits = (uint64_t)(code >> 5 & 0xffffU) << shift;
 
 	if ((code & MOVE_MASK) == MOVE_ZEROS)
-		*out = (struct value){.known = true, .number = bits};
+		*out = (struct code_value){.known = true, .number = bits};
 	else
 		out->number = (out->number & ~(UINT64_C(0xffff) << shift)) | bits;
 }
@@ -85,31 +85,33 @@ static void move_bits(struct value *out, uint32_t code)
 /* False for an instruction that the function does not have. */
 static bool execute_code(struct values *values, uint64_t address, uint32_t code)
 {
-	struct value *out = &values->registers[code & 31U];
-	struct value from = values->registers[code >> 5 & 31U];
+	struct code_value *out = &values->registers[code & 31U];
+	struct code_value from = values->registers[code >> 5 & 31U];
 	uint64_t immediate = code >> 10 & 0xfffU;
 
 	if ((code & HINT_MASK) == HINT)
 		return true;
 	if ((code & REGISTER_MASK) == READ_POINTER)
-		*out = (struct value){.known = true, .of_pointer = true};
+		*out = (struct code_value){.known = true, .of_pointer = true};
 	else if ((code & ADRP_MASK) == ADRP)
 		compute_page(out, address, code);
 	else if ((code & IMMEDIATE_MASK) == LOAD_SLOT)
 		load_slot(values->process, out, from, immediate * sizeof(uint64_t));
 	else if ((code & IMMEDIATE_MASK) == ADD_NUMBER)
-		add_values(out, from, (struct value){.known = true, .number = immediate});
+		add_values(out, from, (struct code_value){.known = true, .number = immediate});
 	else if ((code & IMMEDIATE_MASK) == ADD_SHIFTED)
-		add_values(out, from, (struct value){.known = true, .number = immediate << 12});
+		add_values(out, from,
+			   (struct code_value){.known = true, .number = immediate << 12});
 	else if ((code & IMMEDIATE_MASK) == SUB_NUMBER)
-		add_values(out, from, (struct value){.known = true, .number = -immediate});
+		add_values(out, from, (struct code_value){.known = true, .number = -immediate});
 	else if ((code & MOVE_MASK) == MOVE_ZEROS || (code & MOVE_MASK) == MOVE_KEEPING)
 		move_bits(out, code);
 	else if ((code & ADD_MASK) == ADD_REGISTERS)
 		add_values(out, from, values->registers[code >> 16 & 31U]);
 	else
 		return false;
-	values->registers[ZERO_REGISTER] = (struct value){0}; /* zero or the stack: neither here */
+	values->registers[ZERO_REGISTER] =
+		(struct code_value){0}; /* zero or the stack: neither here */
 	return true;
 }
 
@@ -117,7 +119,7 @@ bool flmem_errno_decode(const struct flmem_process *process, uint64_t function,
 			const unsigned char *bytes, int64_t *ret_distance)
 {
 	struct values values = {.process = process};
-	const struct value *result = &values.registers[0];
+	const struct code_value *result = &values.registers[0];
 
 	for (size_t at = 0; at + CODE_BYTES <= FLMEM_ERRNO_CODE_BYTES; at += CODE_BYTES) {
 		uint32_t code;

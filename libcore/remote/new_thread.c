@@ -18,7 +18,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 #include "proc/task_context.h"
-#include "remote/checks/forks.h"
+#include "remote/checks/fork_checks.h"
 #include "remote/checks/handlers.h"
 #include "remote/gadgets.h"
 

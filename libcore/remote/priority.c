@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/task.h"
 
 #define SPIN_US	  2000U

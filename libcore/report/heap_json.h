@@ -7,7 +7,7 @@
 #include <flmem/heap_report.h>
 
 #include "base/text/buf.h"
-#include "report/json.h"
+#include "report/json_build.h"
 
 /* "profile": what the file says about itself. */
 void flmem_json_add_heap_profile(cJSON *object, const char *name,

@@ -9,7 +9,7 @@
 
 #include "base/text/buf.h"
 #include "base/text/text.h"
-#include "report/json.h"
+#include "report/json_build.h"
 
 #define SCHEMA                                                                \
 	"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/" \

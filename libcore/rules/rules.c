@@ -156,7 +156,7 @@ static bool fill_finding(struct flmem_finding *finding, const struct flmem_rule_
 }
 
 /* A line, up to its end, with a comment "flmem: ignore RULE reason". */
-static bool line_silences(const char *line, const char *rule)
+static bool line_suppressions(const char *line, const char *rule)
 {
 	static const char mark[] = "flmem: ignore ";
 	const char *newline = memchr(line, '\n', strnlen(line, COMMENT_MAX));
@@ -185,8 +185,8 @@ static const char *line_start(const char *text, const char *p)
 }
 
 /* JSON has no comments. */
-static bool is_silenced(const struct flmem_rule_input *input, const struct flmem_node *node,
-			const char *rule)
+static bool is_suppressed(const struct flmem_rule_input *input, const struct flmem_node *node,
+			  const char *rule)
 {
 	const char *text = input->document.text.data, *line, *above;
 
@@ -195,7 +195,7 @@ static bool is_silenced(const struct flmem_rule_input *input, const struct flmem
 	line = text + (node->key ? node->key_place.start : node->place.start);
 	line = line_start(text, line);
 	above = line_start(text, line > text ? line - 1 : line);
-	return line_silences(line, rule) || line_silences(above, rule);
+	return line_suppressions(line, rule) || line_suppressions(above, rule);
 }
 
 bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_version_number *release)
@@ -250,9 +250,9 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
 	struct flmem_recommendations *found = check->found;
 	struct flmem_finding finding = {.rule = &check->row->rule};
 
-	if (is_silenced(remark->input ? remark->input : check->input, remark->node,
-			finding.rule->id)) {
-		found->silenced_count++;
+	if (is_suppressed(remark->input ? remark->input : check->input, remark->node,
+			  finding.rule->id)) {
+		found->suppressed_count++;
 		return;
 	}
 	if (found->finding_count == FLMEM_FINDINGS_MAX) {
@@ -269,19 +269,19 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
 	}
 }
 
-struct flmem_once flmem_check_once(const struct flmem_check *check, flmem_once_compute *compute)
+struct flmem_memo flmem_check_memo(const struct flmem_check *check, flmem_memo_compute *compute)
 {
-	struct flmem_once_kept *kept = check->kept;
-	struct flmem_once value = {0};
+	struct flmem_memo_entry *kept = check->kept;
+	struct flmem_memo value = {0};
 
-	for (size_t i = 0; i < FLMEM_ONCE_KEPT; i++)
+	for (size_t i = 0; i < FLMEM_MEMO_MAX; i++)
 		if (kept->rows[i].compute == compute && kept->rows[i].input == check->input)
 			return kept->rows[i].value;
 	compute(check, &value);
 	kept->rows[kept->next].compute = compute;
 	kept->rows[kept->next].input = check->input;
 	kept->rows[kept->next].value = value;
-	kept->next = (kept->next + 1) % FLMEM_ONCE_KEPT;
+	kept->next = (kept->next + 1) % FLMEM_MEMO_MAX;
 	return value;
 }
 
@@ -394,7 +394,7 @@ int flmem_rules_run(const struct flmem_rule_table *table, const struct flmem_bun
 		    const struct flmem_version_number *release, struct flmem_recommendations *found,
 		    struct flmem_error *err)
 {
-	struct flmem_once_kept kept = {0};
+	struct flmem_memo_entry kept = {0};
 	struct flmem_check check = {
 		.bundle = bundle, .release = *release, .found = found, .kept = &kept};
 

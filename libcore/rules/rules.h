@@ -84,22 +84,22 @@ struct flmem_bundle {
 struct flmem_check;
 
 /* What is true of a whole file, or of its job, whatever part of it is checked. */
-struct flmem_once {
+struct flmem_memo {
 	int64_t number;
 	const char *texts[2]; /* that the files hold, or static ones */
 };
 
-typedef void flmem_once_compute(const struct flmem_check *check, struct flmem_once *ret_value);
+typedef void flmem_memo_compute(const struct flmem_check *check, struct flmem_memo *ret_value);
 
-#define FLMEM_ONCE_KEPT 8U
+#define FLMEM_MEMO_MAX 8U
 
 /* Such values that were computed last, by what computes them and the file. */
-struct flmem_once_kept {
+struct flmem_memo_entry {
 	struct {
-		flmem_once_compute *compute;
+		flmem_memo_compute *compute;
 		const struct flmem_rule_input *input;
-		struct flmem_once value;
-	} rows[FLMEM_ONCE_KEPT];
+		struct flmem_memo value;
+	} rows[FLMEM_MEMO_MAX];
 	size_t next;
 };
 
@@ -113,8 +113,8 @@ struct flmem_check {
 	struct flmem_version_number release; /* of the framework; count 0: unknown */
 	const struct flmem_rule_row *row;
 	struct flmem_recommendations *found;
-	struct flmem_once_kept *kept; /* of one run of a table */
-	bool failed;		      /* out of memory */
+	struct flmem_memo_entry *kept; /* of one run of a table */
+	bool failed;		       /* out of memory */
 };
 
 #define FLMEM_ROW_INPUTS 8
@@ -182,7 +182,7 @@ void flmem_check_report(struct flmem_check *check, const struct flmem_remark *re
  * The value that `compute` returns for the checked file. It is called once, not for each part, so
  * that a file with many parts takes time in proportion to its length.
  */
-struct flmem_once flmem_check_once(const struct flmem_check *check, flmem_once_compute *compute);
+struct flmem_memo flmem_check_memo(const struct flmem_check *check, flmem_memo_compute *compute);
 
 /*
  * The value itself, or the value that it refers to if it is a string that names a key of the

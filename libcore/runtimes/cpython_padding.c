@@ -60,13 +60,13 @@ struct place {
  * Which places count: those whose content in the file is zero, or others; those that hold what was
  * used up, too, or not. Another flmem may still be reading that.
  */
-struct search {
+struct padding_search {
 	size_t length;
 	bool zeros, used_up;
 };
 
 static bool is_place_free(const struct flmem_view *view, const struct place *place,
-			  const struct search *search)
+			  const struct padding_search *search)
 {
 	const size_t length = search->length;
 	unsigned char bytes[FLMEM_PADDING_MAX];
@@ -100,7 +100,7 @@ static void read_untouched(struct flmem_image *image, uint64_t offset, struct pl
 }
 
 static bool find_in_module(const struct flmem_view *view, const struct flmem_module *module,
-			   const struct search *search, uint64_t *ret_address)
+			   const struct padding_search *search, uint64_t *ret_address)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
 	const size_t length = search->length;
@@ -127,7 +127,7 @@ static bool find_in_module(const struct flmem_view *view, const struct flmem_mod
 	return true;
 }
 
-static bool find_in_modules(const struct flmem_view *view, const struct search *search,
+static bool find_in_modules(const struct flmem_view *view, const struct padding_search *search,
 			    uint64_t *ret_address)
 {
 	for (size_t i = 0; i < view->modules->count; i++)
@@ -141,7 +141,7 @@ static bool find_any(const struct flmem_view *view, size_t length, uint64_t *ret
 {
 	for (unsigned used_up = 0; used_up < 2; used_up++)
 		for (unsigned others = 0; others < 2; others++) {
-			const struct search search = {length, !others, used_up};
+			const struct padding_search search = {length, !others, used_up};
 
 			if (find_in_modules(view, &search, ret_address))
 				return true;

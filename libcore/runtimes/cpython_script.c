@@ -146,7 +146,7 @@ static int delete_file(void *context)
 static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *context),
 			   struct script_work *work)
 {
-	const struct flmem_apart apart = {
+	const struct flmem_forked_task apart = {
 		.run = what,
 		.undo = undo_script,
 		.context = work,

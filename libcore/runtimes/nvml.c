@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "runtimes/cuda_runtime.h"
 
 /*

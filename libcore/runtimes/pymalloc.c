@@ -222,24 +222,24 @@ static bool is_table(const struct flmem_pymalloc_search *search, const struct ge
 }
 
 /* An address that the data of the interpreter point to, and the place of that pointer. */
-struct candidate {
+struct arena_candidate {
 	uint64_t address, place;
 };
 
-struct candidates {
-	struct candidate *rows;
+struct arena_candidates {
+	struct arena_candidate *rows;
 	size_t count;
 };
 
-static void free_candidates(const struct candidates *candidates)
+static void free_candidates(const struct arena_candidates *candidates)
 {
 	free(candidates->rows);
 }
 
 static int compare_addresses(const void *a, const void *b)
 {
-	uint64_t first = ((const struct candidate *)a)->address;
-	uint64_t second = ((const struct candidate *)b)->address;
+	uint64_t first = ((const struct arena_candidate *)a)->address;
+	uint64_t second = ((const struct arena_candidate *)b)->address;
 
 	return (first > second) - (first < second);
 }
@@ -256,7 +256,8 @@ static bool cannot_be_table(const struct flmem_pymalloc_search *search, uint64_t
 
 /* Adds candidates among `words`, which are read from `at` on. */
 static void pick_candidates(const struct flmem_pymalloc_search *search, uint64_t at,
-			    const uint64_t *words, size_t count, struct candidates *candidates)
+			    const uint64_t *words, size_t count,
+			    struct arena_candidates *candidates)
 {
 	const struct flmem_map *map = NULL;
 
@@ -267,12 +268,12 @@ static void pick_candidates(const struct flmem_pymalloc_search *search, uint64_t
 			map = flmem_maps_find(search->maps, words[i]);
 		if (is_anonymous_map(map))
 			candidates->rows[candidates->count++] =
-				(struct candidate){words[i], at + i * sizeof(*words)};
+				(struct arena_candidate){words[i], at + i * sizeof(*words)};
 	}
 }
 
 static int find_table_candidates(const struct flmem_pymalloc_search *search,
-				 struct candidates *ret_candidates)
+				 struct arena_candidates *ret_candidates)
 {
 	const uint64_t page = flmem_peek_page_bytes(search->peek);
 	uint64_t last = search->data_end & ~(page - 1), at = search->data_start & ~(page - 1);
@@ -296,10 +297,10 @@ static int find_table_candidates(const struct flmem_pymalloc_search *search,
 }
 
 static int find_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-		      const struct candidates *candidates, uint64_t *ret_table)
+		      const struct arena_candidates *candidates, uint64_t *ret_table)
 {
 	for (size_t i = 0; i < candidates->count; i++) {
-		const struct candidate *row = &candidates->rows[i];
+		const struct arena_candidate *row = &candidates->rows[i];
 
 		if (i && row->address == row[-1].address)
 			continue;
@@ -330,7 +331,7 @@ static bool find_known_table(const struct flmem_pymalloc_search *search,
 static int search_arena_table(const struct flmem_pymalloc_search *search,
 			      const struct geometry **geometry, uint64_t *ret_table)
 {
-	FLMEM_AUTO(free_candidates) struct candidates candidates = {0};
+	FLMEM_AUTO(free_candidates) struct arena_candidates candidates = {0};
 
 	*geometry = &geometries[search->large];
 	if (find_known_table(search, *geometry, ret_table))

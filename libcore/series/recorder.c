@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
 #include "base/files/io.h"
+#include "series/downsample_job.h"
 #include "series/recording_format.h"
-#include "series/thin_job.h"
 
 /*
  * The introduction is repeated after this many blocks, for readers of a file whose middle is
@@ -146,7 +146,7 @@ void flmem_recorder_close(struct flmem_recorder *recorder)
 {
 	if (recorder->fd >= 0)
 		flmem_recorder_flush(recorder);
-	flmem_thin_job_free(recorder->thinning);
+	flmem_downsample_job_free(recorder->thinning);
 	recorder->thinning = NULL;
 	free(recorder->path);
 	recorder->path = NULL;
@@ -196,11 +196,11 @@ static bool write_block(struct flmem_recorder *r, const struct flmem_buf *record
 
 static void adopt_thinned(struct flmem_recorder *r)
 {
-	uint64_t size, allowed = flmem_thin_job_budget(r->thinning);
+	uint64_t size, allowed = flmem_downsample_job_budget(r->thinning);
 	int fd = -1;
 
 	if (is_still_there(r->fd, r->path))
-		fd = flmem_thin_job_replace(r->thinning, r->fd, r->size, &size);
+		fd = flmem_downsample_job_replace(r->thinning, r->fd, r->size, &size);
 	if (fd >= 0) {
 		close(r->fd);
 		r->fd = fd;
@@ -215,21 +215,21 @@ static void adopt_thinned(struct flmem_recorder *r)
 /* Keeps the file within its budget; never waits for it. */
 static void limit_size(struct flmem_recorder *r)
 {
-	enum flmem_thin_state state;
+	enum flmem_downsample_state state;
 
 	if (!r->thinning && r->budget && r->path && r->size > r->thin_at &&
 	    is_still_there(r->fd, r->path))
-		r->thinning = flmem_thin_job_start(r->path, r->size, r->budget);
-	state = r->thinning ? flmem_thin_job_state(r->thinning) : FLMEM_THIN_RUNS;
-	if (state == FLMEM_THIN_RUNS)
+		r->thinning = flmem_downsample_job_start(r->path, r->size, r->budget);
+	state = r->thinning ? flmem_downsample_job_state(r->thinning) : FLMEM_DOWNSAMPLE_RUNS;
+	if (state == FLMEM_DOWNSAMPLE_RUNS)
 		return;
-	if (state == FLMEM_THIN_DONE)
+	if (state == FLMEM_DOWNSAMPLE_DONE)
 		adopt_thinned(r);
-	else if (state == FLMEM_THIN_NEEDLESS)
-		r->thin_at = flmem_thin_job_budget(r->thinning);
+	else if (state == FLMEM_DOWNSAMPLE_NEEDLESS)
+		r->thin_at = flmem_downsample_job_budget(r->thinning);
 	else
 		r->thin_at = r->size + r->size / 4;
-	flmem_thin_job_free(r->thinning);
+	flmem_downsample_job_free(r->thinning);
 	r->thinning = NULL;
 }
 

@@ -11,7 +11,7 @@
  * process is ignored, unless the process has since executed another program. So a killed writer
  * loses only its current block, a full disk loses the blocks that did not fit, and a reader
  * continues after damaged blocks. The file is never changed in place; when it exceeds its budget, a
- * file with coarser old samples replaces it (series/thin_job.h).
+ * file with coarser old samples replaces it (series/downsample_job.h).
  *
  * Records are a byte for their kind and numbers, seven bits per byte, lowest first, the eighth bit
  * set if more follow (LEB128); signed differences use zigzag encoding. Everything in a recording is
@@ -108,21 +108,21 @@ struct flmem_record {
 
 struct flmem_recorder {
 	int fd;
-	char *path;			 /* absolute; NULL: unknown, so it is not thinned */
-	uint64_t budget;		 /* bytes per process; 0: any */
-	uint64_t thin_at;		 /* size at which it is thinned */
-	struct flmem_thin_job *thinning; /* NULL: none runs */
-	uint64_t size;			 /* of the file */
-	uint64_t blocks;		 /* flushed */
-	uint64_t lost;			 /* blocks that could not be written */
-	int error;			 /* errno of the last that was lost */
-	struct flmem_buf block;		 /* its records */
-	struct flmem_buf intro;		 /* session and processes, repeated after a lost block */
-	bool introduced;		 /* `intro` need not be repeated */
-	uint64_t met;			 /* processes with a number below it may be in `intro` */
-	bool ticked;			 /* the block has a tick already */
-	uint64_t elapsed_ms, at_ms;	 /* of the last tick in the block */
-	struct flmem_last_samples last;	 /* in the block */
+	char *path;			       /* absolute; NULL: unknown, so it is not thinned */
+	uint64_t budget;		       /* bytes per process; 0: any */
+	uint64_t thin_at;		       /* size at which it is thinned */
+	struct flmem_downsample_job *thinning; /* NULL: none runs */
+	uint64_t size;			       /* of the file */
+	uint64_t blocks;		       /* flushed */
+	uint64_t lost;			       /* blocks that could not be written */
+	int error;			       /* errno of the last that was lost */
+	struct flmem_buf block;		       /* its records */
+	struct flmem_buf intro;		/* session and processes, repeated after a lost block */
+	bool introduced;		/* `intro` need not be repeated */
+	uint64_t met;			/* processes with a number below it may be in `intro` */
+	bool ticked;			/* the block has a tick already */
+	uint64_t elapsed_ms, at_ms;	/* of the last tick in the block */
+	struct flmem_last_samples last; /* in the block */
 };
 
 /*

@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "series/robust.h"
+#include "series/sawtooth.h"
 #include "series/steps.h"
-#include "series/teeth.h"
 
 /* Significance required of a trend: a watch of many rounds tests many times. */
 #define P_VALUE_MAX    0.01
@@ -269,9 +269,9 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late, bool *
 		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
 		    ret_late->slope.p_value < DOUBT_MAX_LATE) {
-			if (flmem_teeth_rose_before(c->bytes, ret_late->first, c->count) ||
+			if (flmem_sawtooth_rose_before(c->bytes, ret_late->first, c->count) ||
 			    (!c->by_round &&
-			     !flmem_teeth_are_left(c->bytes, ret_late->first, c->count))) {
+			     !flmem_sawtooth_is_left(c->bytes, ret_late->first, c->count))) {
 				*ret_again = true;
 				continue;
 			}
@@ -283,11 +283,11 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late, bool *
 }
 
 /* The trend of the low points between rises and falls; their slope becomes that of the finding. */
-static void judge_low_points(const struct curve *c, const struct flmem_teeth *teeth,
+static void judge_low_points(const struct curve *c, const struct flmem_sawtooth *teeth,
 			     struct finding *f)
 {
-	double x[FLMEM_TEETH_MAX], hours[FLMEM_TEETH_MAX], y[FLMEM_TEETH_MAX];
-	unsigned char segment[FLMEM_TEETH_MAX] = {0};
+	double x[FLMEM_SAWTOOTH_MAX], hours[FLMEM_SAWTOOTH_MAX], y[FLMEM_SAWTOOTH_MAX];
+	unsigned char segment[FLMEM_SAWTOOTH_MAX] = {0};
 	struct flmem_curve lows = {.x = x, .y = y, .segment = segment, .count = teeth->count};
 	struct flmem_slope slope;
 	double span;
@@ -313,7 +313,7 @@ static void judge_low_points(const struct curve *c, const struct flmem_teeth *te
 }
 
 /* Of few low points: none is far from another, and at their rate memory stays at its level. */
-static bool are_low_points_level(const struct curve *c, const struct flmem_teeth *teeth,
+static bool are_low_points_level(const struct curve *c, const struct flmem_sawtooth *teeth,
 				 const struct finding *f)
 {
 	size_t first = f->first + teeth->at[0], last = f->first + teeth->at[teeth->count - 1];
@@ -334,16 +334,16 @@ static bool are_low_points_level(const struct curve *c, const struct flmem_teeth
 static void examine_teeth(const struct curve *c, struct finding *f)
 {
 	const double *y = c->bytes + f->first;
-	struct flmem_teeth teeth;
+	struct flmem_sawtooth teeth;
 	double swing;
 
 	if (f->verdict != FLMEM_TREND_FLAT)
 		return;
-	swing = flmem_teeth_swing(y, f->count);
+	swing = flmem_sawtooth_swing(y, f->count);
 	if (swing <= fmax(FLAT_SHARE * f->level, MATERIAL_BYTES))
 		return;
-	flmem_teeth_find(y, f->count, swing / 2, &teeth);
-	if (!flmem_teeth_are_regular(&teeth) && !flmem_teeth_run(y, f->count))
+	flmem_sawtooth_find(y, f->count, swing / 2, &teeth);
+	if (!flmem_sawtooth_is_regular(&teeth) && !flmem_sawtooth_run(y, f->count))
 		return;
 	if (teeth.count >= FLMEM_TREND_POINTS_MIN)
 		judge_low_points(c, &teeth, f);
@@ -396,8 +396,8 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 	else if (again && ret_finding->verdict == FLMEM_TREND_FLAT)
 		set_verdict(ret_finding, FLMEM_TREND_TOO_EARLY, 0, teeth_hide_growth);
 	if (ret_finding->verdict == FLMEM_TREND_STEPPED && !c->by_round &&
-	    flmem_teeth_end_rising(c->bytes, c->count,
-				   fmax(STEP_SHARE * ret_finding->level, STEP_BYTES)))
+	    flmem_sawtooth_ends_rising(c->bytes, c->count,
+				       fmax(STEP_SHARE * ret_finding->level, STEP_BYTES)))
 		set_verdict(ret_finding, FLMEM_TREND_TOO_EARLY, 0,
 			    "memory has begun to rise; whether that goes on is not known yet");
 	examine_teeth(c, ret_finding);
@@ -455,7 +455,7 @@ static void find_all_lows(const struct flmem_trend_point *points, size_t count, 
 
 	for (size_t i = 0; i < count; i++)
 		found += flmem_tooth_add(&tooth, (double)points[i].bytes, i);
-	group = (found + FLMEM_TEETH_MAX - 1) / FLMEM_TEETH_MAX;
+	group = (found + FLMEM_SAWTOOTH_MAX - 1) / FLMEM_SAWTOOTH_MAX;
 	tooth = (struct flmem_tooth){.swing = swing};
 	for (size_t i = 0, k = 0; i < count; i++) {
 		if (!flmem_tooth_add(&tooth, (double)points[i].bytes, i))
@@ -477,15 +477,15 @@ static void examine_thinned_teeth(const struct flmem_trend_point *points, size_t
 				  struct finding *f)
 {
 	struct curve lows = {.by_round = true, .group = 1};
-	struct flmem_teeth all = {.count = 0};
+	struct flmem_sawtooth all = {.count = 0};
 	double y[FLMEM_ROBUST_POINTS_MAX], swing;
 
 	if (f->verdict != FLMEM_TREND_FLAT || count <= FLMEM_ROBUST_POINTS_MAX)
 		return;
 	take_last(points, count, y);
-	swing = flmem_teeth_swing(y, FLMEM_ROBUST_POINTS_MAX);
+	swing = flmem_sawtooth_swing(y, FLMEM_ROBUST_POINTS_MAX);
 	if (swing <= fmax(FLAT_SHARE * f->level, MATERIAL_BYTES) ||
-	    !flmem_teeth_run(y, FLMEM_ROBUST_POINTS_MAX))
+	    !flmem_sawtooth_run(y, FLMEM_ROBUST_POINTS_MAX))
 		return;
 	find_all_lows(points, count, swing / 2, &lows);
 	while (all.count < lows.count) {

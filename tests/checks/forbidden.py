@@ -14,7 +14,7 @@ RULES = (
     (("cli/", "libcore/"), ("libcore/base/parse",), LOOSE_NUMBERS, "use flmem/parse.h"),
     (("cli/", "libcore/"), (), r"system|popen", "a shell parses its words; use posix_spawn"),
     (("cli/", "libcore/"), ("libcore/base/plugin.c", "libcore/preload/"), r"dlopen|dlsym", "use flmem/plugin.h"),
-    (("libcore/preload/sampler/",), ("libcore/preload/sampler/forks.c",), "dl_iterate_phdr",
+    (("libcore/preload/sampler/",), ("libcore/preload/sampler/fork_handlers.c",), "dl_iterate_phdr",
      "a fork would leave the linker's list locked in the child; use sampler_walk()"),
     (("libcore/",), (), TALKING, "the library never prints, exits or aborts"),
     (("libcore/",), (), r"fprintf\s*\(\s*std(?:err|out)\b.*|fputs", "the library never prints"),

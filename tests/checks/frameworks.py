@@ -22,7 +22,7 @@ GUIDE = r"FLMEM_SOURCE_NVFLARE_GUIDE"
 
 # (file, the tokens that may stay, why)
 ALLOWED = (
-    ("libcore/frameworks/registry.c", r"flmem_framework_\w+", "the list of all frameworks"),
+    ("libcore/frameworks/framework_registry.c", r"flmem_framework_\w+", "the list of all frameworks"),
     ("libcore/include/flmem/roles.h", r"NVFLARE|APPFL|FLOWER|nvflare|appfl|flower",
      "the public enumeration of frameworks"),
     ("libcore/include/flmem/settings.h", r"NVFLARE_\w+|nvflare-\w+|.*NVFlare's \w+ launcher",

@@ -13,8 +13,8 @@ CLEAN = {
     "cli/main.c": SPDX + '#include "main.h"\n\nint main(void)\n{\n\treturn 0;\n}\n',
     "cli/main.h": SPDX + "#include <flmem/a.h>\n",
     "libcore/include/flmem/a.h": SPDX + "struct a;\n",
-    "libcore/proc/a.c": SPDX + '#include "base/a.h"\n\n/* not a call: atoi(x), printf("") */\n'
-                         "struct flmem_a {\n\tint b;\n};\n",
+    "libcore/proc/p.c": SPDX + '#include "base/a.h"\n\n/* not a call: atoi(x), printf("") */\n'
+                         "struct flmem_a {\n\tint b;\n};\n\nenum b {\n\tC\n};\n",
     "libcore/base/a.h": SPDX + "struct b;\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(flmem VERSION 1.2.3)\n"
                       "pkg_check_modules(ZLIB REQUIRED zlib)\n",
@@ -57,13 +57,11 @@ FAULTS = (
     ("names", "cli/b.c",
      SPDX + "int main(void);\n\n/* f() */\nstatic const char *\nmain(int argc,\n     char **argv)\n{\n}\n",
      "cli/b.c:5: cli/main.c has a function 'main' as well"),
-    ("names", "libcore/proc/b.c", SPDX + "struct flmem_a {\n\tint b;\n};\n",
-     "libcore/proc/b.c:2: libcore/proc/a.c defines 'flmem_a' as well"),
+    ("names", "libcore/proc/q.c", SPDX + "struct flmem_a {\n\tint b;\n};\n",
+     "libcore/proc/q.c:2: libcore/proc/p.c defines 'flmem_a' as well"),
     ("names", "libcore/proc/main.c", SPDX, "libcore/proc/main.c: cli/ has a file 'main' as well"),
-    ("names", "libcore/base/b.c", SPDX + "struct flmem_a {\n\tint b;\n};\n",
-     "libcore/proc/a.c:5: libcore/base/b.c defines 'flmem_a' as well"),
-    ("names", "libcore/base/b.c", SPDX + "struct flmem_b {\n\tint b;\n};\n\nstatic const struct a {\n\tint b;\n} c[] = {0};\n"
-     "\nenum a {\n\tB\n};\n", "NOT"),
+    ("names", "libcore/proc/q.c", SPDX + "enum b {\n\tC\n};\n",
+     "libcore/proc/q.c:2: libcore/proc/p.c defines 'b' as well"),
     ("versions", "docs/b.md", "flmem-1.2.2.tar.gz\n", "names version 1.2.2"),
     ("versions", "CHANGELOG.md", "# Changelog\n\n## 1.2.2\n\n## 1.2.3\n", "has version 1.2.2"),
     ("versions", "packaging/conda/recipe.yaml", '  version: "1.2.3"\n    - zlib-ng\n', "lacks '- zlib'"),

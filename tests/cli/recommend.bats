@@ -289,7 +289,7 @@ assert suite.get("tests") == "1" and suite.get("failures") == "0"
 assert len(list(suite.iter())) == 2'
 }
 
-@test "a finding is silenced with a reason, by a comment or by a file" {
+@test "a finding is suppressed with a reason, by a comment or by a file" {
 	copy_jobs
 	cd "$COPY"
 	sed -i 's/memory_gc_rounds = 50/memory_gc_rounds = 50 # flmem: ignore NVF-GC-NEVER-FIRES short/' \
@@ -299,7 +299,7 @@ assert len(list(suite.iter())) == 2'
 	assert_schema recommend
 	refute_output 'NEVER-FIRES'
 	assert_output 'NVF-CHUNK-ZERO' # its comment gives no reason
-	assert_output '"silenced":	1'
+	assert_output '"suppressed":	1'
 	printf 'ignore:\n  - {rule: NVF-SRV-GC-OFF, path: fedavg-*/app/*, reason: three rounds}\n' \
 		>.flmem-recommend.yaml
 	local where
@@ -307,7 +307,7 @@ assert len(list(suite.iter())) == 2'
 		flmem recommend "$where"
 		refute_output 'NVF-SRV-GC-OFF'
 		assert_output 'NVF-CLI-GC-OFF'
-		assert_output 'silenced: 2'
+		assert_output 'suppressed: 2'
 	done
 	flmem recommend --diff .
 	refute_output '\+ +"memory_gc_rounds": 5'

@@ -15,8 +15,8 @@
 #include "base/text/buf.h"
 #include "file.h"
 #include "fuzz.h"
+#include "series/downsample.h"
 #include "series/recording_format.h"
-#include "series/thin.h"
 
 #define PATH_SIZE 32
 
@@ -150,7 +150,8 @@ static void thin(const char *path)
 		flmem_recording_measure(&r, NULL, &extent);
 		flmem_recording_close(&r);
 		if (flmem_recording_open(path, &r, NULL) ||
-		    !flmem_recording_thin(&r, extent.span_us, extent.span_us / 2, NULL, &thinned))
+		    !flmem_recording_downsample(&r, extent.span_us, extent.span_us / 2, NULL,
+						&thinned))
 			abort();
 		check_thinned(&thinned, samples);
 	}

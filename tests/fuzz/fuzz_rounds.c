@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logs: the first byte says how the rest is cut into reads, and whether by an expression. */
-#include "frameworks/rounds.h"
+#include "frameworks/round_markers.h"
 #include "fuzz.h"
 #include "ops/watch/log_tail.h"
 

@@ -3,13 +3,13 @@
 from faults import Fault
 
 GOT = "libcore/preload/sampler/got.c"
-FORKS = "libcore/preload/sampler/forks.c"
+FORKS = "libcore/preload/sampler/fork_handlers.c"
 OBJECTS = "libcore/preload/sampler/objects.c"
-ATTACH = "libcore/preload/sampler/orders.c"
+ATTACH = "libcore/preload/sampler/requests.c"
 TRAMPOLINES = "libcore/preload/sampler/trampolines.c"
 LIFETIME = "libcore/preload/sampler/lifetime.c"
 FILE = "libcore/ops/profile/attached_file.c"
-LOOK = "libcore/ops/profile/attached_look.c"
+LOOK = "libcore/ops/profile/attached_paths.c"
 ORDER = "libcore/ops/profile/attach.c"
 PROTECTION = "libcore/preload/sampler/protection.c"
 PREPARE = "libcore/ops/profile/prepare.c"
@@ -22,7 +22,7 @@ LISTENER = "libcore/preload/sampler/listener.c"
 SOCKET = "libcore/ops/profile/attached_socket.c"
 GATE = "libcore/ops/profile/fork_gate.c"
 GATE_CODE = "libcore/ops/profile/fork_gate_code.c"
-SOCKET_ORDERS = "libcore/ops/profile/socket_orders.c"
+SOCKET_ORDERS = "libcore/ops/profile/socket_requests.c"
 
 EVERY = ("cli.profile_attach/every entry",)
 TWICE = ("cli.profile_attach/two at once",)
@@ -115,7 +115,7 @@ FAULTS = (
           "knowing of forks before the first walk", FORKED),
     Fault("attach-fork-before-handlers", FORKS, "\tsyscall(SYS_nanosleep, &pause, NULL);\n\tadd_to_count(&settled, 1);",
           "\t(void)pause;\n\tadd_to_count(&settled, 1);",
-          "waiting for forks that had begun before the handlers were registered", ("unit.test_sampler_forks",)),
+          "waiting for forks that had begun before the handlers were registered", ("unit.test_sampler_fork_handlers",)),
     Fault("attach-gate-not-closed", ORDER, "function.begin = flmem_fork_gate_close;", ";",
           "holding forks back while the linker loads the sampler", LOADED),
     Fault("attach-gate-closed-late", "libcore/runtimes/cpython_new_thread.c",
@@ -243,7 +243,7 @@ FAULTS = (
     Fault("profile-error-of-exact", "libcore/profiler/read_amounts.c",
           "(1 - (double)FLMEM_PROFILE_COUNT_UNIT / (double)from->weight_count)", "1",
           "the error of a line coming from its samples", ("cli.profile_error/of each line",)),
-    Fault("profile-error-of-all-rounds", "libcore/profiler/order.c",
+    Fault("profile-error-of-all-rounds", "libcore/profiler/profile_sort.c",
           "profile->sites[i].live_variance = 0;", ";", "the error of selected rounds", ("cli.profile_error/of a stack",)),
     Fault("child-any-folder", "libcore/preload/sampler/child_profile.c",
           "status.st_ino == sampler_life.folder_inode))", "1))", "profiles of children in another folder",
@@ -322,7 +322,7 @@ FAULTS = (
     Fault("socket-thread-data", LISTENER, "LISTENER_STACK + taken)", "LISTENER_STACK)",
           "room for the thread-local data of the program", ("cli.profile_socket/thread-local",)),
     Fault("attach-inside", ATTACH, "if (__atomic_load_n(&sampler_shown.state.inside, __ATOMIC_SEQ_CST))", "if (0)",
-          "beginning no profile while a call uses the last one", ("unit.test_sampler_orders",)),
+          "beginning no profile while a call uses the last one", ("unit.test_sampler_requests",)),
     Fault("attach-catch-up", ATTACH, "sampler_thread.opened = 1;", ";",
-          "libraries that are loaded just before there is a profile", ("unit.test_sampler_orders",)),
+          "libraries that are loaded just before there is a profile", ("unit.test_sampler_requests",)),
 )

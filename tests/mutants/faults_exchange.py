@@ -20,7 +20,7 @@ SHARED = "libcore/ops/aggregate/shared_call.c"
 PART = "libcore/ops/aggregate/part_file.c"
 CALL = "libcore/ops/aggregate/aggregate.c"
 ERROR = "libcore/base/error.c"
-CHOOSE = "libcore/ops/aggregate/choose.c"
+CHOOSE = "libcore/ops/aggregate/input_selection.c"
 RESULT = "libcore/ops/aggregate/result.c"
 CLIPPED = "libcore/aggregate/norm_clipped_mean.c"
 PASS = "libcore/ops/aggregate/run.c"
@@ -134,7 +134,7 @@ FAULTS = (
           ("cli.exchange/offsets",)),
     Fault("late-uploads-left", UPLOADS, "} else if (!u->writer && !u->checking) {", "} else if (0) {", "removing what a round did not wait for",
           ("cli.exchange/two rounds",)),
-    Fault("escape-like-name", "libcore/report/json.c", "flmem_buf_puts(&exact, \"\\\\x5c\")", "flmem_buf_putc(&exact, *p)",
+    Fault("escape-like-name", "libcore/report/json_build.c", "flmem_buf_puts(&exact, \"\\\\x5c\")", "flmem_buf_putc(&exact, *p)",
           "different names in JSON", ("cli.aggregate_inspect/different",)),
     Fault("only-origin-form", "libcore/serve/microhttpd.c", "if (strncasecmp(url,", "if (0 && strncasecmp(url,", "requests with a whole address",
           ("cli.exchange_attack/NUL", "cli.listen/nothing")),
@@ -192,7 +192,7 @@ FAULTS = (
           "no part beside a journal of others", ("cli.aggregate_leftovers/refused",)),
     Fault("last-journal-left", PART, "\tunlinkat(part.place.directory, part.journal_name, 0);", "\t(void)0;",
           "removing what a kill at the last step left", ("cli.aggregate_leftovers/last",)),
-    Fault("end-cut", "libcore/base/text/fit.c", "if (part.length <= QUOTED_MIN) {", "if (1) {",
+    Fault("end-cut", "libcore/base/text/shorten.c", "if (part.length <= QUOTED_MIN) {", "if (1) {",
           "leaving out the middle of names only", ("unit.test_error",)),
     Fault("deleted-while-joining", ANSWERS, "!upload->counted && !flmem_lockstep_holds(x, upload)",
           "!upload->counted", "keeping an update that joined its round", ("cli.exchange_lockstep/joins",)),
@@ -259,7 +259,7 @@ FAULTS = (
           "updates with an infinite norm, where that is the median", ("cli.aggregate_algorithms/zero or infinite",)),
     Fault("zero-is-infinite", CHOOSE, "bool scaled = algorithm->scaled_out", "bool scaled = 0 && algorithm->scaled_out",
           "the reason for an update that is scaled to 0", ("cli.aggregate_algorithms/zero or infinite",)),
-    Fault("infinite-distances", CHOOSE, "!flmem_choice_is_possible(", "0 && !flmem_choice_is_possible(",
+    Fault("infinite-distances", CHOOSE, "!flmem_krum_is_possible(", "0 && !flmem_krum_is_possible(",
           "not choosing among infinite distances", ("cli.aggregate_algorithms/zero or infinite",)),
     Fault("repeated-input-unseen", RESULT, "find_repeated(call, &named);", "(void)find_repeated;",
           "a note about an input that is given twice", ("cli.aggregate_traps/given twice",)),
@@ -316,9 +316,9 @@ FAULTS = (
           "the identity that a killed pull has left on the disk before data", ("cli.exchange_power/the identity of",)),
     Fault("identity-nameless", TARGET, "rc = flmem_file_place_sync(target->directory);", "rc = 0;",
           "the name of an identity on the disk before its data", ("cli.exchange_power/the identity of",)),
-    Fault("pull-output-name", "libcore/report/exchange_client.c", "flmem_json_add_name(root, \"output\"",
+    Fault("pull-output-name", "libcore/report/exchange_client_json.c", "flmem_json_add_name(root, \"output\"",
           "flmem_json_add_text(root, \"output\"", "different names in JSON", ("cli.exchange_client/all bytes of a model",)),
-    Fault("served-model-name", "libcore/report/exchange.c", "flmem_json_add_name(root, \"model\"",
+    Fault("served-model-name", "libcore/report/exchange_json.c", "flmem_json_add_name(root, \"model\"",
           "flmem_json_add_text(root, \"model\"", "different names in JSON", ("cli.exchange_mistakes/paths in JSON",)),
     Fault("commits-before-flush", UPLOADS, "for (; first && !intact; first--)", "for (; 0; first--)",
           "reading back all commits of a disk that lost what was flushed", ("cli.exchange_power/lost more than",)),

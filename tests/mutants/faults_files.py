@@ -4,20 +4,20 @@ from faults import Fault
 
 ATTEMPT = "libcore/base/attempt.c"
 PAGES = "libcore/proc/files/read_hazard.c"
-APART = "libcore/base/apart.c"
+APART = "libcore/base/forked_task.c"
 USER = "libcore/proc/files/fs_user.c"
 EDIT = "libcore/documents/edit_check.c"
 CONTROL = "libcore/ops/start/control_files.c"
 SEARCH = "libcore/elf/search.c"
 MAPPED = "libcore/ops/aggregate/input_mapped.c"
 BLOCK = "libcore/ops/aggregate/block.c"
-CHOICE = "libcore/ops/aggregate/choose.c"
+CHOICE = "libcore/ops/aggregate/input_selection.c"
 MODULES = "libcore/elf/modules.c"
 ARM_CODE = "libcore/allocators/arm_code.c"
 
 ATTEMPTS = ("unit.test_attempt",)
 FAULTED = ("unit.test_read_hazard",)
-APARTS = ("unit.test_apart",)
+APARTS = ("unit.test_forked_task",)
 FALLS_SILENT = ("cli.profile_silent/a profile whose file system falls silent",)
 DEBUG_SILENT = ("cli.profile_silent/debug files are on a file system that does not answer",)
 FOLDER_SILENT = ("cli.profile_silent/analyze: a folder on a file system",)
@@ -131,15 +131,15 @@ FAULTS = (
           "asking silent files of debug symbols once", DEBUG_SILENT),
     Fault("silent-debug-unsaid", "libcore/profiler/frame_names.c", "return debug_silent ?", "return 0 && debug_silent ?",
           "naming silent files of debug symbols as the reason", DEBUG_SILENT),
-    Fault("silent-folder-opened", FOLDER, "rc = run_folder_apart(&folder->work, examine_folder_apart);",
-          "rc = examine_folder_apart(&folder->work);", "opening a folder in a process that can be left", FOLDER_SILENT),
-    Fault("silent-folder-listed", FOLDER, "work->fd < 0 ? run_folder_apart(work, list_folder_apart)",
-          "work->fd < 0 ? list_folder_apart(work)", "listing a folder in processes that can be left", FOLDER_SILENT),
+    Fault("silent-folder-opened", FOLDER, "rc = run_folder_forked(&folder->work, examine_folder_forked);",
+          "rc = examine_folder_forked(&folder->work);", "opening a folder in a process that can be left", FOLDER_SILENT),
+    Fault("silent-folder-listed", FOLDER, "work->fd < 0 ? run_folder_forked(work, list_folder_forked)",
+          "work->fd < 0 ? list_folder_forked(work)", "listing a folder in processes that can be left", FOLDER_SILENT),
     Fault("folder-listed-in-part", FOLDER, "\tif (folder->at == work->filled) {", "\tif (folder->at == work->filled && !work->filled) {",
           "listing more entries than one buffer has", ("unit.test_guarded_folder",)),
     Fault("folder-listed-again", FOLDER, "\t\t\twork->next = entry->next;\n", "",
           "going on behind the entries that were listed", ("unit.test_guarded_folder",)),
-    Fault("silent-baseline", "libcore/profiler/folder.c", "\trc = find_profile(wanted, &status);",
+    Fault("silent-baseline", "libcore/profiler/profile_folder.c", "\trc = find_profile(wanted, &status);",
           "\trc = stat(wanted, &status) ? -ENOENT : 0;", "finding the baseline in processes that can be left",
           FOLDER_SILENT),
     Fault("silent-profile-too-large", "libcore/proc/files/guarded_file.c", "if (file->silent)\n\t\treturn -ETIMEDOUT;",

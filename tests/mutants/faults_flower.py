@@ -5,7 +5,7 @@ from faults import Fault
 SIMULATIONS = "libcore/frameworks/flower/flower_simulations.c"
 
 FLOWER = "libcore/frameworks/flower/flower_rules.c"
-LETTERS = "libcore/documents/python/python_letters.c"
+LETTERS = "libcore/documents/python/python_unicode.c"
 
 TOML = ("unit.test_toml",)
 

@@ -12,7 +12,7 @@ WRAPPED = ("unit.test_launch_wrappers",)
 COMM = "libcore/frameworks/nvflare/rules/nvflare_comm_rules.c"
 SIZES = "libcore/frameworks/nvflare/nvflare_comm.c"
 PROCESS = "libcore/frameworks/nvflare/rules/nvflare_process_rules.c"
-SET = "libcore/frameworks/nvflare/nvflare_set.c"
+SET = "libcore/frameworks/nvflare/nvflare_set_options.c"
 COMMS = ("unit.test_comm_rules",)
 
 LIMITS = "libcore/frameworks/limits.c"

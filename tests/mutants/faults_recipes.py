@@ -17,11 +17,11 @@ HIDDEN = ("unit.test_recipe_hidden",)
 SUFFIXES = ("cli.recommend_scripts/differ in their suffix",)
 
 FAULTS = (
-    Fault("bound-again-inner", "libcore/frameworks/nvflare/nvflare_bound_again.c", "word->place.column > 1)", "word->place.column > 99)",
+    Fault("bound-again-inner", "libcore/frameworks/nvflare/nvflare_rebound_names.c", "word->place.column > 1)", "word->place.column > 99)",
           "an inner class of the name of a recipe", ("unit.test_bound_again",)),
-    Fault("bound-again-star", "libcore/frameworks/nvflare/nvflare_bound_again.c", "if (!from || own ||", "if (1 || own ||",
+    Fault("bound-again-star", "libcore/frameworks/nvflare/nvflare_rebound_names.c", "if (!from || own ||", "if (1 || own ||",
           "import of * behind the import of a recipe", ("unit.test_bound_again",)),
-    Fault("bound-again-match", "libcore/frameworks/nvflare/nvflare_bound_again.c", "\t\tread_case(search);", "\t\t;",
+    Fault("bound-again-match", "libcore/frameworks/nvflare/nvflare_rebound_names.c", "\t\tread_case(search);", "\t\t;",
           "a pattern that binds the name of a recipe", ("unit.test_bound_again",)),
     Fault("recipe-words", "libcore/frameworks/nvflare/nvflare_files.c", '".simulator_run(", "server_memory_gc_rounds"', '".simulator_run("',
           "Python with settings of recipes alone", ("unit.test_bound_again",)),

@@ -59,8 +59,8 @@ static inline void put_facts(const struct flmem_recommendations *r, struct flmem
 		flmem_buf_printf(out, " trainers %zu %zu %zu-%zu %zu", r->trainers.count,
 				 r->trainers.unclear, (size_t)r->trainers.gc_lowest,
 				 (size_t)r->trainers.gc_highest, r->trainers.cuda_count);
-	if (r->silenced_count)
-		flmem_buf_printf(out, " silenced %zu", r->silenced_count);
+	if (r->suppressed_count)
+		flmem_buf_printf(out, " suppressed %zu", r->suppressed_count);
 	flmem_buf_puts(out, r->disk_offload ? " offload\n" : "\n");
 }
 

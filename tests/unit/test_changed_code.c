@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "allocators/registry.h"
+#include "allocators/allocator_registry.h"
 #include "elf/libc.h"
 #include "ops/target/changed_code.h"
 #include "ops/target/target_hooks.h"

@@ -73,7 +73,7 @@ static int take_down(void *context)
 static int run_as(uint32_t uid, uint32_t gid, struct work *work)
 {
 	const struct flmem_fs_user user = {uid, gid};
-	const struct flmem_apart what = {
+	const struct flmem_forked_task what = {
 		.run = take_down, .undo = undo, .context = work, .size = sizeof(*work)};
 
 	return flmem_fs_user_run(&user, &what, TIMEOUT_US);
@@ -214,7 +214,7 @@ static void work_that_does_not_end_is_undone_later(void **state)
 	const struct flmem_fs_user user = {geteuid(), getegid()};
 	struct work *work = mmap(NULL, sizeof(*work), PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	const struct flmem_apart what = {
+	const struct flmem_forked_task what = {
 		.run = hang, .undo = undo, .context = work, .size = sizeof(*work)};
 
 	(void)state;

@@ -2,7 +2,7 @@
 /* The locks of glibc's arenas in a process whose memory is swapped out. */
 #include "borrowed.h"
 
-#include "allocators/registry.h"
+#include "allocators/allocator_registry.h"
 #include "ops/target/target_guard.h"
 #include "proc/pages.h"
 

@@ -128,7 +128,7 @@ static void what_is_cut_off_behind_the_amounts_is_named(void **state)
 		assert_int_equal(p->frame_count, 1);
 		assert_non_null(strstr(p->frames[0].unresolved, "truncated before its modules"));
 		if (rows[i].lacks & PART(SURVIVORS))
-			assert_non_null(strstr(p->sites[0].oldest_us.unknown, "was cut"));
+			assert_non_null(strstr(p->sites[0].oldest_us.unknown, "was truncated"));
 		flmem_heap_cut_text(p, text, sizeof(text));
 		assert_non_null(strstr(text, "its amounts are whole"));
 		assert_non_null(strstr(text, "the files of native code"));

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "allocators/registry.h"
+#include "allocators/allocator_registry.h"
 #include "ops/target/target_hooks.h"
 
 #define HOOKED	VICTIMS "/allocators/hooked"

@@ -19,7 +19,7 @@
 #include <flmem/report.h>
 
 #include "base/cleanup.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 
 static const struct flmem_feature *find_feature(const struct flmem_host_report *report,
 						const char *name)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 
 static struct flmem_host_facts read_tree(const char *path)
 {

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/interfaces.h"
 
 static bool has_children(void)

@@ -19,7 +19,7 @@
 #include "base/cleanup.h"
 #include "base/text/buf.h"
 #include "frameworks/framework.h"
-#include "frameworks/troubles.h"
+#include "frameworks/troubleshooting.h"
 #include "kept.h"
 #include "ops/recommend/recommend_recording.h"
 #include "rules/rules.h"

@@ -20,9 +20,9 @@
 #include "base/text/buf.h"
 #include "kept.h"
 #include "series.h"
+#include "series/downsample.h"
 #include "series/recording.h"
 #include "series/recording_format.h"
-#include "series/thin.h"
 
 #define SECOND UINT64_C(1000000)
 #define BEGAN  (UINT64_C(1700000000) * SECOND)
@@ -409,7 +409,7 @@ static void thin_to(uint64_t end_us, uint64_t keep_us, struct flmem_buf *out)
 	unlink(other);
 	assert_int_equal(flmem_recorder_open_new(AT_FDCWD, other, &to), 0);
 	assert_int_equal(flmem_recording_open(path, &from, NULL), 0);
-	assert_true(flmem_recording_thin(&from, end_us, keep_us, NULL, &to));
+	assert_true(flmem_recording_downsample(&from, end_us, keep_us, NULL, &to));
 	flmem_recorder_close(&to);
 	put_recording(out, other, 0);
 }

@@ -15,7 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
-#include "frameworks/rounds.h"
+#include "frameworks/round_markers.h"
 #include "kept.h"
 #include "series.h"
 

@@ -25,7 +25,7 @@
 #include "base/files/io.h"
 #include "child_require.h"
 #include "elf/modules_private.h"
-#include "remote/checks/forks.h"
+#include "remote/checks/fork_checks.h"
 #include "tree.h"
 
 #define BYTES ((size_t)4096)

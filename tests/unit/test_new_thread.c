@@ -58,7 +58,7 @@ static void *wait_for_ever(void *unused)
 }
 
 /* With descriptors of its own, which a thread that it starts would share. */
-static void *wait_apart(void *unused)
+static void *wait_forked(void *unused)
 {
 	shared->apart = unshare(CLONE_FILES) ? -1 : gettid();
 	for (;;)
@@ -70,7 +70,7 @@ static void be_computing_beside_it(void)
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, wait_apart, NULL))
+	if (pthread_create(&thread, NULL, wait_forked, NULL))
 		_exit(1);
 	while (!shared->apart)
 		usleep(1000);

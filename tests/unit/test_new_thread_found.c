@@ -12,7 +12,7 @@
 #include "patience.h"
 #include "proc/task.h"
 #include "remote/checks/candidates.h"
-#include "remote/checks/forks.h"
+#include "remote/checks/fork_checks.h"
 #include "remote/new_thread.h"
 
 #define TIMEOUT_US 5000000U /* of the slow clock of this program */

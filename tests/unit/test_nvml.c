@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "runtimes/nvml.h"
 
 #define GIB (UINT64_C(1) << 30)

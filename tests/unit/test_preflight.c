@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/status.h"
 #include "remote/checks/preflight.h"
 

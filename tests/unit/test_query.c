@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "allocators/allocator_registry.h"
 #include "allocators/call_plan.h"
-#include "allocators/registry.h"
 #include "allocators/tcmalloc/tcmalloc_state.h"
 #include "base/cleanup.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "frameworks/rounds.h"
+#include "frameworks/round_markers.h"
 
 /*
  * Each function takes the lines of several logs, each with the number of its log in front; a line

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "allocators/registry.h"
+#include "allocators/allocator_registry.h"
 #include "elf/modules.h"
 #include "ops/target/target_guard.h"
 #include "proc/maps.h"

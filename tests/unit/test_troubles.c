@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "frameworks/framework.h"
-#include "frameworks/troubles.h"
+#include "frameworks/troubleshooting.h"
 #include "rules/rules.h"
 
 #define MIB	 (UINT64_C(1) << 20)

@@ -7,10 +7,10 @@
 #include "ops/profile/attached.h"
 #include "proc/status.h"
 #include "proc/task.h"
-#include "remote/checks/forks.h"
+#include "remote/checks/fork_checks.h"
 #include "remote/checks/handlers.h"
+#include "remote/checks/libc_stack.h"
 #include "remote/checks/libc_threads.h"
-#include "remote/checks/noted_stack.h"
 #include "remote/checks/thread_stack.h"
 #include "remote/gadgets.h"
 #include "remote/seccomp/seccomp.h"
@@ -178,13 +178,13 @@ static void the_begin_of_a_stack_is_read_between_guard_pages(void **state)
 	assert_ptr_not_equal(bytes, MAP_FAILED);
 	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
 	memcpy(bytes + 4 * page + 2048, note, sizeof(note));
-	assert_true(flmem_noted_stack_start(&self, &stack, block) == start + 2 * page);
+	assert_true(flmem_libc_stack_start(&self, &stack, block) == start + 2 * page);
 	assert_int_equal(mprotect(bytes + 5 * page, page, PROT_NONE), 0);
-	assert_true(flmem_noted_stack_start(&self, &stack, block) == start + 2 * page);
+	assert_true(flmem_libc_stack_start(&self, &stack, block) == start + 2 * page);
 	assert_int_equal(mprotect(bytes + 3 * page, page, PROT_NONE), 0);
-	assert_true(flmem_noted_stack_start(&self, &stack, block) == start + 2 * page);
+	assert_true(flmem_libc_stack_start(&self, &stack, block) == start + 2 * page);
 	assert_int_equal(mprotect(bytes + 4 * page, page, PROT_NONE), 0);
-	assert_true(flmem_noted_stack_start(&self, &stack, block) == UINT64_MAX);
+	assert_true(flmem_libc_stack_start(&self, &stack, block) == UINT64_MAX);
 	munmap(bytes, length);
 }
 

@@ -14,7 +14,7 @@
 #include <flmem/watch_page.h>
 
 #include "base/cleanup.h"
-#include "report/html/series.h"
+#include "report/html/page_series.h"
 
 #include "profile_maker.h"
 

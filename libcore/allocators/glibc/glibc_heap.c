@@ -57,7 +57,7 @@ struct heap_reading {
 };
 
 /* One arena, read once. */
-struct attempt {
+struct heap_attempt {
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata;
 	uint64_t unseen; /* memory that the arena took from the system elsewhere */
@@ -114,7 +114,7 @@ static bool read_lists(const struct heap_reading *reading, const struct flmem_gl
 }
 
 static void read_chunks(struct heap_reading *reading, size_t index,
-			const struct flmem_glibc_arena *arena, struct attempt *attempt)
+			const struct flmem_glibc_arena *arena, struct heap_attempt *attempt)
 {
 	FLMEM_AUTO_GLIBC_FAST struct flmem_glibc_fast fast = {0};
 	FLMEM_AUTO_GLIBC_STRETCHES struct flmem_glibc_stretches list = {0};
@@ -122,7 +122,7 @@ static void read_chunks(struct heap_reading *reading, size_t index,
 	uint64_t length = 0;
 	bool listed = false;
 
-	*attempt = (struct attempt){.threads = arena->threads};
+	*attempt = (struct heap_attempt){.threads = arena->threads};
 	attempt->walked =
 		flmem_glibc_stretches_find(reading->space, reading->glibc, index, arena, &list);
 	if (attempt->walked == FLMEM_GLIBC_WALKED)
@@ -161,7 +161,7 @@ static bool read_arena(struct heap_reading *reading, size_t index,
 }
 
 /* The difference of two readings of a changing heap, plus a margin for what neither saw. */
-static uint64_t estimate_error(const struct attempt *a, const struct attempt *b)
+static uint64_t estimate_error(const struct heap_attempt *a, const struct heap_attempt *b)
 {
 	const uint64_t apart[] = {
 		absolute_difference(a->sums.free, b->sums.free),
@@ -179,7 +179,8 @@ static uint64_t estimate_error(const struct attempt *a, const struct attempt *b)
 }
 
 /* For an arena that could not be read, nothing is known to be trimmable. */
-static void list_arena(struct heap_reading *reading, size_t index, const struct attempt *attempt)
+static void list_arena(struct heap_reading *reading, size_t index,
+		       const struct heap_attempt *attempt)
 {
 	const struct flmem_glibc *glibc = reading->glibc;
 	const struct flmem_arena_report arena = {
@@ -194,7 +195,7 @@ static void list_arena(struct heap_reading *reading, size_t index, const struct 
 }
 
 static void accept_attempt(struct heap_reading *reading, size_t index,
-			   const struct attempt *attempt, uint64_t error)
+			   const struct heap_attempt *attempt, uint64_t error)
 {
 	reading->sums.free += attempt->sums.free;
 	reading->sums.free_resident += attempt->sums.free_resident;
@@ -214,11 +215,11 @@ static void accept_attempt(struct heap_reading *reading, size_t index,
  * An arena that cannot be read, because it is damaged or always changing, counts as in use with its
  * resident bytes, which are also added to the error.
  */
-static void skip_arena(struct heap_reading *reading, size_t index, const struct attempt *attempt,
-		       bool rested)
+static void skip_arena(struct heap_reading *reading, size_t index,
+		       const struct heap_attempt *attempt, bool rested)
 {
 	const char *why = explain_walked(attempt->walked);
-	const struct attempt unread = {
+	const struct heap_attempt unread = {
 		.resident = attempt->resident,
 		.threads = attempt->threads,
 	};
@@ -244,7 +245,7 @@ static void wait_for_change(const struct heap_reading *reading, unsigned attempt
 
 /* Before another attempt. */
 static void pause_reading(const struct heap_reading *reading, unsigned number,
-			  const struct attempt *attempt)
+			  const struct heap_attempt *attempt)
 {
 	if (attempt->walked == FLMEM_GLIBC_LOST)
 		wait_for_change(reading, number);
@@ -255,7 +256,7 @@ static void pause_reading(const struct heap_reading *reading, unsigned number,
 }
 
 /* One attempt; false if the arena itself could not be read. */
-static bool attempt_arena(struct heap_reading *reading, size_t index, struct attempt *attempt)
+static bool attempt_arena(struct heap_reading *reading, size_t index, struct heap_attempt *attempt)
 {
 	struct flmem_glibc_arena before, after;
 
@@ -271,7 +272,7 @@ static bool attempt_arena(struct heap_reading *reading, size_t index, struct att
 
 static void read_one_arena(struct heap_reading *reading, size_t index)
 {
-	struct attempt attempt = {.walked = FLMEM_GLIBC_LOST}, last = {0};
+	struct heap_attempt attempt = {.walked = FLMEM_GLIBC_LOST}, last = {0};
 	bool has_last = false, rested = true;
 
 	for (unsigned i = 0; i < (rested ? ATTEMPTS : ATTEMPTS_CHANGING); i++) {
@@ -373,7 +374,7 @@ static void walk_arenas(struct heap_reading *reading)
 }
 
 /* Measures of all arenas for an estimate. */
-struct extent {
+struct heap_extent {
 	struct flmem_glibc_stretches list;
 	struct flmem_glibc_large large;
 	uint64_t fast_max;
@@ -381,14 +382,14 @@ struct extent {
 	uint64_t unseen; /* what the arenas took from the system elsewhere */
 };
 
-static void free_extent(struct extent **extent)
+static void free_extent(struct heap_extent **extent)
 {
 	if (*extent)
 		flmem_glibc_stretches_clear(&(*extent)->list);
 	free(*extent);
 }
 
-static bool measure_arena(struct heap_reading *reading, size_t index, struct extent *extent)
+static bool measure_arena(struct heap_reading *reading, size_t index, struct heap_extent *extent)
 {
 	const struct flmem_glibc_space *space = reading->space;
 	struct flmem_glibc_arena arena;
@@ -416,9 +417,9 @@ static bool measure_arena(struct heap_reading *reading, size_t index, struct ext
 	return true;
 }
 
-static struct extent *measure_all(struct heap_reading *reading)
+static struct heap_extent *measure_all(struct heap_reading *reading)
 {
-	FLMEM_AUTO(free_extent) struct extent *extent = calloc(1, sizeof(*extent));
+	FLMEM_AUTO(free_extent) struct heap_extent *extent = calloc(1, sizeof(*extent));
 	bool measured = extent;
 
 	for (size_t i = 0; i < reading->glibc->arena_count && measured; i++)
@@ -428,7 +429,7 @@ static struct extent *measure_all(struct heap_reading *reading)
 	return FLMEM_TAKE(extent);
 }
 
-static void sample_arenas(struct heap_reading *reading, const struct extent *extent)
+static void sample_arenas(struct heap_reading *reading, const struct heap_extent *extent)
 {
 	const struct flmem_glibc_sampling sampling = {
 		.peek = reading->space->peek,
@@ -471,7 +472,7 @@ static bool is_small(const struct heap_reading *reading)
 }
 
 /* Whether the resident part, as far as it is cheap to count, is within the walking limit. */
-static bool is_worth_walking(const struct heap_reading *reading, const struct extent *extent)
+static bool is_worth_walking(const struct heap_reading *reading, const struct heap_extent *extent)
 {
 	uint64_t resident = 0;
 
@@ -486,7 +487,7 @@ static bool is_worth_walking(const struct heap_reading *reading, const struct ex
 /* Walks small heaps, and those that cannot be measured; samples large ones. */
 static void read_heaps(struct heap_reading *reading)
 {
-	FLMEM_AUTO(free_extent) struct extent *extent = NULL;
+	FLMEM_AUTO(free_extent) struct heap_extent *extent = NULL;
 
 	if (!is_small(reading))
 		extent = measure_all(reading);

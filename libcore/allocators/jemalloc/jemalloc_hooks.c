@@ -17,14 +17,14 @@
  */
 #define TABLE_WORDS 7U
 
-struct table {
+struct hook_table {
 	const char *name;
 	size_t words;
 	unsigned major;
 	const char *symbols[2]; /* of jemalloc's own table, by version */
 };
 
-static const struct table tables[] = {
+static const struct hook_table tables[] = {
 	{"extent_hooks", 1, 5, {"ehooks_default_extent_hooks", "extent_hooks_default"}},
 	{"chunk_hooks", TABLE_WORDS, 4, {"chunk_hooks_default", NULL}},
 };
@@ -57,7 +57,7 @@ int flmem_jemalloc_major(const struct flmem_allocator *found)
 }
 
 /* A build of unknown version is asked for both; it does not write to a place it has no name for. */
-static bool has_table(const struct flmem_allocator *found, const struct table *table)
+static bool has_table(const struct flmem_allocator *found, const struct hook_table *table)
 {
 	unsigned major = (unsigned)flmem_jemalloc_major(found);
 
@@ -84,7 +84,7 @@ static uint64_t put_length(struct flmem_chain *chain, uint64_t length)
 	return flmem_chain_put(chain, &length, sizeof(length));
 }
 
-static void add_hook_arenas(const struct flmem_allocator *found, const struct table *table,
+static void add_hook_arenas(const struct flmem_allocator *found, const struct hook_table *table,
 			    uint64_t first, uint64_t out, struct flmem_chain *chain)
 {
 	const uint64_t length = table->words * sizeof(uint64_t);
@@ -151,7 +151,7 @@ uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t
 }
 
 /* Run-time address of jemalloc's own table in a build with symbols: the private names have je_. */
-static bool find_own_table(const struct flmem_allocator *found, const struct table *table,
+static bool find_own_table(const struct flmem_allocator *found, const struct hook_table *table,
 			   uint64_t *ret_address)
 {
 	const char *const prefixes[] = {"", found->prefix ? found->prefix : ""};
@@ -177,14 +177,15 @@ static bool is_in_library(const struct flmem_allocator *found, const uint64_t *w
 	return true;
 }
 
-enum owner {
+enum jemalloc_owner {
 	OWNER_JEMALLOC,
 	OWNER_PROGRAM,
 	OWNER_UNKNOWN,
 };
 
-static enum owner owner_of(const struct flmem_view *view, const struct flmem_allocator *found,
-			   const struct table *table, const uint64_t *words)
+static enum jemalloc_owner owner_of(const struct flmem_view *view,
+				    const struct flmem_allocator *found,
+				    const struct hook_table *table, const uint64_t *words)
 {
 	uint64_t own[TABLE_WORDS];
 
@@ -201,7 +202,7 @@ static enum owner owner_of(const struct flmem_view *view, const struct flmem_all
 }
 
 static int check_hook_arena(const struct flmem_view *view, const struct flmem_allocator *found,
-			    const struct table *table, const uint64_t *words, uint64_t arena,
+			    const struct hook_table *table, const uint64_t *words, uint64_t arena,
 			    struct flmem_error *err)
 {
 	char hook[64];
@@ -224,7 +225,7 @@ static int check_hook_arena(const struct flmem_view *view, const struct flmem_al
 
 /* The arenas from `first` on that exist; `answers` are those of one kind of table. */
 static int check_hook_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
-			     const struct table *table, const unsigned char *answers,
+			     const struct hook_table *table, const unsigned char *answers,
 			     struct jemalloc_arenas arenas, struct flmem_error *err)
 {
 	uint64_t words[TABLE_WORDS];

@@ -28,7 +28,7 @@
 	X(DECAY, false, "arenas.dirty_decay_ms", no_figure)   \
 	X(BACKGROUND, false, "background_thread", no_figure)
 
-enum number {
+enum jemalloc_number {
 #define NUMBER_ENUM(name, of_arena, text, missing) NUMBER_##name,
 	NUMBERS(NUMBER_ENUM)
 #undef NUMBER_ENUM
@@ -120,20 +120,20 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 }
 
 /* The numbers in bytes. */
-struct state {
+struct jemalloc_state {
 	uint64_t allocated, active, dirty, muzzy;
 	uint64_t cached, retained; /* 0 when not reported */
 	uint64_t resident;	   /* with metadata; meaningless when that is not reported */
 	bool reports_resident;
 };
 
-static struct flmem_u64 get_answer(const unsigned char *answers, enum number number)
+static struct flmem_u64 get_answer(const unsigned char *answers, enum jemalloc_number number)
 {
 	return flmem_call_plan_answer(answers, number, names[number].missing);
 }
 
-static bool convert_to_bytes(const unsigned char *answers, enum number number, uint64_t page,
-			     uint64_t *ret_bytes)
+static bool convert_to_bytes(const unsigned char *answers, enum jemalloc_number number,
+			     uint64_t page, uint64_t *ret_bytes)
 {
 	struct flmem_u64 pages = get_answer(answers, number);
 
@@ -143,7 +143,7 @@ static bool convert_to_bytes(const unsigned char *answers, enum number number, u
 	return !__builtin_mul_overflow(pages.value, page, ret_bytes) && *ret_bytes < SIZE_LIM;
 }
 
-static bool is_consistent(const struct state *state)
+static bool is_consistent(const struct jemalloc_state *state)
 {
 	return state->cached <= state->allocated && state->allocated <= state->active &&
 	       state->active < SIZE_LIM && state->retained < SIZE_LIM &&
@@ -151,12 +151,12 @@ static bool is_consistent(const struct state *state)
 		(state->active + state->dirty <= state->resident && state->resident < SIZE_LIM));
 }
 
-static bool parse_state(const unsigned char *answers, struct state *ret_state)
+static bool parse_state(const unsigned char *answers, struct jemalloc_state *ret_state)
 {
 	struct flmem_u64 active = get_answer(answers, NUMBER_ACTIVE);
 	struct flmem_u64 resident = get_answer(answers, NUMBER_RESIDENT);
 	struct flmem_u64 page = get_answer(answers, NUMBER_PAGE);
-	struct state state = {
+	struct jemalloc_state state = {
 		.allocated = get_answer(answers, NUMBER_ALLOCATED).value,
 		.active = active.value,
 		.resident = resident.value,
@@ -188,12 +188,12 @@ static bool decays_by_itself(const unsigned char *answers)
 }
 
 /* Figures under jemalloc's names; page counts are converted to bytes. */
-static void fill_figures(const unsigned char *answers, const struct state *state,
+static void fill_figures(const unsigned char *answers, const struct jemalloc_state *state,
 			 struct flmem_heap_report *heap)
 {
 	static const struct {
 		const char *name;
-		enum number number;
+		enum jemalloc_number number;
 	} plain[] = {
 		{"allocated", NUMBER_ALLOCATED}, {"active", NUMBER_ACTIVE},
 		{"metadata", NUMBER_METADATA},	 {"resident", NUMBER_RESIDENT},
@@ -219,7 +219,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 			       struct flmem_heap_report *ret_heap)
 {
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(contradictory);
-	struct state s;
+	struct jemalloc_state s;
 
 	(void)found;
 	if (get_answer(answers, NUMBER_ALLOCATED).unknown) {

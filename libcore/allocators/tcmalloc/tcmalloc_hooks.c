@@ -78,7 +78,7 @@ static bool is_own_class(const struct flmem_view *view, const struct flmem_alloc
 	return false;
 }
 
-enum owner {
+enum tcmalloc_owner {
 	OWNER_TCMALLOC,
 	OWNER_PROGRAM,
 	OWNER_UNREAD,
@@ -88,9 +88,9 @@ enum owner {
  * Whose class the object is of to which the pointer at this address leads: its first word is the
  * address of its class's functions. NULL until the first use.
  */
-static enum owner owner_of_object(const struct flmem_view *view,
-				  const struct flmem_allocator *found, uint64_t at,
-				  const char *const *names)
+static enum tcmalloc_owner owner_of_object(const struct flmem_view *view,
+					   const struct flmem_allocator *found, uint64_t at,
+					   const char *const *names)
 {
 	uint64_t object, functions;
 
@@ -103,7 +103,7 @@ static enum owner owner_of_object(const struct flmem_view *view,
 }
 
 static int check_object_owner(const struct flmem_view *view, const struct flmem_allocator *found,
-			      enum owner owner, const char *hook, struct flmem_error *err)
+			      enum tcmalloc_owner owner, const char *hook, struct flmem_error *err)
 {
 	switch (owner) {
 	case OWNER_TCMALLOC:
@@ -157,8 +157,8 @@ static bool find_variable(const struct flmem_allocator *found, const char *funct
  * Every call goes through the object that MallocExtension::instance() returns, which a program may
  * replace by one of its own class (MallocExtension::Register()).
  */
-static enum owner owner_of_extension(const struct flmem_view *view,
-				     const struct flmem_allocator *found)
+static enum tcmalloc_owner owner_of_extension(const struct flmem_view *view,
+					      const struct flmem_allocator *found)
 {
 	uint64_t at;
 
@@ -171,8 +171,8 @@ static enum owner owner_of_extension(const struct flmem_view *view,
  * Memory for new metadata comes from an object of the program if it has set one
  * (MallocExtension::SetSystemAllocator(), tc_get_sysalloc_override(); src/system-alloc.cc).
  */
-static enum owner owner_of_system_allocator(const struct flmem_view *view,
-					    const struct flmem_allocator *found)
+static enum tcmalloc_owner owner_of_system_allocator(const struct flmem_view *view,
+						     const struct flmem_allocator *found)
 {
 	uint64_t at;
 
@@ -206,8 +206,8 @@ struct hook_list {
 	uint64_t functions[8];
 };
 
-static enum owner owner_of_list(const struct flmem_view *view, const struct flmem_allocator *found,
-				uint64_t at)
+static enum tcmalloc_owner owner_of_list(const struct flmem_view *view,
+					 const struct flmem_allocator *found, uint64_t at)
 {
 	struct hook_list list;
 

@@ -7,7 +7,7 @@
 #include "allocators/heap_figures.h"
 #include "base/cleanup.h"
 
-enum number {
+enum tcmalloc_number {
 	NUMBER_ALLOCATED,
 	NUMBER_THREADS,
 	NUMBER_TRANSFER,

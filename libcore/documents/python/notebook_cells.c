@@ -7,7 +7,7 @@
 
 #include "base/text/text.h"
 #include "documents/python/python_calls.h"
-#include "documents/python/python_letters.h"
+#include "documents/python/python_unicode.h"
 
 #define QUOTES	"\"\"\""
 #define COMMAND "_os.system(r" QUOTES /* names that no cell has */

@@ -17,20 +17,20 @@
 #define BRACKETS_MAX 32
 #define LEVELS_MAX   8 /* of maps in maps; what is deeper is an expression */
 
-struct candidate {
+struct dictionary_candidate {
 	struct flmem_python_reader value; /* at the first word of the dictionary */
 	struct flmem_python_word name;
 	bool spoiled;
 };
 
-struct candidates {
-	struct candidate rows[NAMES_MAX];
+struct dictionary_candidates {
+	struct dictionary_candidate rows[NAMES_MAX];
 	size_t count;
 };
 
 /* Of the scan for uses of the names. */
 struct uses {
-	struct candidates *found;
+	struct dictionary_candidates *found;
 	struct flmem_python_reader reader;
 	bool reads_only[BRACKETS_MAX]; /* whether what is called leaves its arguments alone */
 	bool definition, lambda;       /* within their parameters */
@@ -44,10 +44,11 @@ static bool is_same_word(const struct flmem_python_word *a, const struct flmem_p
 }
 
 /* "name = {", "name = dict(" */
-static void note_candidate(struct candidates *found, const struct flmem_python_reader *reader)
+static void note_candidate(struct dictionary_candidates *found,
+			   const struct flmem_python_reader *reader)
 {
 	struct flmem_python_reader ahead = *reader;
-	struct candidate *row = &found->rows[found->count];
+	struct dictionary_candidate *row = &found->rows[found->count];
 
 	if (found->count == NAMES_MAX || ahead.word.kind != FLMEM_PYTHON_NAME ||
 	    !flmem_python_at_statement(&ahead))
@@ -56,7 +57,7 @@ static void note_candidate(struct candidates *found, const struct flmem_python_r
 	if (!flmem_python_accept(&ahead, "=") ||
 	    (!flmem_python_is_map(ahead) && !flmem_python_is_dictionary_call(ahead)))
 		return;
-	*row = (struct candidate){.value = ahead, .name = reader->word};
+	*row = (struct dictionary_candidate){.value = ahead, .name = reader->word};
 	found->count++;
 }
 
@@ -98,7 +99,7 @@ static void note_use_of_name(struct uses *uses)
 	const struct flmem_python_word *word = &uses->reader.word;
 
 	for (size_t i = 0; i < uses->found->count; i++) {
-		struct candidate *row = &uses->found->rows[i];
+		struct dictionary_candidate *row = &uses->found->rows[i];
 
 		if (is_same_word(word, &row->name) && word->text != row->name.text &&
 		    !is_harmless_use(uses))
@@ -123,7 +124,7 @@ static void note_context(struct uses *uses)
 		uses->reads_only[depth - 1] = is_reading_function(&reader->before);
 }
 
-static void find_uses(const struct flmem_python_source *source, struct candidates *found)
+static void find_uses(const struct flmem_python_source *source, struct dictionary_candidates *found)
 {
 	for (size_t i = 0; i < source->count; i++) {
 		struct uses uses = {.found = found};
@@ -255,7 +256,7 @@ static int read_entry_value(struct flmem_cursor *cursor, struct flmem_python_rea
 }
 
 static int add_dictionary(struct flmem_cursor *cursor, struct flmem_node *list,
-			  struct candidate *row)
+			  struct dictionary_candidate *row)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
 	size_t length = row->name.place.end - row->name.place.start;
@@ -279,7 +280,7 @@ int flmem_python_dictionaries_read(struct flmem_cursor *cursor, struct flmem_nod
 	const struct flmem_place nowhere = {.line = 1, .column = 1};
 	struct flmem_node *list =
 		flmem_python_node_add(cursor, root, "dictionaries", NULL, &nowhere);
-	struct candidates found = {.count = 0};
+	struct dictionary_candidates found = {.count = 0};
 
 	if (!list)
 		return cursor->code;

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "documents/python/python_calls.h"
-#include "documents/python/python_letters.h"
 #include "documents/python/python_nodes.h"
 #include "documents/python/python_syntax.h"
+#include "documents/python/python_unicode.h"
 
 /* To Python, carriage returns alone end lines, too. The length of the text stays as it is. */
 static void unify_lines(char *text)

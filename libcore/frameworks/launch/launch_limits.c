@@ -12,13 +12,13 @@
 /* Levels of a document; deeper ones hold no container. */
 #define DEPTH_MAX 32
 
-struct search {
+struct limit_search {
 	struct flmem_check *check;
 	const struct flmem_launches *launches;
 	enum flmem_limit_outcome outcome;
 };
 
-static bool is_planned(const struct search *search, size_t launch)
+static bool is_planned(const struct limit_search *search, size_t launch)
 {
 	return search->launches->launches[launch].framework ==
 	       search->check->bundle->peaks->framework;
@@ -64,7 +64,7 @@ static void add_need(struct flmem_limit_need *need, const struct flmem_limit_nee
 }
 
 /* False if the container starts no process of the planned framework. */
-static bool find_container_need(const struct search *search, const struct flmem_node *map,
+static bool find_container_need(const struct limit_search *search, const struct flmem_node *map,
 				struct flmem_limit_need *ret_need)
 {
 	const struct flmem_launches *launches = search->launches;
@@ -87,7 +87,7 @@ static bool find_container_need(const struct search *search, const struct flmem_
 	return count;
 }
 
-static void hold_container(const struct search *search, const struct flmem_node *map,
+static void hold_container(const struct limit_search *search, const struct flmem_node *map,
 			   const struct flmem_node *value, enum flmem_limit_style style)
 {
 	struct flmem_limit limit = {.node = value, .style = style};
@@ -101,7 +101,7 @@ static void hold_container(const struct search *search, const struct flmem_node 
 }
 
 /* A container without a limit gets that of a LimitRange. */
-static void hold_fallback(const struct search *search, const struct flmem_node *map)
+static void hold_fallback(const struct limit_search *search, const struct flmem_node *map)
 {
 	struct flmem_limit limit = {.node = map, .style = FLMEM_LIMIT_KUBERNETES, .text = ""};
 	struct flmem_limit_range range;
@@ -134,7 +134,7 @@ static void report_range(struct flmem_check *check, const struct flmem_node *nod
 }
 
 /* Holds a limit of a container, and what it has to be, against the bounds of a LimitRange. */
-static void hold_range(const struct search *search, const struct flmem_node *map)
+static void hold_range(const struct limit_search *search, const struct flmem_node *map)
 {
 	const struct flmem_node *value = FLMEM_NODE_DIG(map, "resources", "limits", "memory");
 	struct flmem_limit_range range = flmem_limit_ranges_find(search->check->bundle, map);
@@ -164,7 +164,8 @@ static void hold_range(const struct search *search, const struct flmem_node *map
 	}
 }
 
-static void hold_ranges(const struct search *search, const struct flmem_node *node, unsigned depth)
+static void hold_ranges(const struct limit_search *search, const struct flmem_node *node,
+			unsigned depth)
 {
 	if (node->kind == FLMEM_NODE_MAP && node->parent)
 		hold_range(search, node);
@@ -177,7 +178,7 @@ static void hold_ranges(const struct search *search, const struct flmem_node *no
  * A service of Compose, or a container of a pod. The outermost map is none: that of a Helm chart
  * is about a parent process, whose jobs are pods apart from it.
  */
-static void hold_containers(const struct search *search, const struct flmem_node *node,
+static void hold_containers(const struct limit_search *search, const struct flmem_node *node,
 			    unsigned depth)
 {
 	if (node->kind == FLMEM_NODE_MAP && node->parent) {
@@ -293,7 +294,7 @@ static unsigned line_of(const char *text, size_t at)
 	return line;
 }
 
-static void hold_text(const struct search *search, const char *path, struct flmem_place value,
+static void hold_text(const struct limit_search *search, const char *path, struct flmem_place value,
 		      enum flmem_limit_style style, const struct flmem_limit_need *need)
 {
 	const char *text = search->check->input->document.text.data;
@@ -348,7 +349,7 @@ static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 }
 
 /* Whether a word of a command names the checked file, by the last part of its path. */
-static bool names_checked_script(const struct search *search, const char *text,
+static bool names_checked_script(const struct limit_search *search, const char *text,
 				 const struct flmem_place *word)
 {
 	const char *name = flmem_text_basename(search->check->input->file);
@@ -359,7 +360,7 @@ static bool names_checked_script(const struct search *search, const char *text,
 }
 
 /* The option of "sbatch --mem=8G job.sh" from the name of the program on; false without one. */
-static bool find_submitted_limit(const struct search *search, const char *text,
+static bool find_submitted_limit(const struct limit_search *search, const char *text,
 				 const struct flmem_place *command, struct flmem_place *ret_value)
 {
 	bool submits = false, limited = false;
@@ -382,7 +383,7 @@ static bool find_submitted_limit(const struct search *search, const char *text,
 }
 
 /* Holds what another file of the folder submits this one with: it precedes the directive. */
-static void hold_submissions(const struct search *search, const struct flmem_rule_input *from,
+static void hold_submissions(const struct limit_search *search, const struct flmem_rule_input *from,
 			     struct flmem_place place, const struct flmem_limit_need *need)
 {
 	struct flmem_node node = {.kind = FLMEM_NODE_STRING, .text = "", .place = place};
@@ -411,7 +412,7 @@ static void hold_submissions(const struct search *search, const struct flmem_rul
 	}
 }
 
-static void hold_all_submissions(const struct search *search, struct flmem_place place,
+static void hold_all_submissions(const struct limit_search *search, struct flmem_place place,
 				 const struct flmem_limit_need *need)
 {
 	const struct flmem_bundle *bundle = search->check->bundle;
@@ -424,7 +425,7 @@ static void hold_all_submissions(const struct search *search, struct flmem_place
 }
 
 /* Commands of a script that have a limit, and a limit of the file for all others. */
-static void hold_script(const struct search *search)
+static void hold_script(const struct limit_search *search)
 {
 	const char *text = search->check->input->document.text.data;
 	const struct flmem_plan_peaks *peaks = search->check->bundle->peaks;
@@ -460,7 +461,7 @@ static void hold_script(const struct search *search)
 static void hold_limits(struct flmem_check *check, enum flmem_limit_outcome outcome)
 {
 	struct flmem_launches launches;
-	const struct search search = {check, &launches, outcome};
+	const struct limit_search search = {check, &launches, outcome};
 
 	if (!check->bundle->peaks)
 		return;
@@ -484,7 +485,7 @@ static void limit_unclear(struct flmem_check *check)
 static void limit_range(struct flmem_check *check)
 {
 	struct flmem_launches launches;
-	const struct search search = {.check = check, .launches = &launches};
+	const struct limit_search search = {.check = check, .launches = &launches};
 
 	if (!check->bundle->peaks || !check->subject)
 		return;

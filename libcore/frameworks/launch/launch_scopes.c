@@ -153,7 +153,7 @@ static bool keeps_last(const struct flmem_launch_scan *scan)
 }
 
 /* "a | b" and "a &", not "a 2>&1" or "a &> b": variables of these reach nothing else. */
-static void note_apart(struct flmem_launch_scan *scan, const char *p, bool empty)
+static void note_forked(struct flmem_launch_scan *scan, const char *p, bool empty)
 {
 	bool pipe = scan->shell && *p == '|' && p[1] != '|';
 	bool background = scan->shell && *p == '&' && p[1] != '&' && p[1] != '>' &&
@@ -170,7 +170,7 @@ void flmem_launch_note_separator(struct flmem_launch_scan *scan)
 	bool empty = !*scan->now.command && scan->now.first == scan->launches->variable_count;
 	bool decided = scan->now.mentions || (*p == '&' && is_preparation(scan->now.command));
 
-	note_apart(scan, p, empty);
+	note_forked(scan, p, empty);
 	flmem_launch_end_statement(scan);
 	if (scan->shell && (*p == '&' || *p == '|') && p[1] == *p) {
 		note_chain(scan, *p, decided);

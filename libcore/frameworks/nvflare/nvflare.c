@@ -11,7 +11,7 @@
 #include "frameworks/launch/launch_search.h"
 #include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/rules/nvflare_rules.h"
-#include "frameworks/nvflare/troubles/nvflare_troubles.h"
+#include "frameworks/nvflare/troubleshooting/nvflare_troubleshooting.h"
 #include "proc/command.h"
 #include "proc/process.h"
 

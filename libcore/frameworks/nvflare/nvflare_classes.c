@@ -488,7 +488,7 @@ static bool is_of_job(const struct flmem_check *check, const struct flmem_rule_i
 }
 
 /* Of all workflows of the job; 0: none has rounds that are known. */
-static void compute_job_rounds(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_job_rounds(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	int64_t start, count, most = 0;
 
@@ -513,7 +513,7 @@ static void compute_job_rounds(const struct flmem_check *check, struct flmem_onc
 
 bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_rounds)
 {
-	int64_t most = flmem_check_once(check, compute_job_rounds).number;
+	int64_t most = flmem_check_memo(check, compute_job_rounds).number;
 
 	if (most)
 		*ret_rounds = most;
@@ -536,7 +536,7 @@ static enum flmem_nvflare_sends sends_of(const struct flmem_node *part)
 						  : FLMEM_NVFLARE_SENDS_UNKNOWN;
 }
 
-static void compute_job_sends(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_job_sends(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	enum flmem_nvflare_sends all = FLMEM_NVFLARE_SENDS_UNKNOWN;
 	int64_t rounds;
@@ -562,7 +562,7 @@ static void compute_job_sends(const struct flmem_check *check, struct flmem_once
 
 enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check)
 {
-	return (enum flmem_nvflare_sends)flmem_check_once(check, compute_job_sends).number;
+	return (enum flmem_nvflare_sends)flmem_check_memo(check, compute_job_sends).number;
 }
 
 /* Whether it is a class of NVFlare whose arguments do not set memory. */

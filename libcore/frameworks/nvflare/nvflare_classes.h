@@ -216,6 +216,6 @@ bool flmem_nvflare_is_settable(const char *path);
 void flmem_nvflare_report_constructors(struct flmem_check *check);
 
 /* Reports where the name of such a class may become that of something else before it is called. */
-void flmem_nvflare_report_bound_again(struct flmem_check *check);
+void flmem_nvflare_report_rebound_names(struct flmem_check *check);
 
 #endif

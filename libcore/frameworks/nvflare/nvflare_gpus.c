@@ -211,7 +211,7 @@ static const char *gpu_site_of_call(const struct flmem_check *check, const struc
 	return runs_on_gpus(check, call) ? "clients" : NULL;
 }
 
-static void compute_gpu_site(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_gpu_site(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = NULL;
 
@@ -221,7 +221,7 @@ static void compute_gpu_site(const struct flmem_check *check, struct flmem_once 
 
 const char *flmem_nvflare_gpu_site_of_script(const struct flmem_check *check, const char **ret_by)
 {
-	struct flmem_once site = flmem_check_once(check, compute_gpu_site);
+	struct flmem_memo site = flmem_check_memo(check, compute_gpu_site);
 
 	*ret_by = site.texts[1];
 	return site.texts[0];
@@ -355,12 +355,12 @@ static bool may_run_on_gpus(const struct flmem_check *check)
 	return assigns_gpus(check) || may_inherit_gpus(check);
 }
 
-static void compute_may_run_on_gpus(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_may_run_on_gpus(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	ret_value->number = may_run_on_gpus(check);
 }
 
 bool flmem_nvflare_may_run_on_gpus(const struct flmem_check *check)
 {
-	return flmem_check_once(check, compute_may_run_on_gpus).number;
+	return flmem_check_memo(check, compute_may_run_on_gpus).number;
 }

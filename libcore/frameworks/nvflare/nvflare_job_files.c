@@ -24,7 +24,7 @@ struct file_level {
 	unsigned index;				  /* of the argument */
 };
 
-struct file_search {
+struct job_file_search {
 	struct flmem_check *check;
 	struct flmem_python_reader reader;
 	struct file_level levels[LEVELS_MAX];
@@ -186,7 +186,7 @@ static bool method_writes(struct flmem_python_reader ahead, bool *ret_known)
 	return !flmem_python_is_any(&ahead.word, reads);
 }
 
-static bool is_compared_name(const struct file_search *search,
+static bool is_compared_name(const struct job_file_search *search,
 			     const struct flmem_python_reader *ahead)
 {
 	const char *text = search->check->input->document.text.data;
@@ -221,7 +221,7 @@ static void skip_to_close(struct flmem_python_reader *ahead)
 }
 
 /* The statement keeps the path under a name, whose uses then count. */
-static bool keeps_path(struct file_search *search)
+static bool keeps_path(struct job_file_search *search)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX], other[FLMEM_PYTHON_DOTTED_MAX];
 
@@ -238,7 +238,7 @@ static bool keeps_path(struct file_search *search)
 }
 
 /* Whether the script may write the file that the word at the reader names. */
-static bool may_write(struct file_search *search)
+static bool may_write(struct job_file_search *search)
 {
 	const struct flmem_python_word *command = &search->reader.word;
 	struct flmem_python_reader ahead = search->reader;
@@ -266,7 +266,7 @@ static bool may_write(struct file_search *search)
 	return !keeps_path(search) && search->writes;
 }
 
-static void note_file_mark(struct file_search *search)
+static void note_file_mark(struct job_file_search *search)
 {
 	const struct flmem_python_word *word = &search->reader.word;
 	bool named = search->reader.before.kind == FLMEM_PYTHON_NAME && *word->text == '(';
@@ -283,7 +283,7 @@ static void note_file_mark(struct file_search *search)
 	}
 }
 
-static bool is_documentation(const struct file_search *search)
+static bool is_documentation(const struct job_file_search *search)
 {
 	struct flmem_python_reader ahead = search->reader;
 
@@ -293,7 +293,7 @@ static bool is_documentation(const struct file_search *search)
 }
 
 /* "NAME = ..." and "for NAME in ..." */
-static void begin_file_statement(struct file_search *search)
+static void begin_file_statement(struct job_file_search *search)
 {
 	struct flmem_python_reader ahead = search->reader;
 	bool loop = flmem_python_accept(&ahead, "for");
@@ -310,7 +310,7 @@ static void begin_file_statement(struct file_search *search)
 		search->name = name;
 }
 
-static bool is_path_name(const struct file_search *search, const struct flmem_python_word *word)
+static bool is_path_name(const struct job_file_search *search, const struct flmem_python_word *word)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
 
@@ -323,7 +323,7 @@ static bool is_path_name(const struct file_search *search, const struct flmem_py
 	return false;
 }
 
-static void check_file_word(struct file_search *search)
+static void check_file_word(struct job_file_search *search)
 {
 	const struct flmem_python_word *word = &search->reader.word;
 	struct file_level *level =
@@ -341,7 +341,7 @@ static void check_file_word(struct file_search *search)
 	flmem_nvflare_report_word(search->check, word, "file", written);
 }
 
-static void walk_files(struct file_search *search)
+static void walk_files(struct job_file_search *search)
 {
 	const struct flmem_python_part part = {.line = 1};
 	const struct flmem_python_source source = {
@@ -374,7 +374,7 @@ static bool writes_files(const char *text)
 void flmem_nvflare_check_job_files(struct flmem_check *check)
 {
 	const char *text = check->input->document.text.data;
-	struct file_search search = {.check = check};
+	struct job_file_search search = {.check = check};
 
 	if (!strstr(text, "config_fed_"))
 		return;

@@ -123,10 +123,10 @@ struct flmem_recommendations {
 	size_t finding_count;
 	struct flmem_input_problem *problems;
 	size_t problem_count;
-	size_t file_count;     /* checked files and processes */
-	size_t process_count;  /* of these */
-	size_t left_out_count; /* findings beyond the maximum of 10,000; a problem reports them */
-	size_t silenced_count; /* findings silenced by a comment or .flmem-recommend.yaml */
+	size_t file_count;	 /* checked files and processes */
+	size_t process_count;	 /* of these */
+	size_t left_out_count;	 /* findings beyond the maximum of 10,000; a problem reports them */
+	size_t suppressed_count; /* findings suppressed by a comment or .flmem-recommend.yaml */
 	struct flmem_held_plan held_plan;
 	/* memory_gc_rounds in force in the checked NVFlare jobs; unknown if they differ. */
 	struct flmem_u64 server_gc_rounds, client_gc_rounds;

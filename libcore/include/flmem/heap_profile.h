@@ -74,7 +74,7 @@ struct flmem_heap_amounts {
 	uint64_t count[FLMEM_HEAP_MEASURE_COUNT]; /* of allocations */
 };
 
-struct flmem_heap_texts;
+struct flmem_string_pool;
 
 /* One stack that allocated; its arenas are a site besides that of all else. */
 struct flmem_heap_site {
@@ -230,7 +230,7 @@ struct flmem_heap_profile {
 	bool by_round; /* only these rounds: */
 	uint64_t first_round, last_round;
 
-	struct flmem_heap_texts *texts; /* private: memory of the texts */
+	struct flmem_string_pool *texts; /* private: memory of the texts */
 };
 
 /*

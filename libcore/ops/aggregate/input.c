@@ -67,12 +67,12 @@ static int report_lack(const char *with, const char *without, const struct flmem
 }
 
 /* What is compared: the tensors of the first input and those of another. */
-struct pair {
+struct input_pair {
 	const char *first_path, *path;
 	const struct flmem_tensor_list *first, *list;
 };
 
-static int report_difference(const struct pair *pair, const struct flmem_tensor *a,
+static int report_difference(const struct input_pair *pair, const struct flmem_tensor *a,
 			     const struct flmem_tensor *b, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf shape = FLMEM_BUF_INIT;
@@ -90,7 +90,7 @@ static int report_difference(const struct pair *pair, const struct flmem_tensor 
 			       other.data, pair->path);
 }
 
-static bool is_alike(const struct pair *pair, const struct flmem_tensor *a,
+static bool is_alike(const struct input_pair *pair, const struct flmem_tensor *a,
 		     const struct flmem_tensor *b)
 {
 	return a->dtype == b->dtype && a->rank == b->rank &&
@@ -99,7 +99,7 @@ static bool is_alike(const struct pair *pair, const struct flmem_tensor *a,
 }
 
 /* Both lists are sorted by name. */
-static int compare_lists(const struct pair *pair, struct flmem_error *err)
+static int compare_lists(const struct input_pair *pair, struct flmem_error *err)
 {
 	size_t i = 0;
 
@@ -410,7 +410,7 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 		     struct flmem_input *input, struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
-	struct pair pair = {
+	struct input_pair pair = {
 		.first_path = first_path,
 		.first = &layout->list,
 		.list = &list,

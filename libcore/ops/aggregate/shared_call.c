@@ -17,7 +17,7 @@
 #define SAMPLE_BYTES 4096U
 
 /* What a process reports to all. */
-struct report {
+struct call_report {
 	struct flmem_error error;
 	int rc;
 	uint64_t print;		    /* of what it writes; 0: not known */
@@ -64,7 +64,7 @@ int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_erro
 		return rc;
 	own_rank = call->ranks.rank;
 	/* Now, since the others wait for the report of a process whose memory is out later. */
-	call->reports = calloc(call->ranks.count, sizeof(struct report));
+	call->reports = calloc(call->ranks.count, sizeof(struct call_report));
 	return call->reports ? 0 : flmem_aggregate_call_nomem(call, err);
 }
 
@@ -108,7 +108,7 @@ static uint64_t make_print(const struct flmem_aggregate_call *call)
 	return hash;
 }
 
-static int compare_reports(const struct report *reports, size_t count, unsigned own,
+static int compare_reports(const struct call_report *reports, size_t count, unsigned own,
 			   struct flmem_error *err)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -133,7 +133,7 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 			    struct flmem_error *err)
 {
 	const struct flmem_ranks *ranks = &call->ranks;
-	struct report own = {
+	struct call_report own = {
 		.rc = rc,
 		.bytes = call->run.end - call->run.begin,
 		.read_bytes = call->read_bytes,
@@ -187,7 +187,7 @@ int flmem_shared_call_share(struct flmem_aggregate_call *call, struct flmem_erro
 
 int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
-	const struct report *first = call->reports;
+	const struct call_report *first = call->reports;
 
 	return flmem_output_join(&call->output, call->run.begin, call->run.end, first->mark, err);
 }
@@ -197,7 +197,7 @@ int flmem_shared_call_add_sums(struct flmem_aggregate_call *call, int rc, struct
 	struct flmem_exact_sum *all = call->reports; /* one of each process */
 	size_t count = call->ranks.count > 1 ? flmem_run_measured(&call->run) : 0;
 
-	_Static_assert(sizeof(*all) <= sizeof(struct report), "no room for a sum");
+	_Static_assert(sizeof(*all) <= sizeof(struct call_report), "no room for a sum");
 	rc = flmem_shared_call_agree(call, rc, err);
 	for (size_t i = 0; i < count && !rc; i++) {
 		struct flmem_exact_sum *sum = &call->run.sums[i];
@@ -212,7 +212,7 @@ int flmem_shared_call_add_sums(struct flmem_aggregate_call *call, int rc, struct
 
 static void join_parts(struct flmem_aggregate_call *call)
 {
-	const struct report *reports = call->reports;
+	const struct call_report *reports = call->reports;
 
 	call->read_bytes = call->crc32c = 0;
 	for (unsigned i = 0; i < call->ranks.count; i++) {

@@ -22,7 +22,7 @@
 #include "ops/target/query_cuda.h"
 #include "ops/target/trim_precheck.h"
 #include "proc/files/backing.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/huge_pages.h"
 #include "proc/limits/cgroup.h"
 #include "proc/limits/headroom.h"

@@ -8,7 +8,7 @@
 #include <flmem/host.h>
 
 #include "elf/libc.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/interfaces.h"
 
 /* The facts that the table is computed from. */

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "elf/libc.h"
 #include "ops/host/features.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/interfaces.h"
 #include "proc/limits/cgroup.h"
 #include "proc/process.h"

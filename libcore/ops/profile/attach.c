@@ -23,7 +23,7 @@
 #include "ops/profile/fork_gate.h"
 #include "ops/profile/jemalloc_engine.h"
 #include "ops/profile/prepare.h"
-#include "ops/profile/socket_orders.h"
+#include "ops/profile/socket_requests.h"
 #include "ops/target/target_guard.h"
 #include "ops/target/target_hooks.h"
 #include "preload/profile_format.h"
@@ -415,8 +415,8 @@ static int run_attach_attempt(void *context, struct flmem_error *err)
 	if (!target)
 		return FLMEM_EFAILED;
 	if (attempt->options.engine == FLMEM_ATTACH_SAMPLER)
-		rc = flmem_socket_orders_run(attempt->pid, &attempt->options, attempt->detach,
-					     &attempt->result, &is_done, err);
+		rc = flmem_socket_requests_run(attempt->pid, &attempt->options, attempt->detach,
+					       &attempt->result, &is_done, err);
 	if (rc || is_done)
 		return rc;
 	attempt->result.way = FLMEM_ATTACH_BY_TRACING;

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
-#include "ops/profile/attached_look.h"
+#include "ops/profile/attached_paths.h"
 #include "ops/target/inspection.h"
 #include "preload/sampler_state.h"
 #include "proc/files/fs_user.h"

@@ -15,14 +15,14 @@
 
 #include <flmem/text.h>
 
-#include "base/apart.h"
 #include "base/files/file_place.h"
 #include "base/files/io.h"
+#include "base/forked_task.h"
 #include "base/portable.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
 #include "ops/profile/attached.h"
-#include "ops/profile/attached_look.h"
+#include "ops/profile/attached_paths.h"
 #include "ops/profile/prepare.h"
 #include "ops/profile/profile_place.h"
 #include "proc/status.h"
@@ -246,7 +246,7 @@ static struct profile_work *make_profile_work(const struct flmem_process *proces
 static int run_profile_work(const struct flmem_fs_user *user, int (*run)(void *context),
 			    struct profile_work *work, struct flmem_error *err)
 {
-	const struct flmem_apart apart = {
+	const struct flmem_forked_task apart = {
 		.run = run,
 		.undo = undo_attached_profile,
 		.context = work,
@@ -403,7 +403,7 @@ int flmem_attached_file_check(const struct flmem_process *process,
 static void end_attached_file(struct flmem_attached_file *file, bool keeps)
 {
 	struct profile_work work = {.directory = file->directory, .created = file->created};
-	const struct flmem_apart apart = {
+	const struct flmem_forked_task apart = {
 		.run = keeps ? remove_replaced_file : remove_attached_profile,
 		.context = &work,
 		.size = sizeof(work),

@@ -13,12 +13,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/apart.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/forked_task.h"
 #include "base/text/buf.h"
 #include "base/text/text.h"
-#include "ops/profile/attached_look.h"
+#include "ops/profile/attached_paths.h"
 #include "proc/status.h"
 
 #ifndef SO_PEERPIDFD /* Linux 6.5 */
@@ -223,7 +223,7 @@ static int connect_socket(const struct flmem_attached_socket *found, uint64_t ti
 		.place = {.sun_family = AF_UNIX},
 		.deadline_us = flmem_clock_us() + timeout_us,
 	};
-	const struct flmem_apart apart = {
+	const struct flmem_forked_task apart = {
 		.run = connect_to_place,
 		.context = &work,
 		.size = sizeof(work),
@@ -233,7 +233,7 @@ static int connect_socket(const struct flmem_attached_socket *found, uint64_t ti
 
 	snprintf(work.place.sun_path, sizeof(work.place.sun_path), "/proc/self/fd/%d/%s",
 		 found->directory, found->name);
-	rc = flmem_apart_run(&apart, timeout_us + CONNECT_PATIENCE_US);
+	rc = flmem_forked_task_run(&apart, timeout_us + CONNECT_PATIENCE_US);
 	if (!rc)
 		return work.fd;
 	flmem_cleanup_close(&work.fd);

@@ -18,7 +18,7 @@
 /* So large that nothing of the program comes near its middle. */
 #define GAP_MIN (UINT64_C(1) << 30)
 
-/* Handlers of a fork that had begun take less, as in preload/sampler/forks.c. */
+/* Handlers of a fork that had begun take less, as in preload/sampler/fork_handlers.c. */
 #define HANDLERS_US 200000U
 /* Copying the page tables of 100 GB takes less. */
 #define FORK_US 500000U

@@ -22,10 +22,10 @@
 #include "ops/recommend/recommend_module_rules.h"
 #include "ops/recommend/recommend_modules.h"
 #include "ops/recommend/recommend_oom.h"
+#include "ops/recommend/recommend_pinned_version.h"
 #include "ops/recommend/recommend_plan.h"
 #include "ops/recommend/recommend_recording.h"
-#include "ops/recommend/recommend_release.h"
-#include "ops/recommend/recommend_silence.h"
+#include "ops/recommend/recommend_suppressions.h"
 #include "rules/document_rules.h"
 
 /* A job during its check. */
@@ -552,7 +552,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	FLMEM_AUTO(flmem_recommendations_clear)
 	struct flmem_recommendations found = {0};
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
-	FLMEM_AUTO_SILENCES struct flmem_silences silences = {0};
+	FLMEM_AUTO_SUPPRESSIONS struct flmem_suppressions silences = {0};
 	struct flmem_version_number release = {0};
 	struct flmem_plan_peaks peaks;
 	struct job each = {.found = &found, .texts = texts};
@@ -579,10 +579,10 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	if (!rc && each.peaks && found.file_count)
 		rc = flmem_recommend_no_limit(paths[0], &found, err);
 	if (!rc)
-		rc = flmem_silences_read(paths, count, &found, &silences, err);
+		rc = flmem_suppressions_read(paths, count, &found, &silences, err);
 	if (rc)
 		return rc;
-	flmem_silences_apply(&silences, &found);
+	flmem_suppressions_apply(&silences, &found);
 	if (found.finding_count)
 		qsort(found.findings, found.finding_count, sizeof(*found.findings),
 		      compare_finding_place);

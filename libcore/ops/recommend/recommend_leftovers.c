@@ -19,7 +19,7 @@
 #include "ops/recommend/leftover_owner.h"
 #include "proc/files/mounts.h"
 #include "proc/files/path_resolve.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "rules/live_rules.h"

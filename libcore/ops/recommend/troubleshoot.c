@@ -10,7 +10,7 @@
 #include <flmem/text.h>
 
 #include "base/cleanup.h"
-#include "frameworks/troubles.h"
+#include "frameworks/troubleshooting.h"
 #include "proc/limits/cgroup.h"
 #include "proc/limits/pressure.h"
 #include "proc/process.h"

@@ -10,7 +10,7 @@
 #include "elf/image.h"
 #include "elf/modules.h"
 #include "proc/limits/group_room.h"
-#include "remote/checks/forks.h"
+#include "remote/checks/fork_checks.h"
 #include "remote/checks/preflight.h"
 
 /*

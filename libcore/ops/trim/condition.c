@@ -22,7 +22,7 @@ enum node_kind {
 	NODE_NOT,
 };
 
-enum comparison {
+enum figure_comparison {
 	COMPARE_GREATER,
 	COMPARE_AT_LEAST,
 	COMPARE_LESS,
@@ -33,7 +33,7 @@ struct node {
 	enum node_kind kind;
 	size_t left, right; /* indices; a NOT has only left */
 	enum flmem_condition_field field;
-	enum comparison comparison;
+	enum figure_comparison comparison;
 	bool is_percent;
 	uint64_t value; /* bytes, or thousandths of a per cent */
 };
@@ -154,7 +154,7 @@ static int parse_field(struct parser *parser, enum flmem_condition_field *ret_fi
 		      : set_parse_error(parser, "expected a figure, as in rss > 8G");
 }
 
-static int parse_comparison(struct parser *parser, enum comparison *ret_comparison)
+static int parse_comparison(struct parser *parser, enum figure_comparison *ret_comparison)
 {
 	bool greater, equal;
 

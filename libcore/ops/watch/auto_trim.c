@@ -103,7 +103,7 @@ static struct flmem_trim_state *target_of(const struct flmem_auto *a,
 
 static struct flmem_watch_action init_action(const struct flmem_watched_process *watched,
 					     enum flmem_watch_action_kind kind, const char *reason,
-					     const struct flmem_moment *moment)
+					     const struct flmem_clock_times *moment)
 {
 	static const char none[] = "no trim was made";
 
@@ -124,7 +124,7 @@ static struct flmem_watch_action init_action(const struct flmem_watched_process 
 
 static void report_change(struct flmem_watch_state *state, struct flmem_watched_process *watched,
 			  const struct flmem_policy_decision *decision,
-			  const struct flmem_moment *moment)
+			  const struct flmem_clock_times *moment)
 {
 	static const enum flmem_watch_action_kind kinds[] = {
 		[FLMEM_POLICY_INTERVAL_RAISED] = FLMEM_WATCH_INTERVAL_RAISED,
@@ -165,7 +165,7 @@ static void ask_for_trim(const struct flmem_auto *a, const struct flmem_watched_
 
 static void decide_action(const struct flmem_auto *a, struct flmem_watch_state *state,
 			  struct flmem_watched_process *watched, struct flmem_policy_inputs *inputs,
-			  const struct flmem_moment *moment)
+			  const struct flmem_clock_times *moment)
 {
 	struct flmem_policy_decision decision;
 	struct flmem_trend trend;
@@ -184,7 +184,7 @@ static void decide_action(const struct flmem_auto *a, struct flmem_watch_state *
 
 void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		      const struct flmem_pressures *pressures,
-		      struct flmem_watched_process *watched, const struct flmem_moment *moment)
+		      struct flmem_watched_process *watched, const struct flmem_clock_times *moment)
 {
 	struct flmem_policy_inputs inputs = {.occasion = FLMEM_POLICY_ROUND};
 	struct flmem_trim_state *trim_state = target_of(automatic, watched);
@@ -199,7 +199,8 @@ void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *wa
 
 static void check_triggers(const struct flmem_auto *a, struct flmem_watch_state *state,
 			   const struct flmem_pressures *pressures,
-			   struct flmem_watched_process *watched, const struct flmem_moment *moment)
+			   struct flmem_watched_process *watched,
+			   const struct flmem_clock_times *moment)
 {
 	struct flmem_policy_inputs inputs = {.occasion = FLMEM_POLICY_CONDITION};
 	struct flmem_trim_state *trim_state = target_of(a, watched);
@@ -246,7 +247,8 @@ static enum flmem_watch_action_kind action_kind_of(const struct flmem_trim_resul
 }
 
 static void report_trim(struct flmem_watch_state *state, struct flmem_watched_process *watched,
-			const struct flmem_trim_request *request, const struct flmem_moment *moment)
+			const struct flmem_trim_request *request,
+			const struct flmem_clock_times *moment)
 {
 	const struct flmem_trim_result *result = &request->result;
 	char reason[FLMEM_POLICY_REASON_MAX + FLMEM_ERROR_MESSAGE_MAX + 4];
@@ -278,7 +280,7 @@ static void report_trim(struct flmem_watch_state *state, struct flmem_watched_pr
 
 static void report_undecided(struct flmem_watch_state *state, struct flmem_watched_process *watched,
 			     const struct flmem_trim_request *request,
-			     const struct flmem_moment *moment)
+			     const struct flmem_clock_times *moment)
 {
 	struct flmem_watch_action action;
 
@@ -290,7 +292,7 @@ static void report_undecided(struct flmem_watch_state *state, struct flmem_watch
 }
 
 static void collect_results(const struct flmem_auto *a, struct flmem_watch_state *state,
-			    const struct flmem_moment *moment)
+			    const struct flmem_clock_times *moment)
 {
 	for (;;) {
 		FLMEM_AUTO_FREE struct flmem_trim_request *request =
@@ -311,7 +313,8 @@ static void collect_results(const struct flmem_auto *a, struct flmem_watch_state
 }
 
 void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
-		     const struct flmem_pressures *pressures, const struct flmem_moment *moment)
+		     const struct flmem_pressures *pressures,
+		     const struct flmem_clock_times *moment)
 {
 	collect_results(automatic, watch_state, moment);
 	for (size_t i = 0; i < watch_state->count; i++)
@@ -323,7 +326,7 @@ void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *wat
 /* Without rounds the condition is checked at an interval, which the watch may not have reached. */
 static void report_unchecked(const struct flmem_auto *a, struct flmem_watch_state *state,
 			     struct flmem_watched_process *watched,
-			     const struct flmem_moment *moment)
+			     const struct flmem_clock_times *moment)
 {
 	const struct flmem_trim_state *trim_state = watched->trim_state;
 	char reason[FLMEM_POLICY_REASON_MAX], span[FLMEM_TEXT_BYTES_MAX];
@@ -339,7 +342,7 @@ static void report_unchecked(const struct flmem_auto *a, struct flmem_watch_stat
 }
 
 void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
-		       const struct flmem_moment *moment)
+		       const struct flmem_clock_times *moment)
 {
 	flmem_trim_queue_finish(automatic->queue);
 	collect_results(automatic, watch_state, moment);

@@ -15,7 +15,7 @@
 struct flmem_auto;
 
 /* The current time on both clocks. */
-struct flmem_moment {
+struct flmem_clock_times {
 	uint64_t now_us; /* since the watch began */
 	uint64_t at_us;	 /* since 1970 */
 };
@@ -26,15 +26,17 @@ void flmem_auto_free(struct flmem_auto *automatic);
 
 /* The samples of this tick have been taken; also reports the results of earlier trims. */
 void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
-		     const struct flmem_pressures *pressures, const struct flmem_moment *moment);
+		     const struct flmem_pressures *pressures,
+		     const struct flmem_clock_times *moment);
 
 /* A round of the process has ended. */
 void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		      const struct flmem_pressures *pressures,
-		      struct flmem_watched_process *watched, const struct flmem_moment *moment);
+		      struct flmem_watched_process *watched,
+		      const struct flmem_clock_times *moment);
 
 /* The watch ends: waits for the running trim, reports its result, and starts no others. */
 void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
-		       const struct flmem_moment *moment);
+		       const struct flmem_clock_times *moment);
 
 #endif

@@ -2,7 +2,7 @@
 #include "ops/watch/forecast_state.h"
 
 #include "ops/watch/pressures.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/limits/cgroup.h"
 
 static const char exceeded_limit[] = "its resident memory was above the limit";

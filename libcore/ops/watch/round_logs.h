@@ -11,7 +11,7 @@
 
 #include <flmem/error.h>
 
-#include "frameworks/rounds.h"
+#include "frameworks/round_markers.h"
 #include "ops/watch/log_tail.h"
 
 struct flmem_process;

@@ -140,7 +140,7 @@ static void sample_pressure(struct watch *w, struct flmem_watched_process *watch
 }
 
 static void sample_one(struct watch *w, struct flmem_watched_process *watched,
-		       struct flmem_relatives *relatives, const struct flmem_moment *moment)
+		       struct flmem_relatives *relatives, const struct flmem_clock_times *moment)
 {
 	int rc = flmem_watched_process_sample(watched, moment->now_us);
 	bool split = !rc && flmem_watched_process_split_is_due(watched);
@@ -160,7 +160,7 @@ static void sample_one(struct watch *w, struct flmem_watched_process *watched,
 static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 {
 	const struct flmem_watch_callbacks *callbacks = w->watch_state.callbacks;
-	const struct flmem_moment moment = {now_us, at_us};
+	const struct flmem_clock_times moment = {now_us, at_us};
 	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = w->proc};
 
 	for (size_t i = 0; i < w->watch_state.count && !w->watch_state.stopped; i++) {
@@ -183,13 +183,13 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 /* The context of reading changes of rounds. */
 struct round_reading {
 	struct watch *w;
-	struct flmem_moment moment;
+	struct flmem_clock_times moment;
 	bool past; /* the lines are older than the watch and only show the current round */
 };
 
 static void decide_on_trim(struct watch *w, struct flmem_watched_process *watched,
 			   const struct flmem_round_change *change,
-			   const struct flmem_moment *moment)
+			   const struct flmem_clock_times *moment)
 {
 	if (w->automatic && change->finished && !watched->ended)
 		flmem_auto_round(w->automatic, &w->watch_state, w->pressures, watched, moment);
@@ -447,7 +447,7 @@ static int begin_watch(struct watch *w, struct flmem_error *err)
 
 static void finish_trims(struct watch *w)
 {
-	const struct flmem_moment moment = {
+	const struct flmem_clock_times moment = {
 		(flmem_clock_us() - w->began_us) / 1000U * 1000U,
 		flmem_clock_wall_us(),
 	};

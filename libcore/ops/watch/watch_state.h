@@ -9,7 +9,7 @@
 
 #include <flmem/watch.h>
 
-#include "frameworks/rounds.h"
+#include "frameworks/round_markers.h"
 #include "ops/watch/watched_process.h"
 #include "series/recording.h"
 

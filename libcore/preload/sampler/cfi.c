@@ -90,7 +90,7 @@ static uint64_t read_encoded(struct cursor *cursor, unsigned encoding)
 	return encoding & ENCODING_RELATIVE ? value + here : value;
 }
 
-struct state {
+struct cfi_state {
 	uint64_t cfa_register;
 	int64_t cfa_offset;
 	int64_t bp_offset; /* 0: unchanged */
@@ -104,7 +104,7 @@ struct program {
 	unsigned encoding;
 	bool has_data; /* of augmentations, in the FDE */
 	uint64_t location, length, wanted;
-	struct state now, first, saved[SAVED_MAX];
+	struct cfi_state now, first, saved[SAVED_MAX];
 	unsigned depth;
 };
 
@@ -325,7 +325,7 @@ static bool run_instructions(struct cursor *cursor, struct program *program)
 	return !cursor->failed;
 }
 
-static bool make_rule(const struct state *state, struct sampler_rule *ret_rule)
+static bool make_rule(const struct cfi_state *state, struct sampler_rule *ret_rule)
 {
 	struct sampler_rule rule = {
 		.cfa_offset = (int32_t)state->cfa_offset,

@@ -23,7 +23,7 @@
 #include "preload/sampler/got.h"
 #include "preload/sampler/hold.h"
 #include "preload/sampler/hooks.h"
-#include "preload/sampler/orders.h"
+#include "preload/sampler/requests.h"
 #include "preload/sampler/restricted.h"
 #include "preload/sampler/sampler.h"
 

@@ -392,7 +392,7 @@ static void serve_client(int client)
 	}
 }
 
-static void *listen_for_orders(void *unused)
+static void *listen_for_requests(void *unused)
 {
 	int listener, client;
 
@@ -444,7 +444,7 @@ static int start_listener_thread(void)
 	if (!error)
 		error = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	if (!error)
-		error = pthread_create(&thread, &attributes, listen_for_orders, NULL);
+		error = pthread_create(&thread, &attributes, listen_for_requests, NULL);
 	pthread_attr_destroy(&attributes);
 	return error;
 }

@@ -229,7 +229,7 @@ bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object 
 	       !sampler_object_define(ret, FLMEM_SAMPLER_ORDER_SYMBOL, &unused);
 }
 
-struct search {
+struct object_search {
 	const char *name;
 	uintptr_t found;
 	unsigned count;
@@ -238,7 +238,7 @@ struct search {
 
 static int search_object(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct search *search = context;
+	struct object_search *search = context;
 	struct sampler_object object;
 	uintptr_t found;
 
@@ -253,7 +253,7 @@ static int search_object(struct dl_phdr_info *info, size_t size, void *context)
 
 uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count)
 {
-	struct search search = {.name = name};
+	struct object_search search = {.name = name};
 
 	/* In the order of the link map, which is that in which the linker searches. */
 	sampler_walk(search_object, &search);
@@ -272,7 +272,7 @@ void *sampler_look_up(void *scope, const char *name)
 
 uintptr_t sampler_first_definition(const char *name)
 {
-	struct search search = {.name = name, .own_too = true};
+	struct object_search search = {.name = name, .own_too = true};
 
 	sampler_walk(search_object, &search);
 	return search.found;
@@ -280,7 +280,7 @@ uintptr_t sampler_first_definition(const char *name)
 
 bool sampler_is_alone(void)
 {
-	struct search search = {.name = FLMEM_SAMPLER_ORDER_SYMBOL, .own_too = true};
+	struct object_search search = {.name = FLMEM_SAMPLER_ORDER_SYMBOL, .own_too = true};
 
 	sampler_walk(search_object, &search);
 	return search.count == 1;

@@ -38,7 +38,7 @@ uint32_t sampler_section_add(unsigned section)
 }
 
 /* A table, and what is searched in it. */
-struct search {
+struct table_search {
 	const struct sampler_index *index;
 	uint64_t hash;
 	const void *wanted;
@@ -46,7 +46,7 @@ struct search {
 	uint32_t (*add)(const void *wanted);
 };
 
-static uint32_t find_or_add(const struct search *search)
+static uint32_t find_or_add(const struct table_search *search)
 {
 	uint32_t added = FLMEM_PROFILE_NONE;
 
@@ -112,7 +112,7 @@ static uint32_t add_string_record(const void *wanted)
 uint32_t sampler_string_find(const char *bytes, size_t length)
 {
 	struct text text = {bytes, length};
-	struct search search = {
+	struct table_search search = {
 		.index = &sampler_tables.string_index,
 		.wanted = &text,
 		.is_equal = is_equal_string,
@@ -154,7 +154,7 @@ static uint32_t add_frame_record(const void *wanted)
 
 uint32_t sampler_frame_find(const struct flmem_profile_frame *frame)
 {
-	const struct search search = {
+	const struct table_search search = {
 		.index = &sampler_tables.frame_index,
 		.hash = sampler_hash(frame->address ^ ((uint64_t)frame->line << 40),
 				     ((uint64_t)frame->function << 32) ^ frame->file ^
@@ -196,7 +196,7 @@ uint32_t sampler_node_find(uint32_t parent, uint32_t frame)
 		.frame = frame,
 		.depth = sampler_tables.nodes[parent].depth + 1,
 	};
-	const struct search search = {
+	const struct table_search search = {
 		.index = &sampler_tables.node_index,
 		.hash = sampler_hash(parent, frame),
 		.wanted = &node,
@@ -230,7 +230,7 @@ static uint32_t add_site_record(const void *wanted)
 uint32_t sampler_site_find(uint32_t node, uint32_t kind)
 {
 	const struct flmem_profile_site site = {.node = node, .kind = kind};
-	const struct search search = {
+	const struct table_search search = {
 		.index = &sampler_tables.site_index,
 		.hash = sampler_hash(node, kind + 7),
 		.wanted = &site,
@@ -264,7 +264,7 @@ static uint32_t add_cell_record(const void *wanted)
 uint32_t sampler_cell_find(uint32_t site, uint32_t round)
 {
 	const struct flmem_profile_cell cell = {.site = site, .round = round};
-	const struct search search = {
+	const struct table_search search = {
 		.index = &sampler_tables.cell_index,
 		.hash = sampler_hash(site, round + UINT64_C(0x100000000)),
 		.wanted = &cell,

@@ -18,7 +18,7 @@
 
 #include "preload/sampler/got.h"
 #include "preload/sampler/hooks.h"
-#include "preload/sampler/orders.h"
+#include "preload/sampler/requests.h"
 #include "preload/sampler/restricted.h"
 
 void *sampler_before_dlopen(void)

@@ -52,12 +52,12 @@ static int set_fs_ids(const void *rights)
 	return drop_all_capabilities();
 }
 
-int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_apart *work,
+int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_forked_task *work,
 		      uint64_t timeout_us)
 {
-	struct flmem_apart apart = *work;
+	struct flmem_forked_task apart = *work;
 
 	apart.prepare = set_fs_ids;
 	apart.rights = user;
-	return flmem_apart_run(&apart, timeout_us);
+	return flmem_forked_task_run(&apart, timeout_us);
 }

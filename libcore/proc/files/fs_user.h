@@ -10,17 +10,17 @@
 
 #include <stdint.h>
 
-#include "base/apart.h"
+#include "base/forked_task.h"
 
 struct flmem_fs_user {
 	uint32_t uid, gid;
 };
 
 /*
- * Runs the work as flmem_apart_run() does and returns its result. -EACCES: these ids are not
+ * Runs the work as flmem_forked_task_run() does and returns its result. -EACCES: these ids are not
  * permitted (CAP_SETUID and CAP_SETGID are needed), nothing was done.
  */
-int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_apart *work,
+int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_forked_task *work,
 		      uint64_t timeout_us);
 
 #endif

@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/apart.h"
 #include "base/clock.h"
 #include "base/files/file_place.h"
 #include "base/files/io.h"
+#include "base/forked_task.h"
 #include "proc/files/local_path.h"
 
 #define PATIENCE_US  UINT64_C(2000000)
@@ -20,7 +20,7 @@
 #define WINDOW_BYTES ((size_t)64 << 10)	 /* what one message surely carries */
 #define WINDOWS	     32U
 
-struct window {
+struct guarded_window {
 	uint64_t offset, used;
 	size_t filled;
 	unsigned char bytes[WINDOW_BYTES];
@@ -40,7 +40,7 @@ struct guarded_work {
 /* Without pointers to other memory. */
 struct flmem_guarded_file {
 	struct guarded_work work;
-	struct window windows[WINDOWS];
+	struct guarded_window windows[WINDOWS];
 	uint64_t uses;
 	bool silent, copied;
 };
@@ -112,13 +112,13 @@ static int read_guarded(void *context)
 
 static int run_guarded(struct flmem_guarded_file *file, int (*run)(void *context))
 {
-	const struct flmem_apart apart = {
+	const struct flmem_forked_task apart = {
 		.run = run,
 		.context = &file->work,
 		.size = sizeof(file->work),
 		.descriptors = {&file->work.fd, &file->work.copy},
 	};
-	int rc = file->silent ? -ETIMEDOUT : flmem_apart_run(&apart, PATIENCE_US);
+	int rc = file->silent ? -ETIMEDOUT : flmem_forked_task_run(&apart, PATIENCE_US);
 
 	/* Too many children that wait: of files that did not answer. */
 	if (rc == -EBUSY)
@@ -177,12 +177,12 @@ bool flmem_guarded_file_is_copied(const struct flmem_guarded_file *file)
 	return file->copied;
 }
 
-static struct window *fill_guarded_window(struct flmem_guarded_file *file, uint64_t offset)
+static struct guarded_window *fill_guarded_window(struct flmem_guarded_file *file, uint64_t offset)
 {
-	struct window *oldest = &file->windows[0];
+	struct guarded_window *oldest = &file->windows[0];
 
 	for (size_t i = 0; i < WINDOWS; i++) {
-		struct window *window = &file->windows[i];
+		struct guarded_window *window = &file->windows[i];
 
 		if (offset >= window->offset && offset - window->offset < window->filled)
 			return window;
@@ -209,7 +209,7 @@ bool flmem_guarded_file_read(struct flmem_guarded_file *file, uint64_t offset, v
 	unsigned char *to = out;
 
 	while (length) {
-		struct window *window = fill_guarded_window(file, offset);
+		struct guarded_window *window = fill_guarded_window(file, offset);
 		size_t inside, some;
 
 		if (!window)

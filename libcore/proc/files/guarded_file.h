@@ -5,8 +5,8 @@
 /*
  * Reads a file that may never answer. What is on a file system of this machine is read as any
  * other; what a server may have to answer for (FUSE, a network, layers of those) is opened and read
- * in child processes that can be left behind (base/apart.h), never in this one: it could not even
- * close such a file.
+ * in child processes that can be left behind (base/forked_task.h), never in this one: it
+ * could not even close such a file.
  */
 
 #include <stdbool.h>

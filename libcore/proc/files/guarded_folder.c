@@ -13,10 +13,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/apart.h"
 #include "base/clock.h"
 #include "base/files/file_place.h"
 #include "base/files/io.h"
+#include "base/forked_task.h"
 #include "proc/files/local_path.h"
 
 #define PATIENCE_US  UINT64_C(2000000)
@@ -74,7 +74,7 @@ static int list_folder_entries(struct folder_work *work, int fd)
 }
 
 /* In a child process, as the following ones. */
-static int open_folder_apart(const struct folder_work *work, struct stat *ret_status)
+static int open_folder_forked(const struct folder_work *work, struct stat *ret_status)
 {
 	int fd = open(work->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -83,36 +83,36 @@ static int open_folder_apart(const struct folder_work *work, struct stat *ret_st
 	return fd;
 }
 
-static int examine_folder_apart(void *context)
+static int examine_folder_forked(void *context)
 {
 	struct folder_work *work = context;
-	int fd = open_folder_apart(work, &work->status);
+	int fd = open_folder_forked(work, &work->status);
 
 	if (fd >= 0 && flmem_local_path_is_here(fd))
 		work->fd = fd;
 	return fd < 0 ? fd : 0;
 }
 
-static int list_folder_apart(void *context)
+static int list_folder_forked(void *context)
 {
 	struct folder_work *work = context;
 	struct stat status;
-	int fd = open_folder_apart(work, &status);
+	int fd = open_folder_forked(work, &status);
 
 	if (fd < 0)
 		return fd;
 	return flmem_file_is_same(&status, &work->status) ? list_folder_entries(work, fd) : -ESTALE;
 }
 
-static int run_folder_apart(struct folder_work *work, int (*run)(void *context))
+static int run_folder_forked(struct folder_work *work, int (*run)(void *context))
 {
-	const struct flmem_apart apart = {
+	const struct flmem_forked_task apart = {
 		.run = run,
 		.context = work,
 		.size = sizeof(*work),
 		.descriptors = {&work->fd},
 	};
-	int rc = flmem_apart_run(&apart, PATIENCE_US);
+	int rc = flmem_forked_task_run(&apart, PATIENCE_US);
 
 	/* Too many children that wait: of what did not answer. */
 	return rc == -EBUSY ? -ETIMEDOUT : rc;
@@ -142,7 +142,7 @@ int flmem_guarded_folder_open(const char *path, struct flmem_guarded_folder **re
 	memcpy(folder->work.path, path, strlen(path) + 1);
 	rc = open_folder_here(&folder->work);
 	if (rc && rc != -ENOENT)
-		rc = run_folder_apart(&folder->work, examine_folder_apart);
+		rc = run_folder_forked(&folder->work, examine_folder_forked);
 	if (!rc)
 		*ret_folder = FLMEM_TAKE(folder);
 	return rc;
@@ -167,7 +167,7 @@ int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
 	const struct listed_entry *entry;
 
 	if (folder->at == work->filled) {
-		int rc = work->fd < 0 ? run_folder_apart(work, list_folder_apart)
+		int rc = work->fd < 0 ? run_folder_forked(work, list_folder_forked)
 				      : list_folder_entries(work, work->fd);
 
 		folder->at = rc ? work->filled : 0;

@@ -13,7 +13,7 @@ bool flmem_local_path_is_here(int fd);
 /*
  * Most files: the kernel knows their path without asking any file system (Linux 5.12), and theirs
  * is one of this machine. Returns an O_PATH descriptor, -ENOENT where the kernel knows that there
- * is none, and -EAGAIN for what only a child process can find out (base/apart.h).
+ * is none, and -EAGAIN for what only a child process can find out (base/forked_task.h).
  */
 int flmem_local_path_find(const char *path, struct stat *ret_status);
 

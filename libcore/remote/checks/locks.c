@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
-#include "remote/checks/forks.h"
+#include "remote/checks/fork_checks.h"
 
 #define LOOKS	16U
 #define LOOK_US 250U

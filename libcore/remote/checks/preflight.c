@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "elf/modules.h"
-#include "proc/host.h"
+#include "proc/host_facts.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/status.h"

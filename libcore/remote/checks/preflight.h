@@ -6,7 +6,7 @@
 
 #include <flmem/error.h>
 
-#include "proc/host.h"
+#include "proc/host_facts.h"
 
 #include "elf/view.h"
 

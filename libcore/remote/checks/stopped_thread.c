@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "proc/maps.h"
 #include "proc/process.h"
-#include "remote/checks/noted_stack.h"
+#include "remote/checks/libc_stack.h"
 #include "remote/checks/rseq.h"
 #include "remote/checks/thread_stack.h"
 
@@ -35,7 +35,7 @@ static const char *refuse_stack(const struct flmem_borrow_state *borrow,
 	if (!stack || block <= candidate->at.sp || block >= stack->end ||
 	    !flmem_stack_is_whole(borrow->view->process, candidate->at.sp, block))
 		return foreign;
-	start = flmem_noted_stack_start(borrow->view->process, stack, block);
+	start = flmem_libc_stack_start(borrow->view->process, stack, block);
 	if (start > candidate->at.sp)
 		return foreign;
 	return start && candidate->at.sp - start < flmem_stack_bytes_needed(&needs, false)

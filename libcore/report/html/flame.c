@@ -13,7 +13,7 @@
 #include "report/html/flame_page.h"
 #include "report/html/markup.h"
 #include "report/html/page.h"
-#include "report/html/shell.h"
+#include "report/html/page_shell.h"
 
 static void put_measure_totals(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "report/html/flame_page.h"
-#include "report/html/plot.h"
+#include "report/html/page_plot.h"
 
 #define POINTS_MAX 1000U
 #define LINES_MAX  400U

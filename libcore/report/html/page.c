@@ -9,7 +9,7 @@
 #include <flmem/version.h>
 
 #include "report/html/markup.h"
-#include "report/html/shell.h"
+#include "report/html/page_shell.h"
 
 /* Maximum number of processes with figures. */
 #define FIGURES_MAX 24U

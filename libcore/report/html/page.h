@@ -8,7 +8,7 @@
 #include <flmem/watch_page.h>
 
 #include "base/text/buf.h"
-#include "report/html/series.h"
+#include "report/html/page_series.h"
 
 #define FLMEM_PAGE_ACTIONS 256U
 #define FLMEM_PAGE_REASON  256U
@@ -58,7 +58,7 @@ void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 		    const struct flmem_watch_summary *summary,
 		    const struct flmem_watch_advice *advice);
 
-extern const char flmem_page_style[]; /* CSS besides that of report/html/shell.h */
+extern const char flmem_page_style[]; /* CSS besides that of report/html/page_shell.h */
 
 /* Exceeded limits, and findings of the rules of `flmem recommend`. */
 void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary,

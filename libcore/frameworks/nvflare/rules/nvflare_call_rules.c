@@ -340,7 +340,7 @@ static void class_passed_on(struct flmem_check *check)
 		report_result_calls(check);
 	report_module_entries(check);
 	flmem_nvflare_report_constructors(check);
-	flmem_nvflare_report_bound_again(check);
+	flmem_nvflare_report_rebound_names(check);
 }
 
 static void report_no_settings(struct flmem_check *check, const struct flmem_node *call)

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_comm.h"
-#include "frameworks/nvflare/nvflare_set.h"
+#include "frameworks/nvflare/nvflare_set_options.h"
 #include "frameworks/nvflare/rules/nvflare_rules.h"
 
 #define NEWER	  FLMEM_NVFLARE_COMM_LIMITS

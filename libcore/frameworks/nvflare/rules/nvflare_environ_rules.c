@@ -49,7 +49,7 @@ static bool is_of_allocator(const char *name)
 }
 
 /* After os.exec() the new program has what was set before. */
-static void compute_executes(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_executes(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
@@ -60,7 +60,7 @@ static void compute_executes(const struct flmem_check *check, struct flmem_once 
 
 static bool executes_another(const struct flmem_check *check)
 {
-	return flmem_check_once(check, compute_executes).number;
+	return flmem_check_memo(check, compute_executes).number;
 }
 
 /* Whether a call starts a process of a federation, or may, that gets what this one has set. */
@@ -78,7 +78,7 @@ static bool starts_heir(const struct flmem_check *check, const struct flmem_node
 }
 
 /* Where the last such call is; 0: there is none. */
-static void compute_last_heir(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_last_heir(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
@@ -89,11 +89,11 @@ static void compute_last_heir(const struct flmem_check *check, struct flmem_once
 
 static bool starts_heir_after(const struct flmem_check *check, const struct flmem_node *node)
 {
-	return flmem_check_once(check, compute_last_heir).number > (int64_t)node->place.start;
+	return flmem_check_memo(check, compute_last_heir).number > (int64_t)node->place.start;
 }
 
 /* Whether the script is a part of a federation itself. */
-static void compute_calls_nvflare(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_calls_nvflare(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
@@ -253,7 +253,7 @@ static const char *in_time_for(const struct flmem_check *check, const struct flm
 		return "cannot tell whether os.exec() follows";
 	if (!starts_heir_after(check, node))
 		return NULL;
-	return flmem_check_once(check, compute_calls_nvflare).number
+	return flmem_check_memo(check, compute_calls_nvflare).number
 		       ? "cannot tell whether it is for what the script starts after it"
 		       : "";
 }

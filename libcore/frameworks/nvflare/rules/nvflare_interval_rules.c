@@ -14,7 +14,7 @@
 
 #define OFFLOAD "enable_tensor_disk_offload"
 
-enum value {
+enum interval_value {
 	NEGATIVE,
 	TRUTH, /* true; false is 0 */
 	FRACTION,
@@ -24,7 +24,7 @@ enum value {
 	VALUES,
 };
 
-enum reader {
+enum interval_reader {
 	CONTROLLER,  /* check_non_negative_int(), all versions */
 	EXECUTOR,    /* no check before 2.9 */
 	SWARM,	     /* no check */
@@ -105,7 +105,7 @@ static bool is_whole(const struct flmem_node *value)
 }
 
 /* False for a value that is valid, or that is false, which is 0. */
-static bool classify_value(const struct flmem_node *value, enum value *ret_value)
+static bool classify_value(const struct flmem_node *value, enum interval_value *ret_value)
 {
 	const char *text = value->text, *point = strchr(text, '.');
 	int64_t number;
@@ -128,7 +128,8 @@ static bool classify_value(const struct flmem_node *value, enum value *ret_value
 	return true;
 }
 
-static enum reader reader_of(const struct flmem_nvflare_class *known, enum flmem_nvflare_side side)
+static enum interval_reader reader_of(const struct flmem_nvflare_class *known,
+				      enum flmem_nvflare_side side)
 {
 	if (known && known->part == FLMEM_NVFLARE_SWARM_EXECUTOR)
 		return SWARM;
@@ -164,7 +165,7 @@ static void check_side(struct flmem_check *check, enum flmem_nvflare_side side)
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
 	enum flmem_severity severity;
 	int64_t start, count;
-	enum value kind;
+	enum interval_value kind;
 	char detail[200];
 
 	if (!value || value->kind == FLMEM_NODE_EXPRESSION || !classify_value(value, &kind))

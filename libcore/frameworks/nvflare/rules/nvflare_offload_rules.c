@@ -59,14 +59,14 @@ static bool any_offloads(const struct flmem_check *check)
 	return one_offloads(check, check->input, "executors", "executor");
 }
 
-static void compute_job_offloads(const struct flmem_check *check, struct flmem_once *ret_value)
+static void compute_job_offloads(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	ret_value->number = any_offloads(check);
 }
 
 static bool job_offloads(const struct flmem_check *check)
 {
-	return flmem_check_once(check, compute_job_offloads).number;
+	return flmem_check_memo(check, compute_job_offloads).number;
 }
 
 bool flmem_nvflare_offloads(const struct flmem_check *check)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/text/fit.h"
+#include "base/text/shorten.h"
 #include "ops/aggregate/call.h"
 #include "ops/exchange/server/lockstep.h"
 #include "ops/exchange/server/verified_round.h"

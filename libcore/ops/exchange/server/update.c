@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/file_place.h"
-#include "base/text/fit.h"
+#include "base/text/shorten.h"
 #include "base/text/text.h"
 #include "ops/aggregate/output.h"
 #include "ops/exchange/server/answers.h"

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/forked_task.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define SLICE_MS     50U
+#define END_STEP_US  200U
+#define END_STEPS    1000U
+#define LEFT_MAX     16U
+#define OLD_LAST     1023U /* before Linux 5.9, where each one is closed by a call */
+#define DESCRIPTORS  FLMEM_FORKED_TASK_DESCRIPTORS
+#define CONTROL_SIZE CMSG_SPACE(sizeof(int) * DESCRIPTORS)
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+struct outcome {
+	int rc;
+	bool handed[DESCRIPTORS];
+};
+
+/* Both messages are made of these. */
+struct parcel {
+	struct outcome outcome;
+	struct iovec parts[2];
+	_Alignas(struct cmsghdr) unsigned char control[CONTROL_SIZE];
+};
+
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+static pid_t left[LEFT_MAX]; /* children that had not ended */
+
+/* Without SIGCHLD, and not seen by waitpid(-1): a program that uses the library may do either. */
+static pid_t start_forked(void)
+{
+	return (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, NULL);
+}
+
+static bool has_child_ended(pid_t child)
+{
+	return waitpid(child, NULL, WNOHANG | __WALL) != 0;
+}
+
+/* False: all places are taken by children that still wait. */
+static bool has_place_left(void)
+{
+	bool is_free = false;
+
+	pthread_mutex_lock(&left_lock);
+	for (size_t i = 0; i < LEFT_MAX; i++) {
+		if (left[i] && has_child_ended(left[i]))
+			left[i] = 0;
+		is_free |= !left[i];
+	}
+	pthread_mutex_unlock(&left_lock);
+	return is_free;
+}
+
+static void leave_child(pid_t child)
+{
+	pthread_mutex_lock(&left_lock);
+	for (size_t i = 0; i < LEFT_MAX && child; i++)
+		if (!left[i]) {
+			left[i] = child;
+			child = 0;
+		}
+	pthread_mutex_unlock(&left_lock);
+}
+
+/* Its last close may wait for a server, too. */
+static void end_child(pid_t child)
+{
+	for (unsigned i = 0; i < END_STEPS; i++) {
+		if (has_child_ended(child))
+			return;
+		flmem_clock_sleep_us(END_STEP_US);
+	}
+	leave_child(child);
+}
+
+static void close_between(unsigned first, unsigned last)
+{
+	if (first > last || syscall(SYS_close_range, first, last, 0U) == 0)
+		return;
+	for (unsigned fd = first; fd <= last && fd <= OLD_LAST; fd++)
+		close((int)fd);
+}
+
+static void close_all_but(const int *kept, size_t count)
+{
+	unsigned first = 0;
+
+	for (;;) {
+		unsigned next = UINT32_MAX;
+
+		for (size_t i = 0; i < count; i++)
+			if (kept[i] >= 0 && (unsigned)kept[i] >= first && (unsigned)kept[i] < next)
+				next = (unsigned)kept[i];
+		if (next == UINT32_MAX) {
+			close_between(first, next);
+			return;
+		}
+		if (next)
+			close_between(first, next - 1);
+		first = next + 1;
+	}
+}
+
+static struct msghdr wrap_parcel(const struct flmem_forked_task *apart, struct parcel *parcel)
+{
+	parcel->parts[0] = (struct iovec){&parcel->outcome, sizeof(parcel->outcome)};
+	parcel->parts[1] = (struct iovec){apart->context, apart->size};
+	return (struct msghdr){
+		.msg_iov = parcel->parts,
+		.msg_iovlen = 2,
+		.msg_control = parcel->control,
+		.msg_controllen = sizeof(parcel->control),
+	};
+}
+
+/* What `run` has opened. */
+static void hand_over(const struct flmem_forked_task *apart, const int *before,
+		      struct parcel *parcel, struct msghdr *message)
+{
+	struct cmsghdr *head = (struct cmsghdr *)(void *)parcel->control;
+	int fds[DESCRIPTORS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < DESCRIPTORS; i++) {
+		const int *fd = apart->descriptors[i];
+
+		parcel->outcome.handed[i] = fd && *fd >= 0 && *fd != before[i];
+		if (parcel->outcome.handed[i])
+			fds[count++] = *fd;
+	}
+	/* size_t in glibc, socklen_t in musl. */
+	message->msg_controllen = count ? (socklen_t)CMSG_SPACE(sizeof(*fds) * count) : 0;
+	if (!count)
+		return;
+	*head = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+				 .cmsg_type = SCM_RIGHTS,
+				 .cmsg_len = (socklen_t)CMSG_LEN(sizeof(*fds) * count)};
+	memcpy(CMSG_DATA(head), fds, sizeof(*fds) * count);
+}
+
+__attribute__((noreturn)) static void be_apart(const struct flmem_forked_task *apart, int end)
+{
+	struct parcel parcel = {0};
+	struct msghdr message = wrap_parcel(apart, &parcel);
+	int before[DESCRIPTORS + 1];
+
+	for (size_t i = 0; i < DESCRIPTORS; i++)
+		before[i] = apart->descriptors[i] ? *apart->descriptors[i] : -1;
+	before[DESCRIPTORS] = end;
+	close_all_but(before, DESCRIPTORS + 1);
+	parcel.outcome.rc = apart->prepare ? apart->prepare(apart->rights) : 0;
+	if (!parcel.outcome.rc)
+		parcel.outcome.rc = apart->run(apart->context);
+	hand_over(apart, before, &parcel, &message);
+	if (sendmsg(end, &message, MSG_NOSIGNAL) < 0 && apart->undo)
+		apart->undo(apart->context);
+	_exit(0);
+}
+
+/* The received descriptors, in the order of the context's. */
+static void take_descriptors(const struct flmem_forked_task *apart, const struct parcel *parcel,
+			     const int *before)
+{
+	const unsigned char *at = CMSG_DATA((const struct cmsghdr *)(const void *)parcel->control);
+
+	for (size_t i = 0; i < DESCRIPTORS; i++) {
+		if (!apart->descriptors[i])
+			continue;
+		*apart->descriptors[i] = before[i];
+		if (!parcel->outcome.handed[i])
+			continue;
+		memcpy(apart->descriptors[i], at, sizeof(int));
+		at += sizeof(int);
+	}
+}
+
+/* False: it has not come. */
+static bool take_outcome(const struct flmem_forked_task *apart, int end, int *ret_rc)
+{
+	struct parcel parcel = {0};
+	struct msghdr message = wrap_parcel(apart, &parcel);
+	int before[DESCRIPTORS];
+
+	for (size_t i = 0; i < DESCRIPTORS; i++)
+		before[i] = apart->descriptors[i] ? *apart->descriptors[i] : -1;
+	if (recvmsg(end, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) !=
+	    (ssize_t)(sizeof(parcel.outcome) + apart->size))
+		return false;
+	take_descriptors(apart, &parcel, before);
+	*ret_rc = parcel.outcome.rc;
+	return true;
+}
+
+/* Slices are counted, not time: while flmem is stopped, the child may be, too. */
+static bool await_outcome(const struct flmem_forked_task *apart, int end, uint64_t timeout_us,
+			  int *ret_rc)
+{
+	struct pollfd poller = {.fd = end, .events = POLLIN};
+	const uint64_t slices = timeout_us / (SLICE_MS * 1000U);
+	bool has_ended = false;
+
+	for (uint64_t i = 0; i < slices && !has_ended; i++)
+		has_ended = poll(&poller, 1, (int)SLICE_MS) > 0;
+	/* What comes later is not taken: the child notices, and undoes it. */
+	shutdown(end, SHUT_RD);
+	if (take_outcome(apart, end, ret_rc))
+		return true;
+	if (has_ended)
+		*ret_rc = -EIO; /* it was killed */
+	return has_ended;
+}
+
+static pid_t start_forked_child(const struct flmem_forked_task *apart, const int *ends)
+{
+	sigset_t all, before;
+	pid_t child;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	child = start_forked();
+	if (!child)
+		be_apart(apart, ends[1]);
+	child = child < 0 ? -errno : child;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return child;
+}
+
+int flmem_forked_task_run(const struct flmem_forked_task *apart, uint64_t timeout_us)
+{
+	int ends[2], rc = -ETIMEDOUT;
+	pid_t child;
+
+	if (!has_place_left())
+		return -EBUSY;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	child = start_forked_child(apart, ends);
+	close(ends[1]);
+	if (child < 0)
+		rc = child;
+	else if (await_outcome(apart, ends[0], timeout_us, &rc))
+		end_child(child);
+	else
+		leave_child(child);
+	close(ends[0]);
+	return rc;
+}

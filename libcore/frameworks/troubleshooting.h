@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_FRAMEWORKS_TROUBLESHOOTING_H
+#define FLMEM_FRAMEWORKS_TROUBLESHOOTING_H
+
+/*
+ * The steps of flmem/troubleshoot.h: tables of rows, each with the function that decides whether a
+ * step is done. The functions use only the findings of others and read nothing themselves. The
+ * lists of a framework's guide are applied to processes of every framework.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <flmem/troubleshoot.h>
+#include <flmem/watch_result.h>
+
+/* The known facts about one process; NULL for unknown ones. */
+struct flmem_trouble_case {
+	enum flmem_trouble_list list;
+	enum flmem_role role;
+	enum flmem_framework framework;
+	const char *place; /* `file` of the findings about the process itself */
+	pid_t pid;
+	const struct flmem_process_report *process;
+	const struct flmem_watch_result *recorded;
+	const struct flmem_oom_kill *kill;
+	const struct flmem_gpu_oom *gpu; /* GPU memory, not the host's, ran out */
+	const struct flmem_recommendations *found;
+};
+
+#define FLMEM_TROUBLE_TEXT_MAX 320
+
+struct flmem_trouble_answer {
+	enum flmem_step_state state;
+	char evidence[FLMEM_TROUBLE_TEXT_MAX];
+	char next[FLMEM_TROUBLE_TEXT_MAX]; /* "": nothing */
+};
+
+typedef void flmem_trouble_check(const struct flmem_trouble_case *one,
+				 struct flmem_trouble_answer *ret_answer);
+
+/* The lists of a framework; a table ends in a row without `check`. */
+struct flmem_trouble_row {
+	struct flmem_trouble_step step;
+	flmem_trouble_check *check;
+};
+
+/* Answers the step at this index of flmem_trouble_step(). */
+void flmem_trouble_answer(size_t index, const struct flmem_trouble_case *one,
+			  struct flmem_trouble_answer *ret_answer);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PRELOAD_SAMPLER_REQUESTS_H
+#define FLMEM_PRELOAD_SAMPLER_REQUESTS_H
+
+/* A profile that begins and ends while the process runs. */
+
+#include "preload/sampler/sampler.h"
+
+/* lifetime.c: NULL, or why it does not begin. Nothing is sampled when it is called. */
+HIDDEN const char *sampler_profile_open(const char *path);
+/* False: a call that uses it does not end; it stays mapped, and nothing is sampled any more. */
+HIDDEN bool sampler_profile_close(void);
+/* In the file that was closed: how many calls did not come to the sampler. */
+HIDDEN void sampler_profile_note_unseen(uint64_t unseen);
+
+/* attach.c: what flmem reads from outside. */
+HIDDEN void sampler_show_identity(void);
+HIDDEN void sampler_show_sampling(void);
+
+/* trampolines.c: before dlopen() and dlsym(), which are entered as from the caller itself. */
+HIDDEN void *sampler_before_dlopen(void);
+HIDDEN void *sampler_before_dlsym(void *handle, const char *name);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "series/sawtooth.h"
+
+#include <math.h>
+
+#define RISING_POINTS 5U    /* in a row, that are no level */
+#define RUNS_SURE     2.326 /* deviations: 1 % of noise is taken for runs on either side */
+#define REGULAR_MIN   4
+#define FOLLOWS	      0.7  /* the correlation of a value and the next one */
+#define NEAR_SHARE    0.1  /* of a rise, within which two heights are the same */
+#define SAME_PACE     1.35 /* of a rise and the one before it */
+
+double flmem_sawtooth_swing(const double *y, size_t count)
+{
+	double sorted[FLMEM_ROBUST_POINTS_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = y[i];
+	return flmem_robust_select(sorted, count, count - 1 - count / 10) -
+	       flmem_robust_select(sorted, count, count / 10);
+}
+
+static double next_value_correlation(const double *y, size_t count)
+{
+	double mean = 0, all = 0, next = 0;
+
+	for (size_t i = 0; i < count; i++)
+		mean += y[i] / (double)count;
+	for (size_t i = 0; i < count; i++) {
+		all += (y[i] - mean) * (y[i] - mean);
+		if (i)
+			next += (y[i] - mean) * (y[i - 1] - mean);
+	}
+	return all > 0 ? next / all : 0;
+}
+
+bool flmem_sawtooth_run(const double *y, size_t count)
+{
+	double rises = 0, steps = (double)count - 1;
+
+	for (size_t i = 1; i < count; i++)
+		rises += y[i] > y[i - 1] ? 1 : y[i] < y[i - 1] ? 0 : 0.5;
+	return fabs(rises - steps / 2) >= RUNS_SURE * sqrt((steps + 2) / 12) ||
+	       next_value_correlation(y, count) >= FOLLOWS;
+}
+
+bool flmem_tooth_add(struct flmem_tooth *tooth, double value, size_t at)
+{
+	if (!tooth->begun || (!tooth->falling && value > tooth->high))
+		tooth->high = value;
+	tooth->begun = true;
+	if (tooth->falling && value < tooth->low) {
+		tooth->low = value;
+		tooth->low_at = at;
+	}
+	if (!tooth->falling && value <= tooth->high - tooth->swing) {
+		tooth->falling = true;
+		tooth->low = value;
+		tooth->low_at = at;
+	} else if (tooth->falling && value >= tooth->low + tooth->swing) {
+		tooth->falling = false;
+		tooth->high = value;
+		tooth->ended = tooth->low_at;
+		return true;
+	}
+	return false;
+}
+
+void flmem_sawtooth_find(const double *y, size_t count, double swing,
+			 struct flmem_sawtooth *ret_teeth)
+{
+	struct flmem_tooth tooth = {.swing = swing};
+
+	ret_teeth->count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (flmem_tooth_add(&tooth, y[i], i) && ret_teeth->count < FLMEM_SAWTOOTH_MAX)
+			ret_teeth->at[ret_teeth->count++] = tooth.ended;
+}
+
+bool flmem_sawtooth_is_regular(const struct flmem_sawtooth *teeth)
+{
+	size_t distance = teeth->count < REGULAR_MIN ? 0 : teeth->at[1] - teeth->at[0];
+
+	for (size_t i = 2; i < teeth->count && distance; i++)
+		if (teeth->at[i] - teeth->at[i - 1] != distance)
+			distance = 0;
+	return distance;
+}
+
+/* Where the rise to this point began: its lowest point since memory was higher than half of it. */
+static size_t find_foot(const double *y, size_t top)
+{
+	size_t foot = top;
+
+	for (size_t i = top; i-- && y[i] <= y[foot] + fmax(0, y[top] - y[foot]) / 2;)
+		if (y[i] < y[foot])
+			foot = i;
+	return foot;
+}
+
+static double pace_of(const double *y, size_t foot, size_t top)
+{
+	return top > foot ? (y[top] - y[foot]) / (double)(top - foot) : 0;
+}
+
+bool flmem_sawtooth_rose_before(const double *y, size_t late, size_t count)
+{
+	size_t top = late, foot, before = 0, began;
+	double near;
+
+	for (size_t i = late; i < count; i++)
+		if (y[i] > y[top])
+			top = i;
+	foot = find_foot(y, top);
+	near = (y[top] - y[foot]) * NEAR_SHARE;
+	for (size_t i = 0; i < foot; i++)
+		if (y[i] >= y[top] - near)
+			before = i;
+	began = find_foot(y, before);
+	return y[began] >= y[foot] - near && y[before] - y[began] >= (y[top] - y[foot]) / 2 &&
+	       pace_of(y, began, before) <= SAME_PACE * pace_of(y, foot, top);
+}
+
+bool flmem_sawtooth_is_left(const double *y, size_t late, size_t count)
+{
+	double before = 0, least = INFINITY, most = 0;
+
+	for (size_t i = 0; i < late; i++)
+		before = fmax(before, y[i]);
+	for (size_t i = late; i < count; i++) {
+		least = fmin(least, y[i]);
+		most = fmax(most, y[i]);
+	}
+	return most - before >= (most - least) / 4;
+}
+
+bool flmem_sawtooth_ends_rising(const double *y, size_t count, double least)
+{
+	const double *end = y + count - 1;
+
+	if (count < RISING_POINTS)
+		return false;
+	for (size_t i = 0; i + 1 < RISING_POINTS; i++)
+		if (*(end - i) <= *(end - i - 1))
+			return false;
+	return *end - *(end - RISING_POINTS + 1) >= least;
+}
