@@ -11,6 +11,7 @@
 #include "proc/task.h"
 #include "remote/checks/preflight.h"
 #include "runtimes/cpython_entry_points.h"
+#include "runtimes/cpython_watchdog.h"
 
 /* How long the lock is watched, and after how long an unanswered request for it means C code. */
 #define WATCH_US      40000U
@@ -165,6 +166,9 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
 	rc = check_memory_room(session, err);
+	if (!rc && !session->call->function.address) /* which has no state of a thread */
+		rc = flmem_cpython_watchdog_check(session->view, &session->python, &session->state,
+						  err);
 	if (rc)
 		return rc;
 	if (!is_lock_usable(session, &holder))

@@ -544,3 +544,37 @@ end_beside_a_new_state() {
 	requires victim:interpreter/slow_state.so
 	each_python end_beside_a_new_state
 }
+
+# faulthandler walks over the states of all threads without the interpreter's lock. What only blocks
+# all signals, as its thread does, is no reason to refuse.
+collect_beside_a_watchdog() {
+	local go=$BATS_TEST_TMPDIR/go
+	rm -f "$go"
+	start_victim "$PYTHON" -uc '
+import faulthandler, os, signal, sys, threading, time
+def wait():
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
+    print("rests", flush=True)
+    threading.Event().wait()
+faulthandler.dump_traceback_later(1000)
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+faulthandler.cancel_dump_traceback_later()
+threading.Thread(target=wait, daemon=True).start()
+time.sleep(1000)' "$go"
+	flmem trim --pid "$VICTIM" --gc --timeout 100ms --json
+	[ "$(json 'r["steps"][0]["outcome"]')" = refused ] || fail "$output"
+	[[ "$(json 'r["steps"][0]["detail"]')" == *"(faulthandler.dump_traceback_later())"* ]]
+	touch "$go"
+	wait_until 60 grep -q rests "$VICTIM_LOG"
+	flmem trim --pid "$VICTIM" --gc --json
+	assert_status 0
+	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
+	allow_victim --moved
+	assert_victim_unharmed
+}
+
+@test "no code runs beside a watchdog that prints the stacks of all threads" {
+	each_python collect_beside_a_watchdog
+}

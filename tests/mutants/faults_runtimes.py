@@ -22,6 +22,7 @@ INJECTED = "libcore/runtimes/cpython_injected_script.c"
 DEBUGGER = "libcore/runtimes/cpython_debugger.c"
 ENTRIES = ("unit.test_cpython_entries",)
 LAYOUT = "libcore/runtimes/cpython_layout.c"
+WATCHDOG = "libcore/runtimes/cpython_watchdog.c"
 TABLES = ("unit.test_cpython_table",)
 
 FAULTS = (
@@ -45,6 +46,12 @@ FAULTS = (
           "erasing the place of code that did not run", ("unit.test_cpython_answer",)),
     Fault("place-of-a-reader", PADDING, "{length, !others, used_up};", "{length, !others, 1};",
           "the answer that another flmem still reads", PLACES),
+    Fault("code-beside-a-watchdog", WATCHDOG, "| NEVER_BLOCKED) == UINT64_MAX;", "& 0) == UINT64_MAX;",
+          "running no code beside a thread that reads the states of all others",
+          ("cli.trim_threads/watchdog",)),
+    Fault("every-silent-thread-a-watchdog", WATCHDOG, "return !has_state(state, wait.sp) && ", "return ",
+          "running code beside threads that only block all signals",
+          ("cli.trim_threads/watchdog",)),
     Fault("code-without-memory", CALL, "return rc || session->call->function.address", "return true",
           "running no Python code where the control group has no memory for it",
           ("cli.trim_threads/no memory left",)),
