@@ -361,6 +361,18 @@ int flmem_process_read_pinned(const struct flmem_process *process, uint64_t addr
 	return check_transfer(pread(process->mem_fd, out, length, (off_t)address), length);
 }
 
+int flmem_process_failure(const struct flmem_process *process, int rc, struct flmem_error *err)
+{
+	char byte;
+
+	if (rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED)
+		return rc;
+	/* Nothing is at the address 0, so the read waits for nobody. */
+	if (process->mem_fd < 0 || pread(process->mem_fd, &byte, 1, 0) != 0)
+		return rc;
+	return flmem_process_error(process, -ESRCH, "read the memory", err);
+}
+
 int flmem_process_write_memory(const struct flmem_process *process, uint64_t address,
 			       const void *bytes, size_t length)
 {

@@ -239,3 +239,42 @@ assert_not_sampled() {
 	[ ! -e "$PROFILE" ]
 	assert_sound
 }
+
+# stop_at_exec ARGUMENTS: flmem, which is held from when it has the memory of the process open until
+# that has executed another program.
+stop_at_exec() {
+	run --separate-stderr python -c '
+import os, signal, subprocess, sys, time
+pid, orders, *command = sys.argv[1:]
+flmem = subprocess.Popen(command)
+def has_memory():
+    own = f"/proc/{flmem.pid}/fd"
+    for name in os.listdir(own):
+        try:
+            if os.readlink(f"{own}/{name}") == f"/proc/{pid}/mem":
+                return True
+        except FileNotFoundError:
+            pass
+    return False
+def address():
+    return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[25]
+before = address()
+while not has_memory():
+    assert flmem.poll() is None, "it has ended"
+os.kill(flmem.pid, signal.SIGSTOP)
+with open(orders, "w") as pipe:
+    pipe.write("exec\n")
+while address() == before:
+    time.sleep(0.01)
+os.kill(flmem.pid, signal.SIGCONT)
+sys.exit(flmem.wait())' "$VICTIM" "/proc/$$/fd/$ORDERS" "$FLMEM" "$@"
+}
+
+@test "a process that executes another program meanwhile: that is the reason, not what it looked like" {
+	start_attachable
+	stop_at_exec profile attach --pid "$VICTIM" -o "$PROFILE"
+	assert_error 3 'has executed another program'
+	stop_at_exec trim --pid "$VICTIM"
+	assert_error 3 'has executed another program'
+	alive "$VICTIM"
+}

@@ -33,6 +33,7 @@ GATE_UNIT = ("unit.test_fork_gate",)
 OTHERS = ("cli.profile_attach/an allocator that one library",)
 SEVERAL = ("cli.profile_attach/of several at the same moment",)
 KEPT = ("cli.profile_attach/keeps the old file",)
+EXECUTED = ("cli.profile_again/executes another program meanwhile",)
 LATER = ("cli.profile_attach/libraries that are loaded",)
 
 FOREIGN_NAMES = ("cli.profile_socket/names of PID namespaces",)
@@ -325,4 +326,17 @@ FAULTS = (
           "beginning no profile while a call uses the last one", ("unit.test_sampler_requests",)),
     Fault("attach-catch-up", ATTACH, "sampler_thread.opened = 1;", ";",
           "libraries that are loaded just before there is a profile", ("unit.test_sampler_requests",)),
+    Fault("attach-after-exec", ORDER, "return flmem_process_failure(&target->process, rc, err);", "return rc;",
+          "naming the next program as the reason", EXECUTED),
+    Fault("trim-after-exec", "libcore/ops/trim/trim.c",
+          "return flmem_process_failure(&target->process,\n\t\t\t\t     trim_open_process(&job, trim_attempt->pid, err), err);",
+          "return trim_open_process(&job, trim_attempt->pid, err);",
+          "naming the next program as the reason", EXECUTED),
+    Fault("failure-kept", "libcore/proc/process.c",
+          "rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED",
+          "rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EFAILED",
+          "every reason that was read from two programs", ("unit.test_process",)),
+    Fault("failure-done", "libcore/proc/process.c",
+          "rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED", "!rc",
+          "what was done in part before the process left its memory", ("unit.test_process",)),
 )

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/portable.h"
 #include "proc/process.h"
 
 #define PAGE_BYTES 4096
@@ -113,6 +114,22 @@ static void nothing_is_written_without_a_pinned_memory(void **state)
 	assert_true(flmem_process_read_pinned(&process, address_of(pages), (char[1]){0}, 1) < 0);
 }
 
+/* Not what was done in part, and what needs no other reason. */
+static void assert_what_failed_is_known(const struct flmem_process *process)
+{
+	static const int blamed[] = {FLMEM_EUNSUPPORTED, FLMEM_EUNSAFE, FLMEM_EFAILED};
+	static const int kept[] = {0, FLMEM_EPARTLY, FLMEM_EPERM, FLMEM_EUSAGE};
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(blamed); i++) {
+		struct flmem_error err = {0};
+
+		assert_int_equal(flmem_process_failure(process, blamed[i], &err), FLMEM_ENOPROC);
+		assert_non_null(strstr(err.message, "has executed another program"));
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kept); i++)
+		assert_int_equal(flmem_process_failure(process, kept[i], NULL), kept[i]);
+}
+
 /* Whatever the next program has at the same address: the memory that was opened is gone. */
 static void the_memory_of_the_next_program_is_another_one(void **state)
 {
@@ -125,12 +142,14 @@ static void the_memory_of_the_next_program_is_another_one(void **state)
 	assert_int_equal(flmem_process_write_memory(&process, address_of(pages), "y", 1), 0);
 	assert_int_equal(flmem_process_read_pinned(&process, address_of(pages), &byte, 1), 0);
 	assert_int_equal(byte, 'y');
+	assert_int_equal(flmem_process_failure(&process, FLMEM_EUNSAFE, &err), FLMEM_EUNSAFE);
 	atomic_store(begin, true);
 	await_true(flmem_process_read_pinned(&process, address_of(pages), &byte, 1) == -ESRCH);
 	assert_int_equal(flmem_process_write_memory(&process, address_of(pages), "z", 1), -ESRCH);
 	assert_true(flmem_process_alive(&process));
 	assert_int_equal(flmem_process_error(&process, -ESRCH, "read", &err), FLMEM_ENOPROC);
 	assert_non_null(strstr(err.message, "has executed another program"));
+	assert_what_failed_is_known(&process);
 	kill(child, SIGKILL);
 	await_true(!flmem_process_alive(&process));
 	assert_int_equal(flmem_process_error(&process, -ESRCH, "read", &err), FLMEM_ENOPROC);

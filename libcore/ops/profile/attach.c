@@ -403,17 +403,13 @@ static int detach_inspected(struct attach_attempt *attempt, struct flmem_target_
 	return rc;
 }
 
-static int run_attach_attempt(void *context, struct flmem_error *err)
+static int run_attach_on(struct attach_attempt *attempt, struct flmem_target_inspection *target,
+			 struct flmem_error *err)
 {
-	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *target =
-		flmem_target_inspection_new(err);
-	struct attach_attempt *attempt = context;
 	struct flmem_attached attached = {0};
 	bool is_done = false;
 	int rc = 0;
 
-	if (!target)
-		return FLMEM_EFAILED;
 	if (attempt->options.engine == FLMEM_ATTACH_SAMPLER)
 		rc = flmem_socket_requests_run(attempt->pid, &attempt->options, attempt->detach,
 					       &attempt->result, &is_done, err);
@@ -440,6 +436,18 @@ static int run_attach_attempt(void *context, struct flmem_error *err)
 	flmem_attached_explain_socket(target, &attached, &attempt->result);
 	return attempt->detach ? detach_inspected(attempt, target, &attached, err)
 			       : attach_inspected(attempt, target, &attached, err);
+}
+
+static int run_attach_attempt(void *context, struct flmem_error *err)
+{
+	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *target =
+		flmem_target_inspection_new(err);
+	int rc;
+
+	if (!target)
+		return FLMEM_EFAILED;
+	rc = run_attach_on(context, target, err);
+	return flmem_process_failure(&target->process, rc, err);
 }
 
 #define WAY_ROW(name, text) [FLMEM_ATTACH_BY_##name] = (text),

@@ -515,7 +515,10 @@ static int run_trim_attempt(void *context, struct flmem_error *err)
 			options->timeout_us ? options->timeout_us : FLMEM_TRIM_TIMEOUT_US_DEFAULT,
 	};
 
-	return target ? trim_open_process(&job, trim_attempt->pid, err) : FLMEM_EFAILED;
+	if (!target)
+		return FLMEM_EFAILED;
+	return flmem_process_failure(&target->process,
+				     trim_open_process(&job, trim_attempt->pid, err), err);
 }
 
 /*
