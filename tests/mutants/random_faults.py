@@ -22,7 +22,6 @@ import random
 import re
 import shutil
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -66,6 +65,16 @@ CONCERNS = {
     "libcore/ops/watch": ("watch_state", "watch_replay", "round_stats", "forecast_state",
                           "log_tail", "exec_follow", "kept_recordings", "kept_rounds", "policy",
                           "pressure", "metrics", "watch_page", "labelled", "nomem"),
+}
+
+# Those whose tests run programs, which takes longer: only with --in.
+SLOW_CONCERNS = {
+    "libcore/preload": ("sampler_arithmetic", "sampler_rules", "sampler_parts", "sampler_mixed",
+                        "sampler_tables", "sampler_totals", "sampler_pace", "sampler_lines",
+                        "sampler_forks", "sampler_orders", "cli.profile_restricted",
+                        "cli.profile_counts", "cli.profile_mappings", "cli.profile_handlers",
+                        "cli.profile_native", "cli.profile_run", "cli.profile_late",
+                        "cli.profile_again"),
 }
 
 TOKEN = re.compile(r"""
@@ -181,12 +190,13 @@ worker = None  # in each process of the pool: its Shadow
 def start_worker(build, tests, directory):
     global worker  # pylint: disable=global-statement
     shadow.become_subreaper()
-    worker = shadow.Shadow(build, ROOT, tempfile.mkdtemp(dir=directory), tests)
+    worker = shadow.Shadow(build, ROOT, shadow.new_folder(directory), tests)
 
 
 def tests_for(path):
-    names = next(names for folder, names in CONCERNS.items() if path.startswith(folder + "/"))
-    return [f"unit.test_{name}" for name in dict.fromkeys(names)]
+    names = next(names for folder, names in {**CONCERNS, **SLOW_CONCERNS}.items()
+                 if path.startswith(folder + "/"))
+    return [name if "." in name else f"unit.test_{name}" for name in dict.fromkeys(names)]
 
 
 def run_clean(test):
@@ -251,7 +261,7 @@ def parse_options():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--in", dest="folders", nargs="+", default=list(CONCERNS),
-                        choices=list(CONCERNS))
+                        choices=[*CONCERNS, *SLOW_CONCERNS])
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--least", type=int, default=0)
     options = parser.parse_args()
@@ -263,7 +273,7 @@ def main():
     options = parse_options()
     if not shutil.which("ninja") or not os.path.exists(f"{options.build}/build.ninja"):
         skip(f"{options.build} is not built by ninja")
-    directory = tempfile.mkdtemp(prefix="mutants-", dir=options.build)
+    directory = shadow.new_folder(options.build, "mutants-")
     try:
         found = work(options, directory)
     finally:

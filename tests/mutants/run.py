@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import shutil
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -42,9 +41,7 @@ worker = None  # in each process of the pool: its Shadow
 def start_worker(build, tests, directory):
     global worker  # pylint: disable=global-statement
     shadow.become_subreaper()
-    own = tempfile.mkdtemp(dir=directory)
-    os.chmod(own, 0o755)  # some tests run the command as another user
-    worker = shadow.Shadow(build, ROOT, own, tests)
+    worker = shadow.Shadow(build, ROOT, shadow.new_folder(directory), tests)
 
 
 def run_clean(test):
@@ -149,8 +146,7 @@ def main():
         skip("threads are not borrowed on this processor yet")
     if not shutil.which("ninja") or not os.path.exists(f"{options.build}/build.ninja"):
         skip(f"{options.build} is not built by ninja")
-    directory = tempfile.mkdtemp(prefix="mutants-", dir=options.build)
-    os.chmod(directory, 0o755)
+    directory = shadow.new_folder(options.build, "mutants-")
     try:
         outcomes, broken = work(options, chosen, directory)
     finally:

@@ -47,6 +47,13 @@ def become_subreaper():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def new_folder(directory, prefix=""):
+    """A folder below that; programs of other users read it, too, such as the sampler in it."""
+    folder = tempfile.mkdtemp(prefix=prefix, dir=directory)
+    os.chmod(folder, 0o755)
+    return folder
+
+
 def take_own_tmp(directory, needed):
     """
     Makes DIRECTORY this process's /tmp, in which it can be emptied: a test that is killed leaves files there. Without
