@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include <flmem/heap_report.h>
+#include <flmem/profile.h>
 #include <flmem/text.h>
 
 #include "cmd.h"
@@ -41,6 +42,8 @@ static int draw_profile(const struct flamegraph_options *o, const char *path,
 	if (!o->output && (size_t)snprintf(name, sizeof(name), "%s.html", path) >= sizeof(name))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "the name of the file is too long: give --output PAGE");
+	if (!rc)
+		rc = flmem_profile_output_check(page, err);
 	if (!rc)
 		rc = flmem_heap_page_write(p, NULL, measure, page, err);
 	if (rc)

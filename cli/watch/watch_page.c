@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <flmem/profile.h>
 #include <flmem/watch_page.h>
 
 #include "watch/watch_output.h"
@@ -97,10 +98,13 @@ static void close_report(void *state)
 int watch_output_page(const char *path, const struct opt_texts *profiles,
 		      struct watch_output *ret_output, struct flmem_error *err)
 {
-	int rc = watch_page_is_stdout(path) ? 0 : flmem_watch_page_place(path, err);
+	const bool is_file = !watch_page_is_stdout(path);
+	int rc = is_file ? flmem_profile_output_check(path, err) : 0;
 	struct page_report *report;
 
 	/* Check now: a watch of days must not end with an unwritable page. */
+	if (!rc && is_file)
+		rc = flmem_watch_page_place(path, err);
 	if (rc)
 		return flmem_error_prefix(err, rc, "--report");
 	rc = watch_profiles_check(profiles, err);

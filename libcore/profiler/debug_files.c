@@ -15,6 +15,7 @@
 #include "elf/image_private.h"
 #include "elf/symbolize.h"
 #include "proc/files/guarded_file.h"
+#include "proc/files/guarded_folder.h"
 
 #define DEBUG_PATH_MAX 128
 #define DEBUG_ROOT     "/usr/lib/debug"
@@ -152,6 +153,35 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 	return image;
 }
 
+/* Whether the folder answers in which the client library keeps files, by its manual. */
+static bool has_cache(void)
+{
+	static const struct {
+		const char *variable, *below;
+	} places[] = {
+		{"DEBUGINFOD_CACHE_PATH", ""},
+		{"HOME", "/.debuginfod_client_cache"},
+		{"XDG_CACHE_HOME", "/debuginfod_client"},
+		{"HOME", "/.cache/debuginfod_client"},
+	};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++) {
+		const char *value = getenv(places[i].variable);
+		int length = snprintf(path, sizeof(path), "%s%s/file", value ? value : "",
+				      places[i].below);
+
+		if (!value || !*value)
+			continue;
+		if (length < 0 || (size_t)length >= sizeof(path) ||
+		    flmem_guarded_place_check(path, NULL))
+			return false;
+		if (!i)
+			return true;
+	}
+	return true;
+}
+
 /* The client library keeps what it has fetched, and waits at most DEBUGINFOD_TIMEOUT. */
 static struct flmem_image *open_from_server(const struct flmem_heap_module *module)
 {
@@ -169,7 +199,7 @@ static struct flmem_image *open_from_server(const struct flmem_heap_module *modu
 	void *client;
 	int fd;
 
-	if (!urls || !urls[0] || !module->build_id_size ||
+	if (!urls || !urls[0] || !module->build_id_size || !has_cache() ||
 	    flmem_plugin_load(&debuginfod, symbols, FLMEM_ARRAY_SIZE(symbols), NULL, NULL))
 		return NULL;
 	client = begin();

@@ -189,3 +189,34 @@ sqlite3.connect(":memory:")'
 		"$FLMEM" profile analyze --baseline "$MOUNT/file" "$BATS_TEST_TMPDIR/folder"
 	assert_error 7 "baseline.*'$MOUNT/file'.* did not answer"
 }
+
+# silently ARGUMENT...: flmem profile with a silent file system at $MOUNT.
+silently() {
+	run --separate-stderr timeout -k 5 30 "$FLMEM_VICTIMS/silent/silent" around "$MOUNT" \
+		"$FLMEM" profile "$@"
+	show_run "flmem profile $*"
+}
+
+@test "a place for what is written that does not answer is named, and flmem ends" {
+	setup_answered
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	"$FLMEM" profile run -o "$PROFILE" --limit 2MiB -- sleep 0
+	silently run -o "$MOUNT/q.prof" -- true
+	assert_error 7 "cannot write '$MOUNT/q.prof': its file system did not answer"
+	silently flamegraph "$PROFILE" -o "$MOUNT/p.html"
+	assert_error 7 "cannot write '$MOUNT/p.html': its file system did not answer"
+	silently export --format json "$PROFILE" -o "$MOUNT/below/p.json"
+	assert_error 7 "cannot write '$MOUNT/below/p.json': its file system did not answer"
+}
+
+@test "a cache of debuginfod that does not answer: no names from servers, and flmem ends" {
+	setup_answered
+	PROFILE=$BATS_TEST_TMPDIR/p.prof
+	"$FLMEM" profile run -o "$PROFILE" --native --interval 1 --limit 2MiB -- sleep 0
+	export DEBUGINFOD_URLS=http://127.0.0.1:9 DEBUGINFOD_CACHE_PATH=$MOUNT/cache
+	silently tree "$PROFILE"
+	assert_status 0
+	unset DEBUGINFOD_CACHE_PATH
+	XDG_CACHE_HOME=$MOUNT silently tree "$PROFILE"
+	assert_status 0
+}

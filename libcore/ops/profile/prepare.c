@@ -27,6 +27,7 @@
 #include "preload/profile_layout.h"
 #include "preload/sampler_state.h"
 #include "proc/command.h"
+#include "proc/files/guarded_folder.h"
 #include "proc/limits/group_room.h"
 #include "proc/process.h"
 #include "profiler/profile_file.h"
@@ -192,6 +193,11 @@ int flmem_profile_file_fill(int fd, const struct flmem_profile_header *header, b
 	return rc;
 }
 
+int flmem_profile_output_check(const char *path, struct flmem_error *err)
+{
+	return flmem_guarded_place_check(path, err);
+}
+
 static int create_profile(const struct flmem_profile_request *request, char *const *argv,
 			  struct flmem_error *err)
 {
@@ -199,10 +205,13 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
 	struct flmem_profile_header header = {0};
 	struct stat old;
-	int rc = flmem_file_place_open(request->output, &place);
+	int rc = flmem_guarded_place_check(request->output, err);
 	uint32_t kind;
 	bool exists;
 
+	if (rc)
+		return rc;
+	rc = flmem_file_place_open(request->output, &place);
 	if (rc)
 		return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'",
 				       request->output);

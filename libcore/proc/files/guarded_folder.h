@@ -4,6 +4,8 @@
 
 /* Lists a folder that may never answer, as guarded_file.h reads a file. */
 
+#include <flmem/error.h>
+
 #include "base/cleanup.h"
 
 struct flmem_guarded_folder;
@@ -25,5 +27,12 @@ int flmem_guarded_folder_descriptor(const struct flmem_guarded_folder *folder);
 /* Returns 1, 0 behind the last entry, or a negative errno as above. */
 int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
 			      struct flmem_guarded_entry *ret_entry);
+
+/*
+ * FLMEM_EFAILED where the folder of a file that is to be written does not answer; any other error
+ * is left to who writes it. What may be silent is opened by a child process. It may fall silent
+ * later.
+ */
+int flmem_guarded_place_check(const char *path, struct flmem_error *err);
 
 #endif
