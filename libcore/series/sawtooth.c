@@ -8,6 +8,7 @@
 #define REGULAR_MIN   4
 #define FOLLOWS	      0.7  /* the correlation of a value and the next one */
 #define NEAR_SHARE    0.1  /* of a rise, within which two heights are the same */
+#define START_PARTS   10U  /* a start is the first of them */
 #define SAME_PACE     1.35 /* of a rise and the one before it */
 
 double flmem_sawtooth_swing(const double *y, size_t count)
@@ -124,13 +125,16 @@ bool flmem_sawtooth_rose_before(const double *y, size_t late, size_t count)
 bool flmem_sawtooth_is_left(const double *y, size_t late, size_t count)
 {
 	double before = 0, least = INFINITY, most = 0;
+	size_t begin = late / START_PARTS + 1;
 
-	for (size_t i = 0; i < late; i++)
-		before = fmax(before, y[i]);
 	for (size_t i = late; i < count; i++) {
 		least = fmin(least, y[i]);
 		most = fmax(most, y[i]);
 	}
+	if (begin < late && y[late] - y[begin] > (most - least) / 2)
+		begin = 0;
+	for (size_t i = begin; i < late; i++)
+		before = fmax(before, y[i]);
 	return most - before >= (most - least) / 4;
 }
 

@@ -52,7 +52,8 @@ bool flmem_sawtooth_rose_before(const double *y, size_t late, size_t count);
 
 /*
  * Whether growth that began at the point `late` has left the values of before it, by a quarter of
- * itself. Within them it may be a part of a longer rise and fall.
+ * itself. Within them it may be a part of a longer rise and fall. What the start of a process took
+ * and gave back does not count, unless memory has been rising since.
  */
 bool flmem_sawtooth_is_left(const double *y, size_t late, size_t count);
 

@@ -270,8 +270,7 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late, bool *
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
 		    ret_late->slope.p_value < DOUBT_MAX_LATE) {
 			if (flmem_sawtooth_rose_before(c->bytes, ret_late->first, c->count) ||
-			    (!c->by_round &&
-			     !flmem_sawtooth_is_left(c->bytes, ret_late->first, c->count))) {
+			    !flmem_sawtooth_is_left(c->bytes, ret_late->first, c->count)) {
 				*ret_again = true;
 				continue;
 			}
