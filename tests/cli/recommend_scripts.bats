@@ -432,3 +432,16 @@ for f in json.load(sys.stdin)["findings"]:
 	flmem recommend "$job/local"
 	assert_output 'NVF-LAUNCHER-ENV-LOST'
 }
+
+@test "configurations outside of a job name their own folder, none above it" {
+	mkdir -p "$BATS_TEST_TMPDIR/mine/parts" "$BATS_TEST_TMPDIR/job/app/config"
+	local folder
+	for folder in mine mine/parts job/app/config; do
+		echo '{"workflows": []}' >"$BATS_TEST_TMPDIR/$folder/config_fed_server.json"
+	done
+	flmem recommend "$BATS_TEST_TMPDIR/mine" "$BATS_TEST_TMPDIR/job"
+	for folder in mine mine/parts job; do
+		assert_stderr "$BATS_TEST_TMPDIR/$folder: the job has no meta file"
+	done
+	[[ $stderr != *"$BATS_TEST_TMPDIR: "* ]] || fail "$stderr"
+}

@@ -107,16 +107,21 @@ static bool has_meta(const char *folder)
 static bool locate_job(const struct flmem_found_file *file, char **ret_job, char **ret_app)
 {
 	FLMEM_AUTO_FREE char *config = flmem_file_folder(file->path), *app = NULL;
+	bool laid_out;
 
 	if (file->kind == &flmem_nvflare_meta_file) {
 		*ret_job = FLMEM_TAKE(config);
 		return *ret_job;
 	}
-	app = config ? flmem_file_folder(config) : NULL;
+	if (!config)
+		return false;
+	/* Else it is not as NVFlare lays out a job, and the folders above are somebody else's. */
+	laid_out = strcmp(flmem_text_basename(config), "config") == 0;
+	app = laid_out ? flmem_file_folder(config) : FLMEM_TAKE(config);
 	if (!app)
 		return false;
 	*ret_app = strdup(flmem_text_basename(app));
-	*ret_job = has_meta(app) ? FLMEM_TAKE(app) : flmem_file_folder(app);
+	*ret_job = !laid_out || has_meta(app) ? FLMEM_TAKE(app) : flmem_file_folder(app);
 	return *ret_app && *ret_job;
 }
 
