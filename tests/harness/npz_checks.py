@@ -16,7 +16,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import digests, tensors  # noqa: E402
-from harness.aggregate_calls import content, refused, run  # noqa: E402
+from harness.aggregate_calls import content, put, refused, run  # noqa: E402
 
 LACKING = ("BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0")
 
@@ -72,6 +72,16 @@ def means():
     for name in ("../w", "/w", "a//b"):
         tensors.write("odd.safetensors", {name: ("F32", numpy.zeros(3, "f4"))})
         refused("its name is not a plain relative path", "-o", "new.npz", "odd.safetensors")
+    # NumPy finds the file 'w.npy' first, which is the array 'w'.
+    tensors.write("odd.safetensors", {name: ("F32", numpy.zeros(3, "f4")) for name in ("w", "w.npy")})
+    refused("'new.npz' cannot hold tensor 'w.npy' (F32): NumPy would read another array by its name", "-o", "new.npz", "odd.safetensors")
+    head = b'{"w": {"dtype": "F32", "shape": [0, 2147483648, 1073741824], "data_offsets": [0, 0]}}'
+    put("odd.safetensors", len(head).to_bytes(8, "little") + head)
+    refused("'new.npz' cannot hold tensor 'w' (F32): its shape is too large for NumPy", "-o", "new.npz", "odd.safetensors")
+    tensors.write("odd.safetensors", {name: ("F32", numpy.zeros((0, 1 << 31, 1 << 29), "f4")) for name in ("v", "w.npy")})
+    run("-o", "odd.npz", "odd.safetensors")
+    with numpy.load("odd.npz") as found:
+        assert [found[name].shape for name in ("v", "w.npy")] == [(0, 1 << 31, 1 << 29)] * 2
     numpy.savez("none.npz")
     refused("'none.npz' is an archive without files: it has no tensors", "-o", "new.npz", "none.npz")
     assert not os.path.exists("new.npz") and not os.path.exists("new.npz.part")

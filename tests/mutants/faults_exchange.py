@@ -39,6 +39,7 @@ SPOOL = "libcore/exchange/spool.c"
 PLACE = "libcore/base/files/file_place.c"
 JOURNAL = "libcore/aggregate/journal.c"
 STATE = "libcore/ops/aggregate/state.c"
+NPZ = "libcore/ops/aggregate/output_npz.c"
 
 FAULTS = (
     Fault("trim-in-binary", "libcore/aggregate/trimmed_mean.c", "+ 1e-9", "+ 0", "shares to trim as they are written", ("unit.test_kernels",)),
@@ -78,6 +79,10 @@ FAULTS = (
           "the reason where the state directory cannot be examined", ("cli.failing_disks/cannot be examined",)),
     Fault("output-journal-left", STATE, "\t\tflmem_part_file_forget(round->output);\n", "",
           "the journal of the output of a round that is complete", ("cli.failing_disks/killed",)),
+    Fault("npz-name-of-other", NPZ, "if (is_name_of_other(output, tensor))", "if (0)", "arrays that NumPy takes for others",
+          ("cli.aggregate_npz/means of archives",)),
+    Fault("npz-shape-too-large", NPZ, "return bytes <= INT64_MAX;", "return true;", "shapes that NumPy refuses",
+          ("cli.aggregate_npz/means of archives",)),
     Fault("moved-state-unseen", UPDATE, "flmem_spool_check_place(&x->spool, &place)", "0", "updates while the state directory is elsewhere",
           ("cli.exchange_mistakes/moved while",)),
     Fault("sent-file-closed-twice", CONNECTIONS, "\tconnection->file = -1;\n}", "}", "closing the descriptor of a file that was sent once",

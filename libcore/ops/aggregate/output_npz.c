@@ -9,6 +9,7 @@
 #include <flmem/text.h>
 
 #include "base/bytes/little_endian.h"
+#include "base/text/text.h"
 #include "model/npz.h"
 #include "ops/aggregate/output.h"
 
@@ -130,6 +131,32 @@ static int report_unfit(const struct flmem_output *output, const struct flmem_te
 			       tensor->dtype->stored, why);
 }
 
+/* NumPy looks for a file of that name before it adds the suffix to it. */
+static bool is_name_of_other(const struct flmem_output *output, const struct flmem_tensor *tensor)
+{
+	char stem[FLMEM_ARCHIVE_NAME_MAX];
+	size_t length = strlen(tensor->name);
+
+	if (!flmem_text_ends(tensor->name, ".npy"))
+		return false;
+	memcpy(stem, tensor->name, length + 1);
+	stem[length - 4] = '\0';
+	return flmem_tensor_list_find(&output->layout->list, stem);
+}
+
+/* NumPy multiplies what is not 0. */
+static bool has_numpy_shape(const struct flmem_output *output, const struct flmem_tensor *tensor)
+{
+	uint64_t extent, bytes = tensor->dtype->bits / 8U;
+
+	for (uint32_t i = 0; i < tensor->rank; i++) {
+		extent = output->layout->list.extents[tensor->shape + i];
+		if (extent && __builtin_mul_overflow(bytes, extent, &bytes))
+			return false;
+	}
+	return bytes <= INT64_MAX;
+}
+
 /* Local header and header of the array; the elements follow. */
 static int place_array(struct flmem_output *output, size_t i, struct flmem_error *err)
 {
@@ -144,6 +171,11 @@ static int place_array(struct flmem_output *output, size_t i, struct flmem_error
 		return report_unfit(output, tensor, "its name is not a plain relative path", err);
 	if (!flmem_npz_print(&output->layout->list, tensor, &head))
 		return report_unfit(output, tensor, "NumPy has no such type", err);
+	if (is_name_of_other(output, tensor))
+		return report_unfit(output, tensor, "NumPy would read another array by its name",
+				    err);
+	if (!has_numpy_shape(output, tensor))
+		return report_unfit(output, tensor, "its shape is too large for NumPy", err);
 	put_local(text, tensor->name, head.length + tensor->bytes);
 	local = text->length - start;
 	flmem_buf_append(text, head.data, head.length);
