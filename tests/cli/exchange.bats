@@ -251,6 +251,10 @@ crc32c_of() {
 	assert_code 304
 	request GET $file -H "If-None-Match: *"
 	assert_code 304
+	request GET $file -H "If-Match: \"x\", \"$sum\"" -r 1-2
+	assert_code 206
+	request GET $file -H "If-Match: W/\"$sum\""
+	assert_code 412 "another entity tag"
 	cp -p g.safetensors copy
 	mv copy g.safetensors
 	request GET $file

@@ -83,6 +83,8 @@ FAULTS = (
           ("cli.aggregate_npz/means of archives",)),
     Fault("npz-shape-too-large", NPZ, "return bytes <= INT64_MAX;", "return true;", "shapes that NumPy refuses",
           ("cli.aggregate_npz/means of archives",)),
+    Fault("if-match-unread", "libcore/ops/exchange/server/answer_reads.c", "if (match && !has_tag(match, tag, true))", "if (0)",
+          "the entity tag that a client expects", ("cli.exchange/entity tags",)),
     Fault("moved-state-unseen", UPDATE, "flmem_spool_check_place(&x->spool, &place)", "0", "updates while the state directory is elsewhere",
           ("cli.exchange_mistakes/moved while",)),
     Fault("sent-file-closed-twice", CONNECTIONS, "\tconnection->file = -1;\n}", "}", "closing the descriptor of a file that was sent once",

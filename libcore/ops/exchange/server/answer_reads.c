@@ -160,8 +160,8 @@ static void answer_index(struct flmem_exchange *x, struct flmem_http_request *re
 		refuse_round(x, request, round);
 }
 
-/* Whether a list of entity tags has this one; weak comparison (RFC 9110, 13.1.2). */
-static bool has_tag(const char *list, const char *tag)
+/* Whether a list of entity tags has this one; a strong comparison skips weak ones: RFC 9110, 8.8.3. */
+static bool has_tag(const char *list, const char *tag, bool strong)
 {
 	size_t length = strlen(tag);
 
@@ -169,7 +169,7 @@ static bool has_tag(const char *list, const char *tag)
 		return true;
 	while (*list) {
 		list += strspn(list, " \t,");
-		list += flmem_text_starts(list, "W/") ? 2 : 0;
+		list += !strong && flmem_text_starts(list, "W/") ? 2 : 0;
 		if (strncmp(list, tag, length) == 0 &&
 		    (!list[length] || strchr(" \t,", list[length])))
 			return true;
@@ -199,6 +199,7 @@ static void make_generated(const void *context, uint64_t offset, uint64_t bytes,
 static void answer_file(struct flmem_http_request *request, struct flmem_published_source *source)
 {
 	const struct flmem_published_file *file = &source->file;
+	const char *match = flmem_http_request_header(request, "If-Match");
 	const char *none = flmem_http_request_header(request, "If-None-Match");
 	const char *condition = flmem_http_request_header(request, "If-Range");
 	const char *header = flmem_http_request_header(request, "Range");
@@ -209,11 +210,16 @@ static void answer_file(struct flmem_http_request *request, struct flmem_publish
 
 	flmem_hex_print(file->sha256, sizeof(file->sha256), hex);
 	snprintf(tag, sizeof(tag), "\"%s\"", hex);
+	if (match && !has_tag(match, tag, true)) {
+		flmem_exchange_refuse(request, 412, NULL, "the file has another entity tag");
+		flmem_cleanup_close(&source->fd);
+		return;
+	}
 	if (condition && strcmp(condition, tag) != 0)
 		header = NULL;
 	kind = flmem_range_parse(header, file->bytes, &range);
 	fill_file_fields(file, tag, &answer);
-	if (none && has_tag(none, tag)) {
+	if (none && has_tag(none, tag, false)) {
 		answer.status = 304;
 		answer.type = NULL;
 	} else if (kind == FLMEM_RANGE_OUTSIDE) {
