@@ -160,7 +160,7 @@ static void answer_index(struct flmem_exchange *x, struct flmem_http_request *re
 		refuse_round(x, request, round);
 }
 
-/* Whether a list of entity tags has this one; a strong comparison skips weak ones: RFC 9110, 8.8.3. */
+/* Whether a list of entity tags has this one. A strong comparison skips weak ones (RFC 9110). */
 static bool has_tag(const char *list, const char *tag, bool strong)
 {
 	size_t length = strlen(tag);
