@@ -99,8 +99,13 @@ class Aggregate(unittest.TestCase):
                                ({"algorithm": "x"}, "unknown algorithm 'x'; choose from fedavg, .*, bulyan$")):
             with self.assertRaisesRegex(ValueError, words):
                 flmem.aggregate(self.inputs, None, self.out, **options)
-        with self.assertRaises(TypeError):
-            flmem.aggregate([1], None, self.out)
+        for arguments in (([1], None, self.out), ([None], None, self.out), (self.inputs, None, None)):
+            with self.assertRaises(TypeError):
+                flmem.aggregate(*arguments)
+        with self.assertRaisesRegex(TypeError, "progress is a function"):
+            flmem.aggregate(self.inputs, None, self.out, progress=5)
+        with self.assertRaisesRegex(ValueError, "null byte in a header"):
+            flmem.aggregate(self.inputs, None, self.out, headers=["A: b\0"])
         with self.assertRaisesRegex(TypeError, "list of paths"):
             flmem.aggregate(self.inputs[0], None, self.out)
         with self.assertRaisesRegex(TypeError, "list of lines"):

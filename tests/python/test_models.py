@@ -78,6 +78,8 @@ class Models(unittest.TestCase):
                 call(missing)
             with self.assertRaisesRegex(ValueError, "null byte"):
                 call("a\0b")
+            with self.assertRaisesRegex(TypeError, "not None"):
+                call(None)
         for wrong in (
             lambda: flmem.inspect(self.model, stats=True, headers_only=True),
             lambda: flmem.inspect(self.model, key="state_dict\0"),

@@ -5,7 +5,7 @@ import ctypes
 import os
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
-from ._call import Callback, Http, Path, call, http_options, path_bytes, whole
+from ._call import Callback, Http, Path, call, http_options, needed_path, path_bytes, whole
 
 __all__ = ["aggregate", "check_numbers"]
 
@@ -128,11 +128,11 @@ def aggregate(
     """
     if isinstance(inputs, (str, bytes, os.PathLike)):
         raise TypeError("inputs is a list of paths, not one path")
-    paths = [path_bytes(one) for one in inputs]
+    paths = [needed_path(one) for one in inputs]
     if weights is not None and len(weights) != len(paths):
         raise ValueError(f"{len(weights)} weights for {len(paths)} inputs")
     request = _Request(
-        output=path_bytes(out),
+        output=needed_path(out),
         inputs=(ctypes.c_char_p * len(paths))(*paths),
         input_count=len(paths),
         weights=None if weights is None else (ctypes.c_double * len(paths))(*weights),

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _library
 
-__all__ = ["Callback", "Http", "Path", "call", "http_options", "path_bytes", "whole"]
+__all__ = ["Callback", "Http", "Path", "call", "http_options", "needed_path", "path_bytes", "whole"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -53,6 +53,14 @@ def path_bytes(value: Optional[Path]) -> Optional[bytes]:
     return path
 
 
+def needed_path(value: Path) -> bytes:
+    """Refuses None, which is a null pointer to C."""
+    path = path_bytes(value)
+    if path is None:
+        raise TypeError("a path is needed, not None")
+    return path
+
+
 def whole(name: str, value: Optional[int], limit: int = 2**31) -> int:
     """The library takes 0 for its default, which somebody who says 0 does not mean."""
     if value is None:
@@ -66,6 +74,8 @@ def http_options(headers: Sequence[str], cacert: Optional[Path]) -> Any:
     if isinstance(headers, (str, bytes)):
         raise TypeError("headers is a list of lines, not one line")
     lines = [line.encode() for line in headers]
+    if any(b"\0" in line for line in lines):
+        raise ValueError("embedded null byte in a header")
     return Http(
         headers=(ctypes.c_char_p * len(lines))(*lines),
         header_count=len(lines),
@@ -175,6 +185,8 @@ def call(
         request: its structure, with the field ``progress``, which is set.
         arguments: of the second function, made of pointers to the request and the result.
     """
+    if progress is not None and not callable(progress):
+        raise TypeError("progress is a function, or None")
     library = _library_with([name for name in names if name])
     signals = _Signals()
     watcher = _Watcher(progress, signals)

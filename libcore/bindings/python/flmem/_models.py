@@ -4,7 +4,7 @@
 import ctypes
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from ._call import Callback, Http, Path, call, http_options, path_bytes, whole
+from ._call import Callback, Http, Path, call, http_options, needed_path, path_bytes, whole
 
 __all__ = ["convert", "diff", "inspect"]
 
@@ -82,7 +82,7 @@ def inspect(
     if stats and headers_only:
         raise ValueError("headers_only and stats exclude each other")
     request = _InspectRequest(
-        path=path_bytes(path),
+        path=needed_path(path),
         key=path_bytes(key),
         headers_only=headers_only,
         statistics=stats,
@@ -123,7 +123,7 @@ def diff(
         ValueError, PermissionError, OSError, RuntimeError: as ``aggregate``.
     """
     request = _CompareRequest(
-        paths=(ctypes.c_char_p * 2)(path_bytes(a), path_bytes(b)),
+        paths=(ctypes.c_char_p * 2)(needed_path(a), needed_path(b)),
         key=path_bytes(key),
         tolerance=tolerance,
         http=ctypes.pointer(http_options(headers, cacert)),
@@ -166,8 +166,8 @@ def convert(
         ValueError, PermissionError, OSError, RuntimeError: as ``aggregate``.
     """
     request = _ConvertRequest(
-        input=path_bytes(path),
-        output=path_bytes(out),
+        input=needed_path(path),
+        output=needed_path(out),
         key=path_bytes(key),
         dtype=None if dtype is None else dtype.upper().replace("FP", "F").encode(),
         http=ctypes.pointer(http_options(headers, cacert)),
