@@ -17,7 +17,7 @@ from harness import command  # noqa: E402
 
 SCENARIOS = ("mean", "npz", "shards", "state", "pull", "pull-folder", "staged", "digests", "rounds", "optimizer", "restart",
              "lockstep", "lockstep-rounds")
-KINDS = "full,quota,damaged,stays-full,stays-damaged,unread,descriptors,dead"
+KINDS = "full,quota,damaged,stays-full,stays-damaged,unread,descriptors,dead,stale,read-only,killed"
 
 
 def main():
