@@ -218,7 +218,7 @@ const struct cmd cmd_profile_analyze = {
 		"For each profile: totals, stacks whose live bytes grow, with the rounds or, "
 		"less certain, without, a line that has half of the peak or more, a line "
 		"that allocates ten times the peak, and the functions that differ most from "
-		"the baseline by more than the error of the samples. Files that are no "
+		"the baseline by more than the error of the samples. Files that are not "
 		"profiles, and folders in the folder, are left out.",
 	.examples = examples,
 	.options = options_table,

@@ -154,8 +154,8 @@ VERSIONS static size_t make_means(struct flmem_exact_mean *mean, uint64_t group,
 		total += weight;
 	}
 	/*
-	 * A quotient of these that is no tie of the format differs from one by more than a double's
-	 * rounding, so rounding twice is rounding once.
+	 * A quotient of these that is not a tie of the format differs from one by more than the
+	 * rounding of a double, so rounding twice is rounding once.
 	 */
 	for (size_t e = 0; e < GROUP; e++)
 		ret_means[e] = sums[e] / total * FLMEM_GENERATOR_UNIT;

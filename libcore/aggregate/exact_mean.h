@@ -21,7 +21,7 @@ struct flmem_exact_mean {
 	const int64_t *weights;
 	size_t inputs;
 	enum flmem_element element; /* a real one */
-	/* Inputs that somebody else made, to be compared bit by bit, or NULL. */
+	/* Inputs from elsewhere, to be compared bit by bit, or NULL. */
 	const void *const *found;
 	/* Of the first wrong element; `inputs`: all are right, the mean is not. */
 	size_t wrong_input;

@@ -46,7 +46,7 @@ int flmem_journal_is_own(int fd, bool *ret_own)
 
 	if (fstat(fd, &status) < 0)
 		return -errno;
-	errno = 0; /* the end of the file is no failure */
+	errno = 0; /* the end of the file is not a failure */
 	*ret_own = !status.st_size || flmem_io_read_at(fd, 0, &magic, sizeof(magic));
 	if (!*ret_own)
 		return -errno;

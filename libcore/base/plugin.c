@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* A library that is only not loaded is no error to the loader, which then has no message. */
+/* A library that is only not loaded is not an error to the loader, which then has no message. */
 static const char *loader_reason(const struct flmem_plugin *plugin)
 {
 	const char *reason = dlerror();

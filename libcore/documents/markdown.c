@@ -129,7 +129,7 @@ static bool is_read_block(const struct markdown *markdown, const struct fence *f
 
 /*
  * A text leaves arguments of a call out by "...", which a call with unknown arguments stands for.
- * Elsewhere that is no Python either.
+ * Elsewhere that is not Python either.
  */
 static bool leaves_out(const char *text, size_t length)
 {

@@ -190,7 +190,7 @@ static void yaml_read_key(struct yaml_reader *reader, const yaml_event_t *event)
 
 /*
  * A plain scalar without a tag, any with the tag "!", as PyYAML has it, or with one of YAML's own
- * for what is no string: !!int "5".
+ * for what is not a string: !!int "5".
  */
 static bool is_resolved(const yaml_event_t *event)
 {

@@ -105,8 +105,8 @@ bool flmem_file_name_find(const char *path, struct flmem_found_file *ret_file);
 bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text);
 
 /*
- * Whether a file that cannot be parsed is no problem: JSON and TOML hold much else (lines of logs,
- * data), which may mention a framework, too.
+ * Whether a file that cannot be parsed is not a problem: JSON and TOML hold much else (lines of
+ * logs, data), which may mention a framework, too.
  */
 bool flmem_file_may_be_other(const struct flmem_found_file *file, const struct flmem_buf *text);
 

@@ -3,7 +3,7 @@
 #define FLMEM_FRAMEWORKS_LIMITS_H
 
 /*
- * Memory limits that files set for processes of a federation, held against the peaks that a plan
+ * Memory limits that files set for processes of a federation, compared with the peaks that a plan
  * predicts for them.
  */
 

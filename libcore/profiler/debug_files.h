@@ -7,7 +7,7 @@
 #include "elf/image.h"
 #include "profiler/frame_names.h"
 
-/* A regular file; NULL where it cannot be read or is no ELF file. Sets `silent` if none answers. */
+/* A regular file; NULL if unreadable or not an ELF file. Sets `silent` if none answers. */
 struct flmem_image *flmem_symbol_image_open(const char *path, struct stat *ret_status,
 					    bool *silent);
 

@@ -202,7 +202,7 @@ static bool may_be_replacing(const struct history *h, bool by_round, uint64_t gr
 	return !rss.unknown && (double)rss.value < (double)grown * RSS_SHARE_MIN;
 }
 
-/* What a program frees when it ends is no end of the growth. */
+/* What a program frees when it ends is not an end of the growth. */
 static void leave_out_teardown(const struct history *h, struct ends *ends)
 {
 	if (h->profile->ending == FLMEM_HEAP_ENDED && ends->count > 1 &&

@@ -36,7 +36,7 @@ static void fill_amounts(const struct flmem_profile_header *h,
 	to->count[FLMEM_HEAP_LIVE] = whole_count(live_amount(t->allocated_count, t->freed_count));
 }
 
-/* Python's own code, where the innermost frame is native: mmap() of other libraries is no arena. */
+/* Python's own code, where the innermost frame is native: mmap() of others is not an arena. */
 static bool is_called_by_python(const struct flmem_heap_profile *p, uint32_t node)
 {
 	const struct flmem_heap_frame *frame = node ? &p->frames[p->nodes[node].frame] : NULL;

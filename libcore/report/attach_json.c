@@ -25,7 +25,7 @@ char *flmem_report_attach_json(const char *command, const struct flmem_attach_re
 	cJSON_AddNumberToObject(root, "exit_status", flmem_code_exit_status(result->code));
 	flmem_json_add_text(root, "reason", result->reason[0] ? result->reason : NULL);
 	flmem_json_add_text(root, "profile", result->profile[0] ? result->profile : NULL);
-	flmem_json_add_text(root, "way", flmem_attach_way_name(result->way));
+	flmem_json_add_text(root, "channel", flmem_attach_way_name(result->way));
 	flmem_json_add_text(root, "no_socket", result->no_socket[0] ? result->no_socket : NULL);
 	flmem_json_add_text(root, "entry_point", result->entry);
 	if (result->thread)

@@ -26,7 +26,7 @@ static void add_rounds(cJSON *row, const struct flmem_heap_profile *p)
 
 static void add_lacking_parts(cJSON *row, const struct flmem_heap_profile *p)
 {
-	cJSON *list = cJSON_AddArrayToObject(row, "lacks");
+	cJSON *list = cJSON_AddArrayToObject(row, "missing");
 
 	for (enum flmem_heap_part part = 0; part < FLMEM_HEAP_PART_COUNT; part++)
 		if (p->lacks >> part & 1U)
@@ -98,11 +98,11 @@ void flmem_json_add_heap_profile(cJSON *object, const char *name,
 	cJSON_AddBoolToObject(row, "has_native", p->has_native);
 	flmem_json_add_text(row, "no_python", p->no_python);
 	cJSON_AddBoolToObject(row, "changing", p->changing);
-	cJSON_AddBoolToObject(row, "cut", p->cut);
+	cJSON_AddBoolToObject(row, "truncated", p->cut);
 	add_lacking_parts(row, p);
 	flmem_json_add_u64(row, "skipped_records", p->skipped);
 	flmem_json_add_u64(row, "lost_samples", p->lost_samples);
-	flmem_json_add_u64(row, "untaken_samples", p->untaken_samples);
+	flmem_json_add_u64(row, "failed_samples", p->untaken_samples);
 	flmem_json_add_u64(row, "lost_bytes", p->lost_bytes);
 	flmem_json_add_u64(row, "cut_stacks", p->cut_stacks);
 	flmem_json_add_u64(row, "full_stacks", p->full_stacks);

@@ -30,7 +30,7 @@ void flmem_json_add_value(cJSON *object, cJSON *unknown, const char *name, struc
 /* The text made valid UTF-8 (bytes that are not become \xNN), or null. */
 void flmem_json_add_text(cJSON *object, const char *name, const char *text);
 
-/* Different texts stay different: a backslash before xNN, which is no escape, is \x5c. */
+/* Different texts stay different: a backslash before xNN, which is not an escape, is \x5c. */
 void flmem_json_add_name(cJSON *object, const char *name, const char *text);
 
 /* A text as the next element of an array. */

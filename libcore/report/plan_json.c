@@ -68,7 +68,7 @@ char *flmem_report_plan_json(const struct flmem_plan_request *request,
 		cJSON_AddStringToObject(row, "text", plan->texts[i].text);
 	}
 	flmem_json_add_text(root, "caveat", plan->caveat);
-	flmem_json_add_text(root, "beside", plan->beside);
+	flmem_json_add_text(root, "not_counted", plan->beside);
 	cJSON_AddItemToObject(root, "unknown", unknown);
 	return flmem_json_take(root);
 }

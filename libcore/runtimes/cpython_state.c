@@ -343,7 +343,7 @@ static enum fault read_state_once(const struct state_reading *in)
 	return is_holder_known(state) ? FAULT_NONE : FAULT_CHANGING;
 }
 
-/* Threads and interpreters that come and go are no unknown build. */
+/* Threads and interpreters that come and go do not make a build unknown. */
 static enum fault read_state_often(const struct state_reading *in)
 {
 	enum fault fault = FAULT_NONE;

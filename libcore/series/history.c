@@ -22,7 +22,7 @@ void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t b
 	history->spans[history->count++] = span;
 }
 
-/* Movements smaller than this are no phase of the job. */
+/* Movements smaller than this are not phases of the job. */
 #define PHASE_BYTES (UINT64_C(1) << 20)
 #define PHASE_SHARE 100U
 

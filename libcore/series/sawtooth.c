@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define RISING_POINTS 5U    /* in a row, that are no level */
+#define RISING_POINTS 5U    /* in a row, that are not a level */
 #define RUNS_SURE     2.326 /* deviations: 1 % of noise is taken for runs on either side */
 #define REGULAR_MIN   4
 #define FOLLOWS	      0.7  /* the correlation of a value and the next one */

@@ -33,10 +33,31 @@ WORDS = (
     (r"\bcomes to (mean|rest|an end)\b", "name what happens: is reused, stops, ends"),
     (r"\bgives? up\b", "stops, abandons, releases"),
     (r"\bfor ever\b", "forever, without limit"),
+    (r"(?<!here )\b(is|are) no (?!longer|other|such|need|more|room|way|second|setting|list|limit|thread|server|answer)[a-z]",
+     "is not a ..., are not ..."),
+    (r"\bor no (whole|finite) numbers?\b", "or not a ..."),
+    (r"\b(found|finds|had) no room\b", "did not fit"),
+    (r"\b(held|hold) against (the|a|it)\b", "compared with"),
+    (r"\b(hold|holds) together\b", "is consistent"),
+    (r"\bwent past the\b", "bypassed"),
+    (r"\bsomebody else\b|\b(some|no)body listens\b", "another user, another process; nothing listens"),
+    (r"\b(bytes|what|window|be) (is |are )?on the way\b", "in flight"),
+    (r"\bof one moment\b", "a snapshot"),
+    (r"\bcut short\b", "truncated"),
+    (r"\bin the place of\b", "in place of, instead of"),
+    (r"\bcannot hold (the|its|a) [a-z]", "cannot store the ..., cannot allocate the ..."),
+    (r"\bbehind --", "after --"),
+    (r"\b(comes?|came|gets?|got) to an end\b", "ends"),
+    (r"\bpiles? up\b", "accumulate"),
 )
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 DOCS = ("README.md", "CONTRIBUTING.md", "docs/")
+
+
+def blanks(words):
+    """A blank of the expression is any white space; one of a look-behind, which has one width, a single one."""
+    return re.sub(r"\(\?<!.*?\)| ", lambda m: m.group().replace(" ", r"\s") if len(m.group()) > 1 else r"\s+", words)
 
 
 def c_texts(source):
@@ -74,7 +95,7 @@ def main():
         texts += len(found)
         for offset, text in found:
             for words, instead in WORDS:
-                for match in re.finditer(words.replace(" ", r"\s+"), text, re.I):
+                for match in re.finditer(blanks(words), text, re.I):
                     within = 0 if name.endswith((".c", ".h")) else match.start()
                     line = source.count("\n", 0, offset + within) + 1
                     word = " ".join(match.group().split())

@@ -447,7 +447,7 @@ verify_unit() {
 	assert_error 2 'is a directory'
 	for program in . .. ';'; do
 		flmem start --role server --emit systemd -- "$program"
-		assert_error 2 'is no name of a program for systemd'
+		assert_error 2 'is not a program name for systemd'
 	done
 	for directory in $'/a\xef\xbf\xbe' $'/a\xf0\x9f\xbf\xbe' $'/a\xef\xb7\x90'; do
 		flmem start --role server --emit systemd --workspace "$directory" -- true

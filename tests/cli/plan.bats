@@ -211,11 +211,11 @@ ranged() { # NAMESPACE LIMITS of a pod, and of a LimitRange with a default, a ma
 	assert_output 'Beside each process of a job runs the parent process'
 	flmem recommend --params 2B --clients 4 --json
 	assert_schema recommend
-	[ "$(jq -r .beside <<<"$output" | cut -c 1-6)" = Beside ]
+	[ "$(jq -r .not_counted <<<"$output" | cut -c 1-6)" = Beside ]
 	flmem recommend --params 2B --clients 4 --simulator 2 --json # it has none
-	[ "$(jq .beside <<<"$output")" = null ]
+	[ "$(jq .not_counted <<<"$output")" = null ]
 	flmem recommend --params 2B --clients 4 --framework flower --json
-	[ "$(jq .beside <<<"$output")" = null ]
+	[ "$(jq .not_counted <<<"$output")" = null ]
 }
 
 @test "a check that held no limit against the plan has not passed" {

@@ -66,7 +66,7 @@ with open(sys.argv[1], "r+b") as file:
 	examine 'import json, sys
 p = json.load(sys.stdin)["profile"]
 assert (p["unread_frames"], p["lost_names"], p["lost_modules"], p["lost_threads"]) == (3, 4, 5, 1), p
-assert (p["lost_samples"], p["untaken_samples"]) == (13, 13), p'
+assert (p["lost_samples"], p["failed_samples"]) == (13, 13), p'
 	flmem profile stats --stack python "$PROFILE"
 	assert_stderr '13 samples \(0 B\) could not be taken'
 	[[ $stderr != *'code ranges'* && $stderr != *'did not fit in the file: give'* ]] || fail "$stderr"
@@ -200,7 +200,7 @@ assert all("truncated before its amounts" in t["unknown"][name] for name in name
 	assert_schema profile-stats
 	examine 'import json, sys
 p = json.load(sys.stdin)["profile"]
-assert p["lacks"] == ["modules"] and p["cut"] and not p["skipped_records"], p'
+assert p["missing"] == ["modules"] and p["truncated"] and not p["skipped_records"], p'
 	flmem profile flamegraph --stack native -o "$BATS_TEST_TMPDIR/page.html" "$cut"
 	grep -q 'truncated: its amounts are whole' "$BATS_TEST_TMPDIR/page.html"
 }

@@ -53,7 +53,7 @@ r = json.load(sys.stdin)
 p = r["profile"]
 assert 24 << 20 < r["total"]["live_bytes"] < 36 << 20, r["total"]
 assert p["state"] == "dumped" and p["allocator"] == "jemalloc" and p["rounds"] == []
-assert p["interval_bytes"] == 65536 and not p["cut"] and not p["skipped_records"]
+assert p["interval_bytes"] == 65536 and not p["truncated"] and not p["skipped_records"]
 for name in ("pid", "started_s", "duration_s", "samples", "peak_bytes", "peak_at_s"):
     assert p[name] is None and p["unknown"][name], name
 for name in ("peak_bytes", "allocated_bytes", "freed_bytes", "freed_count"):

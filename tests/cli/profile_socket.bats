@@ -51,7 +51,7 @@ start_peer() {
 # assert_way WAY [REASON]: of the last run, with --json
 assert_way() {
 	assert_status 0
-	[ "$(field 'r["way"]')" = "$1" ] || fail "$output"
+	[ "$(field 'r["channel"]')" = "$1" ] || fail "$output"
 	[[ $(field 'r["no_socket"] or ""') =~ ${2:-^$} ]] || fail "$output"
 }
 

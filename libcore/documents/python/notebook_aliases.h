@@ -26,7 +26,7 @@ bool flmem_notebook_alias_note(struct flmem_notebook_aliases *aliases, const cha
 /* The magic command that "%NAME" or "%%NAME" at the start of a line stands for; NULL: itself. */
 const char *flmem_notebook_alias_of(const struct flmem_notebook_aliases *aliases, const char *line);
 
-/* "PROGRAM WORD", which is no Python. */
+/* "PROGRAM WORD", which is not Python. */
 bool flmem_notebook_is_program(const char *line, size_t length);
 
 #endif

@@ -247,7 +247,7 @@ static void add_environment(struct flmem_buf *code, const char *line, size_t len
 	flmem_buf_puts(code, QUOTES);
 }
 
-/* "-n1 !command" behind %time; NULL: it is no line that IPython runs itself. */
+/* "-n1 !command" behind %time; NULL: it is not a line that IPython runs itself. */
 static const char *inner_line(const char *rest, const char *end)
 {
 	rest += strspn(rest, " \t");

@@ -217,7 +217,7 @@ static int read_python_map(struct calls *calls, struct flmem_node *node)
 	return rc;
 }
 
-/* The name of an argument: "name=" that is no comparison. */
+/* The name of an argument: "name=" that is not a comparison. */
 static bool read_argument_name(struct calls *calls, char name[FLMEM_PYTHON_DOTTED_MAX])
 {
 	struct flmem_python_reader ahead = calls->reader;

@@ -13,7 +13,7 @@
  * for calls of what a call or an entry is). `bases` are the classes that others inherit from,
  * `values` those that are passed on or stored without a call, `attributes` those that are assigned,
  * except by an object to itself ("__dict__": one whose name is not known), `items` the keys of
- * entries that are assigned, `keys` those of dictionaries that are no arguments of such calls,
+ * entries that are assigned, `keys` those of dictionaries that are not arguments of such calls,
  * `rebound` the full names of those attributes that belong to something imported; what `del`
  * deletes counts as assigned, and of entries as a call of PATH.__delitem__, `definitions` the names
  * of functions, of what an object assigns to itself and of what is assigned behind an indent,

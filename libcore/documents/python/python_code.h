@@ -2,7 +2,7 @@
 #ifndef FLMEM_DOCUMENTS_PYTHON_CODE_H
 #define FLMEM_DOCUMENTS_PYTHON_CODE_H
 
-/* Where Python runs code that is no part of its source: exec() and eval(). */
+/* Where Python runs code that is not part of its source: exec() and eval(). */
 
 #include "documents/python/python.h"
 

@@ -183,7 +183,7 @@ static void skip_value(struct flmem_python_reader *reader)
 	}
 }
 
-/* The key of an entry, "**" for one that is no literal; false where there is none. */
+/* The key of an entry, "**" for one that is not a literal; false where there is none. */
 static bool read_key(struct flmem_cursor *cursor, struct flmem_python_reader *reader, bool call,
 		     struct flmem_node *key)
 {

@@ -18,7 +18,7 @@ struct flmem_python_partials {
 /*
  * Makes a call of functools.partial(f, ...) one of f, whose other arguments come later; `value` is
  * the use of f as the first argument, or NULL, which then is none. A call of the name of what that
- * made gets the arguments of both, of which its own win, and the former is no call of f any more.
+ * made gets the arguments of both, of which its own win, and the former no longer calls f.
  * `name` is "" for a call of anything else.
  */
 int flmem_python_partial_resolve(struct flmem_cursor *cursor,

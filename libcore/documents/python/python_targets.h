@@ -2,7 +2,7 @@
 #ifndef FLMEM_DOCUMENTS_PYTHON_TARGETS_H
 #define FLMEM_DOCUMENTS_PYTHON_TARGETS_H
 
-/* Targets of assignments that are no plain names: attributes, and entries of anything. */
+/* Targets of assignments that are not plain names: attributes, and entries of anything. */
 
 #include "documents/build.h"
 #include "documents/python/python.h"

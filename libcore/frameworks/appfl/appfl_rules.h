@@ -30,7 +30,7 @@ bool flmem_appfl_is_interpolation(const struct flmem_node *node);
 bool flmem_appfl_is_environment(const struct flmem_node *node);
 
 /*
- * The value that a node, or the node at a key, refers to: itself where it is no reference. NULL
+ * The value that a node, or the node at a key, refers to: itself where it is not a reference. NULL
  * where that is absent or known only when a job runs.
  */
 const struct flmem_node *flmem_appfl_value(const struct flmem_node *node);

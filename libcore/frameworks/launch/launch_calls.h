@@ -61,7 +61,7 @@ void flmem_launch_check_code(struct flmem_check *check, const char *package,
 /* A walk over the words of Python (launch_call_texts.c). */
 struct flmem_launch_texts {
 	const struct flmem_rule_input *input;
-	/* Called at each string that is no documentation, and at each name. */
+	/* Called at each string that is not documentation, and at each name. */
 	void (*note)(struct flmem_launch_texts *texts);
 	void *data;
 	bool stop; /* set by `note`: enough */

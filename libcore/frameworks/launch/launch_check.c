@@ -100,7 +100,7 @@ static enum flmem_framework owner_of_starts(const struct flmem_document *documen
 	return flmem_launch_owner(&document->text);
 }
 
-/* What is no start has no doubt about its allocator, but may be about the framework. */
+/* What is not a start has no doubt about its allocator, but may be about the framework. */
 static void report_unread_texts(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	for (size_t i = 0; i < launches->doubt_count; i++)

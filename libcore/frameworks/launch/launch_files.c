@@ -211,7 +211,7 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 
 /*
  * Files of make and the like, of other shells and of HTCondor, and templates, also those that are
- * no valid YAML.
+ * not valid YAML.
  */
 #define UNREAD_NAMES(row)                                                                  \
 	row("Makefile") row("makefile") row("GNUmakefile") row("justfile") row("Justfile") \

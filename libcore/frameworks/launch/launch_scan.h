@@ -106,7 +106,7 @@ struct flmem_launch_scan {
 	struct flmem_launches *launches;
 	struct flmem_launch_statement now;
 	unsigned char scope;
-	bool runs;		  /* there was a word that is no comment */
+	bool runs;		  /* there was a word that is not a comment */
 	bool function;		  /* the next group is one */
 	bool shell;		  /* the file is a script: its variables have to be exported */
 	bool exports_all;	  /* set -a */

@@ -200,7 +200,7 @@ static bool copy_command(const struct flmem_launch_scan *scan, const char *text,
 	return true;
 }
 
-/* Code of Python that is no file: python3 <<< "CODE", echo "CODE" | python3. */
+/* Code of Python that is not a file: python3 <<< "CODE", echo "CODE" | python3. */
 static bool note_code_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			   const char *before)
 {

@@ -86,7 +86,7 @@ static void check_callers(struct flmem_check *check, const struct flmem_launches
 			"a file that starts this one, or is a part of it, may set it");
 }
 
-/* Lines of a script that are no comments; of several the first. */
+/* Lines of a script that are not comments; of several the first. */
 static void check_edits(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	struct flmem_place place = {.line = 1, .column = 1};

@@ -79,9 +79,9 @@ struct flmem_attach_result {
 	const char *entry;		     /* static: how the code was injected, or NULL */
 	pid_t thread;			     /* the borrowed thread, or 0 */
 	char thread_state[64];		     /* what it was blocked in, or "" */
-	struct flmem_u64 stopped_us;	     /* for how long it was borrowed, all holds together */
-	struct flmem_u64 longest_stop_us;    /* the longest hold */
-	unsigned stops;			     /* how often a thread was held, not always the same */
+	struct flmem_u64 stopped_us;	  /* for how long it was borrowed, the sum of all holds */
+	struct flmem_u64 longest_stop_us; /* the longest hold */
+	unsigned stops;			  /* how often a thread was held, not always the same */
 	/* Loading and redirecting, or writing the dump; all threads running. */
 	struct flmem_u64 took_us;
 	bool preloaded; /* the program calls the sampler without them */

@@ -66,7 +66,7 @@ struct flmem_exchange_status {
 	char reason[FLMEM_EXCHANGE_REASON_MAX]; /* of a failure; printable, may be empty */
 };
 
-/* FLMEM_EFAILED if there is no server, or what it sends is no state. */
+/* FLMEM_EFAILED if there is no server, or what it sends is not a state. */
 FLMEM_API FLMEM_MUST_CHECK int
 flmem_exchange_status_read(const struct flmem_exchange_server *server,
 			   struct flmem_exchange_status *ret_status, struct flmem_error *err);

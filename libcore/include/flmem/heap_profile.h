@@ -424,8 +424,8 @@ struct flmem_heap_leaks {
 };
 
 /*
- * Release with flmem_heap_leaks_clear(). The profile is one of all rounds. FLMEM_EUSAGE: it is of
- * one moment, in which nothing grows.
+ * Release with flmem_heap_leaks_clear(). The profile is one of all rounds. FLMEM_EUSAGE: it is a
+ * snapshot, in which nothing grows.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 						     struct flmem_heap_leaks *ret_leaks,

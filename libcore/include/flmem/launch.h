@@ -46,7 +46,7 @@ struct flmem_preload_proof {
  * order. For a script this is its interpreter; env, nice and similar wrappers run until they
  * execute the program. FLMEM_EUNSUPPORTED with the reason if jemalloc does not load (a static,
  * musl, 32-bit or set-user-ID program, another allocator before it, a shell script that must not
- * pass it on), or if the library that serves malloc is no jemalloc; FLMEM_EPERM if children cannot
+ * pass it on), or if the library that serves malloc is not jemalloc; FLMEM_EPERM if children cannot
  * be traced here; FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as for flmem_launch_exec(). Release with
  * flmem_preload_proof_clear().
  */

@@ -117,7 +117,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_recommendations_join(struct flmem_recommend
 							  struct flmem_recommendations *from,
 							  struct flmem_error *err);
 
-/* Number of problems that are no warnings. */
+/* Number of problems that are not warnings. */
 FLMEM_API size_t
 flmem_recommendations_failures(const struct flmem_recommendations *recommendations);
 

@@ -225,7 +225,7 @@ static int convert_piece(struct conversion_run *run, size_t index, uint64_t begi
 	const struct flmem_dtype *before = run->before[tensor - run->layout.list.tensors];
 	const struct flmem_input_file *file = &run->input.files[tensor->file];
 	bool same = before == tensor->dtype;
-	/* Types that stay may have elements that are no whole bytes. */
+	/* Types that stay may have elements that are not whole bytes. */
 	uint64_t old = same ? 1 : before->bits / 8, new = same ? 1 : tensor->dtype->bits / 8;
 	uint64_t start = run->layout.begins[index], most = same ? BLOCK_BYTES : BLOCK_ELEMENTS;
 	const char *bytes = same ? run->from : run->to;

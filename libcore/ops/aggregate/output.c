@@ -318,7 +318,7 @@ static int compare_range(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Copies all of the source that is no tensor of the layout. */
+/* Copies all of the source that is not a tensor of the layout. */
 static int copy_rest(const struct flmem_output *output, struct flmem_error *err)
 {
 	size_t count = output->layout->list.count;

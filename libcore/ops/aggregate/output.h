@@ -45,7 +45,7 @@ struct flmem_output {
 	struct flmem_buf text;
 	struct flmem_output_text *texts;
 	size_t text_count;
-	/* All that is no tensor is a copy of this archive; NULL: made of `texts`. */
+	/* All that is not a tensor is a copy of this archive; NULL: made of `texts`. */
 	const struct flmem_input *source;
 	bool untied;			    /* tensors that share bytes may get different results */
 	struct flmem_output_entry *entries; /* by their places */
@@ -127,7 +127,7 @@ int flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_
 /* Flushes what this process has written. */
 int flmem_output_flush(const struct flmem_output *output, struct flmem_error *err);
 
-/* Writes all that is no tensor, checksums included. */
+/* Writes all that is not a tensor, checksums included. */
 int flmem_output_finish(struct flmem_output *output, struct flmem_error *err);
 
 /* Gives the output its name. */

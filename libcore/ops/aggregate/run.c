@@ -67,8 +67,8 @@ static bool make_state(struct flmem_run_buffers *buffers, const struct flmem_run
 }
 
 /*
- * What has been computed of pages that failed is repeated from the block's beginning, which is no
- * error where nothing is kept meanwhile: no state, no sums.
+ * What has been computed of pages that failed is repeated from the block's beginning, which is not
+ * an error where nothing is kept meanwhile: no state, no sums.
  */
 static bool make_windows(struct flmem_run_buffers *buffers, const struct flmem_run *run)
 {

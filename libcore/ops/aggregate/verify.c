@@ -44,7 +44,7 @@ int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err)
 	return rc;
 }
 
-/* A block of the mean, and of the inputs if somebody else has made them. */
+/* A block of the mean, and of the inputs if they are from elsewhere. */
 struct verified {
 	struct flmem_run *run;
 	uint64_t begin; /* of the block */

@@ -86,7 +86,7 @@ static int read_inner_user(const struct flmem_process *process, uint32_t outer, 
 	return refuse_socket(err, -rc, "its user namespace cannot be read");
 }
 
-/* Somebody else may have made a directory of that name. */
+/* Another user may have made a directory of that name. */
 static int check_socket_directory(const struct flmem_attached_directory *directory, uint32_t user,
 				  struct flmem_error *err)
 {

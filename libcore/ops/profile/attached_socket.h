@@ -45,8 +45,8 @@ struct flmem_attached_answer {
 };
 
 /*
- * One order, one answer. FLMEM_EUNSUPPORTED: it was not sent, since nobody listens, or another
- * process than this one. FLMEM_EFAILED: it was sent, and no answer came in time.
+ * One request, one answer. FLMEM_EUNSUPPORTED: it was not sent, since nothing listens, or a process
+ * that is not the target. FLMEM_EFAILED: it was sent, and no answer came in time.
  */
 int flmem_attached_socket_ask(const struct flmem_attached_socket *socket, const char *order,
 			      uint64_t timeout_us, struct flmem_attached_answer *ret_answer,

@@ -115,7 +115,7 @@ static bool find_first_block(int fd, uint64_t *ret_place)
 	return true;
 }
 
-/* The first write into a block that was only reserved may stay there, so it is no sign. */
+/* The first write into a block that was only reserved may stay there, so it is not a sign. */
 int flmem_profile_blocks_check(int fd, const void *bytes, size_t length, const char *path,
 			       struct flmem_error *err)
 {

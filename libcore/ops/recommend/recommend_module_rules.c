@@ -137,7 +137,7 @@ static int run_module_rules(const struct module_rules *rules,
 	int rc = 0;
 
 	flmem_buf_init(&document.text);
-	/* What is no Python has no settings. */
+	/* What is not Python has no settings. */
 	if (flmem_document_read(FLMEM_SYNTAX_PYTHON, text, &document, NULL))
 		return 0;
 	input.document = document;

@@ -21,7 +21,7 @@
 #define NOTEBOOK_MAX (4U << 20)
 #define TARGET	     "_target_"
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
-#define PASSED_ON    8192U /* larger ones that mention no framework are no mere re-exports */
+#define PASSED_ON    8192U /* larger ones that mention no framework are not mere re-exports */
 
 /* The search for one file. */
 struct module_search {

@@ -152,7 +152,7 @@ static int check_unit_program(const char *program, const char *directory, struct
 			      "is relative; name its directory with --workspace");
 	/* A lone ; ends a command, whatever its quotes. */
 	if (strcmp(program, ".") == 0 || strcmp(program, "..") == 0 || strcmp(program, ";") == 0)
-		return REFUSE(EUSAGE, "command", program, "is no name of a program for systemd");
+		return REFUSE(EUSAGE, "command", program, "is not a program name for systemd");
 	if (!name && program[strlen(program) - 1] == '/')
 		return REFUSE(EUSAGE, "command", program, "is a directory");
 	return 0;

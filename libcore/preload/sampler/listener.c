@@ -149,7 +149,7 @@ static bool make_directory(const char *path)
 	return syscall(SYS_fchmodat, AT_FDCWD, path, 0700) == 0;
 }
 
-/* Somebody else may have made a directory of that name, in which names are not safe. */
+/* Another user may have made a directory of that name, in which names are not safe. */
 static enum flmem_sampler_socket_stage make_listener_directory(const char *path)
 {
 	struct stat status;

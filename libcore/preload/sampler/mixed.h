@@ -30,7 +30,7 @@ struct sampler_mixture {
 	/* What follows is the result. */
 	uint32_t count;
 	bool is_complete; /* no native frame between or outside of Python frames is left out */
-	bool is_deep;	  /* the outermost frames of its only kind, or of Python, found no room */
+	bool is_deep;	  /* the outermost frames of its only kind, or of Python, did not fit */
 	/* A native frame that is one of a call, not known to be of the function; NULL: none. */
 	const struct sampler_native *unknown;
 };

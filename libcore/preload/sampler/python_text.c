@@ -21,7 +21,7 @@ struct output {
 
 static void put_code_point(struct output *out, uint32_t c)
 {
-	/* A byte of a file name that is no UTF-8 (PEP 383). */
+	/* A byte of a file name that is not UTF-8 (PEP 383). */
 	const bool is_byte = c >= 0xdc80 && c < 0xdd00;
 
 	if (c >= 0xd800 && c < 0xe000 && !is_byte)

@@ -39,8 +39,8 @@ struct sampler_code_range {
 
 /*
  * The rule for the instruction at `pc`. `cie` and `fde` begin behind the length and the ID or the
- * pointer of their entries and end with them. False where they are not of that kind, do not hold
- * together, or do not have the address.
+ * pointer of their entries and end with them. False where they are not of that kind, are
+ * inconsistent, or do not have the address.
  */
 __attribute__((visibility("hidden"))) bool sampler_cfi_run(const struct sampler_cfi *cie,
 							   const struct sampler_cfi *fde,

@@ -35,7 +35,7 @@ struct flmem_guard {
 	size_t word_count;
 	bool has_more_words, has_more_ranges; /* than the tables hold */
 	const char *unread; /* static: why the locks of an allocator are unknown, or NULL */
-	bool is_for_report; /* set by the caller: what is swapped out stays so, and is no reason */
+	bool is_for_report; /* set by the caller: swapped pages stay so and are not a reason */
 	/* fork(): a thread inside it may hold locks of the allocator; empty: it takes none. */
 	struct flmem_range fork;
 	bool may_join_threads; /* an allocator that joins threads, whose code is not in `code` */

@@ -123,7 +123,7 @@ static bool has_one_with_same_memory(const struct flmem_process *process, const 
 }
 
 /*
- * clone() gives the child the thread-local data of the calling thread, also where that is no
+ * clone() gives the child the thread-local data of the calling thread, also where that is not a
  * vfork(): such a thread waits as any other. Kernels without lists of children are asked for all.
  */
 bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t tid)

@@ -90,8 +90,8 @@ static bool has_child(const struct flmem_process *process, pid_t tid, const stru
 }
 
 /*
- * The process of a pidfd, by its id in /proc; 0: it has none there. False if it is no pidfd, or one
- * of a process that has been waited for.
+ * The process of a pidfd, by its id in /proc; 0: it has none there. False if it is not a pidfd, or
+ * one of a process that has been waited for.
  */
 static bool read_described(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
 			   pid_t *ret_child)
@@ -115,7 +115,7 @@ static bool read_described(const struct flmem_process *process, pid_t tid, uint6
 
 /*
  * A child may leave its process group, and has SIGCHLD as others once it executes a program. A
- * process that is traced is no child after the trace.
+ * process that is traced is not a child after the trace.
  */
 const char *flmem_wait_children_changed(const struct flmem_process *process, pid_t tid,
 					const struct flmem_task_wait *at)

@@ -121,7 +121,7 @@ def aggregate(
         The object that ``flmem aggregate --json`` prints.
 
     Raises:
-        ValueError: invalid arguments; inputs that are no models, or differ.
+        ValueError: invalid arguments; inputs that are not models, or differ.
         PermissionError: an input cannot be read, or the output cannot be written.
         OSError: a read or write failed, the disk is full, or the call was stopped.
         RuntimeError: libflmem is not there, or is too old.

@@ -19,7 +19,7 @@ ANSWER_MAX = 8 << 20
 _BYTES_PER_SECOND = 1024
 _DELAY_FIRST_S, _DELAY_LARGEST_S, _RETRY_AFTER_MAX_S = 0.25, 30.0, 60.0
 _TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
-_AHEAD = ", ahead of the others"  # in lockstep this client has to wait, which is no failure
+_AHEAD = ", ahead of the others"  # in lockstep this client has to wait, which is not a failure
 _TOKEN = re.compile(r"[!-~]+")
 _OF_CERTIFICATE = {  # X509_V_ERR_...: OpenSSL's x509_vfy.h
     9: "; wait until it is valid, or correct the clock here",

@@ -252,7 +252,7 @@ def parse_header(text: bytes, data_bytes: int) -> List[Entry]:
     except RecursionError as problem:
         raise ValueError("the header is nested too deep") from problem
     if not isinstance(header, dict):
-        raise ValueError("the header is no object")
+        raise ValueError("the header is not an object")
     header.pop("__metadata__", None)
     if not all(isinstance(entry, dict) for entry in header.values()):
         raise ValueError("the header describes no tensors")

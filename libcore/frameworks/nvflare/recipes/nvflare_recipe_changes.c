@@ -343,7 +343,7 @@ static bool is_target_name(const struct flmem_nvflare_use_search *search,
 	return false;
 }
 
-/* "as NAME", "(NAME := value": it gets what is no recipe call. */
+/* "as NAME", "(NAME := value": it gets what is not a recipe call. */
 static bool is_other_target(const struct flmem_nvflare_use *use)
 {
 	struct flmem_python_reader ahead = use->ahead;

@@ -110,7 +110,7 @@ static void begin_statement(struct flmem_nvflare_use_search *search)
 							   search->targets[search->target_count++]);
 }
 
-/* Words in front of a "(" that are no functions. */
+/* Words in front of a "(" that are not functions. */
 static bool is_operator_word(const struct flmem_python_word *word)
 {
 	static const char *const words[] = {"return", "in",	"and",	  "or",	   "not",  "if",

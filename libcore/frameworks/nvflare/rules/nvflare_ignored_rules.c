@@ -42,7 +42,7 @@ const struct flmem_input_kind *flmem_nvflare_ignored(const struct flmem_found_fi
 	return other ? &ignored_file : NULL;
 }
 
-/* The file as a whole: its text is no value of it. A kit has both of its files on purpose. */
+/* The file as a whole: its text is not a value of it. A kit has both of its files on purpose. */
 static void config_ignored(struct flmem_check *check)
 {
 	FLMEM_AUTO_FREE char *other = flmem_nvflare_read_instead(check->input->file);

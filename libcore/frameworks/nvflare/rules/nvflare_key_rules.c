@@ -17,7 +17,7 @@
 /* Other arguments of executors that a misspelling may be of. */
 static const char *const other_names[] = {"server_expected_format", "max_resends", NULL};
 
-/* Outermost keys of both files, which are no arguments of any class. */
+/* Outermost keys of both files, which are not arguments of any class. */
 static const char *const outer_names[] = {"tensor_download_chunk_size", "np_download_chunk_size",
 					  NULL};
 

@@ -297,7 +297,7 @@ static const struct flmem_live_row live_rows[] = {
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .framework = FLMEM_FRAMEWORK_NVFLARE,
 		  .condition = "NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE or "
-			       "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE that is 0 or less, or no whole "
+			       "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE that is 0 or less, or not a whole "
 			       "number, in a process of NVFlare",
 		  .message = "where the job does not set the size itself, models are serialised "
 			     "whole with 0 or less, and sending one fails with what is not a whole "

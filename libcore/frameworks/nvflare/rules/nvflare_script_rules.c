@@ -245,7 +245,7 @@ static void report_update(struct flmem_check *check, const struct flmem_node *ca
 	}
 }
 
-/* recipe.__init__(NAME=value), which is no call of a class by a subclass. */
+/* recipe.__init__(NAME=value), which is not a call of a class by a subclass. */
 static void report_made_again(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *path = flmem_node_get(call, "path");

@@ -29,7 +29,7 @@ struct flmem_exchange_client {
 	uint64_t retries;
 	uint64_t until_us; /* of the monotonic clock; requests and retries end then; 0: never */
 	bool stopped;
-	bool ahead; /* the server asked to wait for other clients, which is no failure */
+	bool ahead; /* the server asked to wait for other clients, which is not a failure */
 };
 
 /* `server` is kept. Clear the client in any case. */

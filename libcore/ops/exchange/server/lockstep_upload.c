@@ -481,7 +481,7 @@ static bool is_right_body(struct flmem_lockstep_upload *transfer)
 		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
 }
 
-/* 503 also where the request waits for others or the server ends, which is no failure. */
+/* 503 also where the request waits for others or the server ends, which is not a failure. */
 static bool is_server_failure(const struct flmem_lockstep_upload *transfer)
 {
 	return transfer->failure == 500 || transfer->failure == 507 ||

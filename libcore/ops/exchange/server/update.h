@@ -17,7 +17,7 @@ unsigned flmem_update_finish(struct flmem_exchange *x, const char *id, struct fl
 /* Opens a file as an input of the aggregation; FLMEM_EUSAGE if it does not fit the model. */
 int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_error *err);
 
-/* Whether a failed check is no fault of the update: it can succeed later. */
+/* Whether a failed check is not a fault of the update: it can succeed later. */
 bool flmem_update_can_pass(const struct flmem_error *err);
 
 /* The same for what an earlier server left. Fails for what cannot be checked now. */
