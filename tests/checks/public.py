@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Public functions: each has a comment (a group without a blank line between them shares one), and one
-that can fail, or that returns memory to free, is marked FLMEM_MUST_CHECK.
+that can fail, or that returns memory to free, is marked FLMEM_MUST_CHECK. The comment of one that
+returns a code, or the first one of its header, names the errors.
 """
 import re
 
@@ -21,7 +22,13 @@ def must_check(kind, name, arguments):
     return kind == "int" and "struct flmem_error *err" in arguments
 
 
+def names_errors(comment):
+    """'The same ...' has the errors of the function before it."""
+    return re.search(r"FLMEM_E[A-Z]|errno|[Ee]rrors|\* The same", comment) is not None
+
+
 def findings_of(name, text):
+    head = re.search(r"/\*\n.*?\*/", text, re.S)
     for match in FUNCTION.finditer(text):
         marked, kind, function, arguments = match.groups()
         above = text[:match.start()].rstrip("\n")
@@ -31,6 +38,10 @@ def findings_of(name, text):
             yield f"{name}:{line}: {function}() has no comment"
         if must_check(kind.strip(), function, " ".join(arguments.split())) and not marked:
             yield f"{name}:{line}: {function}() can fail: mark it FLMEM_MUST_CHECK"
+        comment = above[max(above.rfind("/*"), 0):]
+        if kind.strip() == "int" and marked and not names_errors(comment) and not (
+                head and names_errors(head.group())):
+            yield f"{name}:{line}: the comment of {function}() names no error"
 
 
 def main():

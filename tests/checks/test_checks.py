@@ -106,6 +106,8 @@ FAULTS = (
     ("public", "libcore/include/flmem/b.h", SPDX + "\nFLMEM_API void f(void);\n", "no comment"),
     ("public", "libcore/include/flmem/b.h",
      SPDX + "/* It may fail. */\nFLMEM_API int f(struct flmem_error *err);\n", "MUST_CHECK"),
+    ("public", "libcore/include/flmem/b.h",
+     SPDX + "\n/* It may fail. */\nFLMEM_API FLMEM_MUST_CHECK int f(struct flmem_error *err);\n", "names no error"),
     ("headers", "libcore/base/b.h", SPDX + "int f(size_t n);\n", "size_t"),
     ("headers", "libcore/base/b.h", SPDX + "struct b {\n\tint c;\n};\n", "redefinition"),
     ("headers", "libcore/include/flmem/b.h", SPDX + "void f(int class);\n", "c++"),

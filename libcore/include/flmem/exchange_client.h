@@ -143,7 +143,7 @@ struct flmem_exchange_pull_result {
 
 /*
  * Fetches a published model. Data go to FILE.part; the output appears when its SHA-256 is that of
- * the index, until then an older one stays. A later call continues what an earlier one left.
+ * the index; an older one stays until then. A later call continues. FLMEM_EFAILED: not complete.
  */
 FLMEM_API FLMEM_MUST_CHECK int
 flmem_exchange_pull(const struct flmem_exchange_pull_request *request,

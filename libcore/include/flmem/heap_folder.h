@@ -64,7 +64,7 @@ struct flmem_heap_finding {
 
 #define FLMEM_HEAP_FINDINGS_MAX 8U
 
-/* At most FLMEM_HEAP_FINDINGS_MAX: leaks, those with the oldest survivors first, then lines. */
+/* Leaks, those with the oldest survivors first, then lines. FLMEM_EFAILED without memory. */
 FLMEM_API FLMEM_MUST_CHECK int
 flmem_heap_findings(const struct flmem_heap_profile *profile,
 		    struct flmem_heap_finding ret_findings[FLMEM_HEAP_FINDINGS_MAX],

@@ -351,7 +351,7 @@ struct flmem_heap_row {
 
 /*
  * The rows, largest own amount of `measure` first, those without any own amount last; freed by the
- * caller with free().
+ * caller with free(). FLMEM_EFAILED without memory.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_rows(const struct flmem_heap_profile *profile,
 					       enum flmem_heap_key key,
@@ -382,7 +382,7 @@ struct flmem_heap_tree {
 	double least;	 /* smaller shares of every measure are left out */
 };
 
-/* Release with flmem_heap_tree_clear(). */
+/* Release with flmem_heap_tree_clear(). FLMEM_EFAILED without memory. */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_tree_make(const struct flmem_heap_profile *profile,
 						    const struct flmem_heap_tree_request *request,
 						    struct flmem_heap_tree *ret_tree,
@@ -460,7 +460,7 @@ FLMEM_API const char *flmem_heap_program_file(const struct flmem_heap_profile *p
 
 /*
  * Functions of two profiles by name and file, where the two programs' own files are taken for the
- * same. The rows keep texts of the profiles.
+ * same. The rows keep texts of the profiles. FLMEM_EFAILED without memory.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_compare(const struct flmem_heap_profile *first,
 						  const struct flmem_heap_profile *second,

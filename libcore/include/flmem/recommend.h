@@ -148,7 +148,7 @@ struct flmem_corrections {
 /*
  * Makes all corrections that need no decision, in memory only. Files without corrections and bad
  * files are not in the result; flmem_recommend() reports them. Release with
- * flmem_corrections_clear().
+ * flmem_corrections_clear(). Errors are those of flmem_recommend().
  */
 FLMEM_API FLMEM_MUST_CHECK int
 flmem_recommend_correct(const char *const *paths, size_t count,
