@@ -91,26 +91,43 @@ static void polling_holds(struct flmem_check *check)
 		flmem_appfl_report(check, map, "use_polling", (struct flmem_remark){0});
 }
 
-/* A name that is not read as it is, but meant to be; NULL: it is read, or about something else. */
-static const char *find_meant(const char *written)
+static bool is_name_read(const char *written)
 {
-	char key[64];
-
-	if ((size_t)snprintf(key, sizeof(key), "%s", written) >= sizeof(key))
-		return NULL;
-	for (char *p = key; *p; p++)
-		*p = *p == '-' ? '_' : (char)tolower((unsigned char)*p);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (strcmp(written, names[i]) == 0)
-			return NULL;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (flmem_text_distance(key, names[i]) <= NEAR)
-			return names[i];
+			return true;
+	return false;
+}
+
+static bool fold_message_name(const char *written, char *ret_key, size_t size)
+{
+	if ((size_t)snprintf(ret_key, size, "%s", written) >= size)
+		return false;
+	for (char *p = ret_key; *p; p++)
+		*p = *p == '-' ? '_' : (char)tolower((unsigned char)*p);
+	return true;
+}
+
+static const char *find_meant_by_topic(const char *key)
+{
 	if (strstr(key, "chunk"))
 		return strstr(key, "size") ? "model_chunk_size" : "use_model_chunking";
 	if (strstr(key, "msg") || strstr(key, "message"))
 		return "max_message_size";
 	return strstr(key, "polling") ? "use_polling" : NULL;
+}
+
+/* A name that is not read as it is, but meant to be; NULL: it is read, or about something else. */
+static const char *find_meant(const char *written)
+{
+	char key[64];
+
+	if (is_name_read(written) || !fold_message_name(written, key, sizeof(key)))
+		return NULL;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
+		if (flmem_text_distance(key, names[i]) <= NEAR)
+			return names[i];
+	return find_meant_by_topic(key);
 }
 
 static void report_misspelt(struct flmem_check *check, const struct flmem_node *map)

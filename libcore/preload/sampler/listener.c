@@ -121,6 +121,7 @@ static uid_t ask_user(void)
 
 static bool read_listener_status(const char *path, int flags, struct stat *ret_status)
 {
+	*ret_status = (struct stat){0};
 	return syscall(SYS_newfstatat, AT_FDCWD, path, ret_status, flags) == 0;
 }
 
