@@ -479,7 +479,7 @@ FAULTS = (
           "first[i] = i;", "one look at the symbols of a file that is mapped again", ("unit.test_module_files",)),
     Fault("restricted-unseen", RESTRICTED, "if (option == PR_SET_SECCOMP)\n\t\treturn true;", "",
           "ending before a filter of prctl()", FILTERED),
-    Fault("restricted-call-unseen", RESTRICTED, "return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER;",
+    Fault("restricted-call-unseen", RESTRICTED, "return operation == SECCOMP_SET_MODE_STRICT || operation == SECCOMP_SET_MODE_FILTER;",
           "return false;", "ending before a filter of seccomp()", FILTERED),
     Fault("restricted-clock", RESTRICTED, "return value == PR_TSC_SIGSEGV;", "return false;",
           "ending before the clock is forbidden", FILTERED),

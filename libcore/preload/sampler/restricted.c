@@ -27,7 +27,7 @@
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
 #endif
-#define DISPATCH_ON 1
+#define DISPATCH_OFF 0
 
 #define PAUSE_NS  100000
 #define WAITS_MAX 10000U /* a second at least, that samples have to end */
@@ -128,14 +128,14 @@ static bool is_for_another(void)
 	return !sampler_is_quiet() && sampler_is_vforked();
 }
 
-static bool prctl_restricts(long option, long value)
+static bool prctl_restricts(int option, long value)
 {
 	if (option == PR_SET_SECCOMP)
 		return true;
 	/* The clock of the vDSO reads the counter of the processor. */
 	if (option == PR_SET_TSC)
 		return value == PR_TSC_SIGSEGV;
-	return option == PR_SET_SYSCALL_USER_DISPATCH && value == DISPATCH_ON;
+	return option == PR_SET_SYSCALL_USER_DISPATCH && value != DISPATCH_OFF;
 }
 
 long sampler_watch_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
@@ -156,14 +156,17 @@ long sampler_watch_prctl(int option, unsigned long a, unsigned long b, unsigned 
 static bool call_has_restricted(long number, long rc, unsigned long flags)
 {
 	return rc == 0 ||
-	       (rc > 0 && number == SYS_seccomp && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER));
+	       (rc > 0 && (int)number == SYS_seccomp && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER));
 }
 
+/* The kernel takes the lower half of both numbers. */
 static bool call_restricts(long number, long a, long b)
 {
-	if (number == SYS_prctl)
-		return prctl_restricts(a, b);
-	return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER;
+	const unsigned operation = (unsigned)a;
+
+	if ((int)number == SYS_prctl)
+		return prctl_restricts((int)a, b);
+	return operation == SECCOMP_SET_MODE_STRICT || operation == SECCOMP_SET_MODE_FILTER;
 }
 
 /* prctl() and seccomp() have five arguments at most. */
@@ -273,7 +276,7 @@ bool sampler_begins_quiet(void)
 		".cfi_endproc\n"                                       \
 		".size sampler_own_" #name ", . - sampler_own_" #name "\n")
 WATCHED(prctl, "cmpl $22, %edi\nje 1f\ncmpl $26, %edi\nje 1f\ncmpl $59, %edi\nje 1f\n");
-WATCHED(syscall, "cmpq $157, %rdi\nje 1f\ncmpq $317, %rdi\nje 1f\n");
+WATCHED(syscall, "cmpl $157, %edi\nje 1f\ncmpl $317, %edi\nje 1f\n");
 #else
 #define WATCHED(name, code)                                                  \
 	__asm__(".text\n"                                                    \
@@ -289,7 +292,7 @@ WATCHED(syscall, "cmpq $157, %rdi\nje 1f\ncmpq $317, %rdi\nje 1f\n");
 		".cfi_endproc\n"                                             \
 		".size sampler_own_" #name ", . - sampler_own_" #name "\n")
 WATCHED(prctl, "cmp w0, #22\nb.eq 1f\ncmp w0, #26\nb.eq 1f\ncmp w0, #59\nb.eq 1f\n");
-WATCHED(syscall, "cmp x0, #167\nb.eq 1f\ncmp x0, #277\nb.eq 1f\n");
+WATCHED(syscall, "cmp w0, #167\nb.eq 1f\ncmp w0, #277\nb.eq 1f\n");
 #endif
 
 /* For the comparisons above. */

@@ -25,7 +25,9 @@
 
 #define BLOCK  ((size_t)100 << 10)
 #define BLOCKS 100
-#define ROOM   (64U << 10)
+/* Of a register, of which the kernel takes the lower half for these arguments. */
+#define UPPER_HALF (1L << 32)
+#define ROOM	   (64U << 10)
 
 #define ALLOW(call)                                            \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
@@ -180,7 +182,8 @@ static void restrict_itself(const char *how, const char *program, char **rest)
 	} else if (is_how(how, "call")) {
 		restrict_by_call(0);
 	} else if (is_how(how, "prctl-call")) {
-		if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+		if (syscall(SYS_prctl | UPPER_HALF, PR_SET_SECCOMP | UPPER_HALF,
+			    SECCOMP_MODE_FILTER, &filter) != 0)
 			_exit(3);
 	} else if (is_how(how, "opened")) {
 		restrict_unseen();
