@@ -276,7 +276,7 @@ static void fill_standard_descriptors(void)
 
 static bool read_pid_namespace(ino_t *ret_namespace)
 {
-	struct stat status;
+	struct stat status = {0};
 
 	if (!read_listener_status("/proc/self/ns/pid", 0, &status))
 		return false;
