@@ -150,11 +150,11 @@ int flmem_guarded_folder_open(const char *path, struct flmem_guarded_folder **re
 }
 
 /* Looking a name up asks the server; the kernel may know the folder itself. */
-static int look_up_apart(void *context)
+static int look_up_forked(void *context)
 {
 	struct folder_work *work = context;
 	struct stat status;
-	int fd = open_folder_apart(work, &work->status), rc;
+	int fd = open_folder_forked(work, &work->status), rc;
 
 	if (fd < 0)
 		return fd;
@@ -175,7 +175,7 @@ static int ask_place(struct folder_work *work, const char *path)
 	memcpy(work->path, length ? path : ".", length ? length : 1);
 	memcpy(work->entries, name, strlen(name) + 1);
 	found = flmem_local_path_find(work->path, &work->status);
-	return found >= 0 || found == -ENOENT ? 0 : run_folder_apart(work, look_up_apart);
+	return found >= 0 || found == -ENOENT ? 0 : run_folder_forked(work, look_up_forked);
 }
 
 int flmem_guarded_place_check(const char *path, struct flmem_error *err)
