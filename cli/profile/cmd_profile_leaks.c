@@ -46,7 +46,7 @@ static const char *leaks_period(const struct flmem_heap_leaks *leaks)
 {
 	if (!leaks->by_round)
 		return "hour";
-	return leaks->passed_rounds > leaks->periods ? "round with samples" : "round";
+	return leaks->round_span > leaks->periods ? "round with samples" : "round";
 }
 
 static void print_growth_by_number(const struct flmem_heap_leaks *leaks,
@@ -54,12 +54,12 @@ static void print_growth_by_number(const struct flmem_heap_leaks *leaks,
 {
 	char growth[FORMAT_MAX];
 
-	if (!leaks->by_round || leaks->passed_rounds <= leaks->periods)
+	if (!leaks->by_round || leaks->round_span <= leaks->periods)
 		return;
 	printf("  by their numbers %" PRIu32 " rounds have passed: %s per round\n",
-	       leaks->passed_rounds,
+	       leaks->round_span,
 	       format_bytes((uint64_t)(leak->growth_bytes * (leaks->periods - 1) /
-				       (leaks->passed_rounds - 1)),
+				       (leaks->round_span - 1)),
 			    growth));
 }
 

@@ -76,10 +76,10 @@ static void print_attach_entries(const struct flmem_attach_result *r)
 	print_entry_note(e->elsewhere, "lead to another allocator or tool and stay as they are");
 	print_entry_note(e->unresolved, "could not be resolved with certainty");
 	print_entry_note(e->locked, "could not be changed");
-	if (e->unready)
+	if (e->still_loading)
 		printf("  note: %" PRIu64 " objects were just being loaded; their calls are seen "
 		       "once another one is loaded\n",
-		       e->unready);
+		       e->still_loading);
 }
 
 static const char *format_dump(const struct flmem_attach_result *r, char *out, size_t size)

@@ -33,7 +33,7 @@ struct outcome {
 };
 
 /* Both messages are made of these. */
-struct parcel {
+struct packet {
 	struct outcome outcome;
 	struct iovec parts[2];
 	_Alignas(struct cmsghdr) unsigned char control[CONTROL_SIZE];
@@ -118,31 +118,31 @@ static void close_all_but(const int *kept, size_t count)
 	}
 }
 
-static struct msghdr wrap_parcel(const struct flmem_forked_task *apart, struct parcel *parcel)
+static struct msghdr wrap_packet(const struct flmem_forked_task *task, struct packet *packet)
 {
-	parcel->parts[0] = (struct iovec){&parcel->outcome, sizeof(parcel->outcome)};
-	parcel->parts[1] = (struct iovec){apart->context, apart->size};
+	packet->parts[0] = (struct iovec){&packet->outcome, sizeof(packet->outcome)};
+	packet->parts[1] = (struct iovec){task->context, task->size};
 	return (struct msghdr){
-		.msg_iov = parcel->parts,
+		.msg_iov = packet->parts,
 		.msg_iovlen = 2,
-		.msg_control = parcel->control,
-		.msg_controllen = sizeof(parcel->control),
+		.msg_control = packet->control,
+		.msg_controllen = sizeof(packet->control),
 	};
 }
 
 /* What `run` has opened. */
-static void hand_over(const struct flmem_forked_task *apart, const int *before,
-		      struct parcel *parcel, struct msghdr *message)
+static void hand_over(const struct flmem_forked_task *task, const int *before,
+		      struct packet *packet, struct msghdr *message)
 {
-	struct cmsghdr *head = (struct cmsghdr *)(void *)parcel->control;
+	struct cmsghdr *head = (struct cmsghdr *)(void *)packet->control;
 	int fds[DESCRIPTORS];
 	size_t count = 0;
 
 	for (size_t i = 0; i < DESCRIPTORS; i++) {
-		const int *fd = apart->descriptors[i];
+		const int *fd = task->descriptors[i];
 
-		parcel->outcome.handed[i] = fd && *fd >= 0 && *fd != before[i];
-		if (parcel->outcome.handed[i])
+		packet->outcome.handed[i] = fd && *fd >= 0 && *fd != before[i];
+		if (packet->outcome.handed[i])
 			fds[count++] = *fd;
 	}
 	/* size_t in glibc, socklen_t in musl. */
@@ -155,61 +155,61 @@ static void hand_over(const struct flmem_forked_task *apart, const int *before,
 	memcpy(CMSG_DATA(head), fds, sizeof(*fds) * count);
 }
 
-__attribute__((noreturn)) static void be_apart(const struct flmem_forked_task *apart, int end)
+__attribute__((noreturn)) static void be_forked_task(const struct flmem_forked_task *task, int end)
 {
-	struct parcel parcel = {0};
-	struct msghdr message = wrap_parcel(apart, &parcel);
+	struct packet packet = {0};
+	struct msghdr message = wrap_packet(task, &packet);
 	int before[DESCRIPTORS + 1];
 
 	for (size_t i = 0; i < DESCRIPTORS; i++)
-		before[i] = apart->descriptors[i] ? *apart->descriptors[i] : -1;
+		before[i] = task->descriptors[i] ? *task->descriptors[i] : -1;
 	before[DESCRIPTORS] = end;
 	close_all_but(before, DESCRIPTORS + 1);
-	parcel.outcome.rc = apart->prepare ? apart->prepare(apart->rights) : 0;
-	if (!parcel.outcome.rc)
-		parcel.outcome.rc = apart->run(apart->context);
-	hand_over(apart, before, &parcel, &message);
-	if (sendmsg(end, &message, MSG_NOSIGNAL) < 0 && apart->undo)
-		apart->undo(apart->context);
+	packet.outcome.rc = task->prepare ? task->prepare(task->rights) : 0;
+	if (!packet.outcome.rc)
+		packet.outcome.rc = task->run(task->context);
+	hand_over(task, before, &packet, &message);
+	if (sendmsg(end, &message, MSG_NOSIGNAL) < 0 && task->undo)
+		task->undo(task->context);
 	_exit(0);
 }
 
 /* The received descriptors, in the order of the context's. */
-static void take_descriptors(const struct flmem_forked_task *apart, const struct parcel *parcel,
+static void take_descriptors(const struct flmem_forked_task *task, const struct packet *packet,
 			     const int *before)
 {
-	const unsigned char *at = CMSG_DATA((const struct cmsghdr *)(const void *)parcel->control);
+	const unsigned char *at = CMSG_DATA((const struct cmsghdr *)(const void *)packet->control);
 
 	for (size_t i = 0; i < DESCRIPTORS; i++) {
-		if (!apart->descriptors[i])
+		if (!task->descriptors[i])
 			continue;
-		*apart->descriptors[i] = before[i];
-		if (!parcel->outcome.handed[i])
+		*task->descriptors[i] = before[i];
+		if (!packet->outcome.handed[i])
 			continue;
-		memcpy(apart->descriptors[i], at, sizeof(int));
+		memcpy(task->descriptors[i], at, sizeof(int));
 		at += sizeof(int);
 	}
 }
 
 /* False: it has not come. */
-static bool take_outcome(const struct flmem_forked_task *apart, int end, int *ret_rc)
+static bool take_outcome(const struct flmem_forked_task *task, int end, int *ret_rc)
 {
-	struct parcel parcel = {0};
-	struct msghdr message = wrap_parcel(apart, &parcel);
+	struct packet packet = {0};
+	struct msghdr message = wrap_packet(task, &packet);
 	int before[DESCRIPTORS];
 
 	for (size_t i = 0; i < DESCRIPTORS; i++)
-		before[i] = apart->descriptors[i] ? *apart->descriptors[i] : -1;
+		before[i] = task->descriptors[i] ? *task->descriptors[i] : -1;
 	if (recvmsg(end, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) !=
-	    (ssize_t)(sizeof(parcel.outcome) + apart->size))
+	    (ssize_t)(sizeof(packet.outcome) + task->size))
 		return false;
-	take_descriptors(apart, &parcel, before);
-	*ret_rc = parcel.outcome.rc;
+	take_descriptors(task, &packet, before);
+	*ret_rc = packet.outcome.rc;
 	return true;
 }
 
 /* Slices are counted, not time: while flmem is stopped, the child may be, too. */
-static bool await_outcome(const struct flmem_forked_task *apart, int end, uint64_t timeout_us,
+static bool await_outcome(const struct flmem_forked_task *task, int end, uint64_t timeout_us,
 			  int *ret_rc)
 {
 	struct pollfd poller = {.fd = end, .events = POLLIN};
@@ -220,14 +220,14 @@ static bool await_outcome(const struct flmem_forked_task *apart, int end, uint64
 		has_ended = poll(&poller, 1, (int)SLICE_MS) > 0;
 	/* What comes later is not taken: the child notices, and undoes it. */
 	shutdown(end, SHUT_RD);
-	if (take_outcome(apart, end, ret_rc))
+	if (take_outcome(task, end, ret_rc))
 		return true;
 	if (has_ended)
 		*ret_rc = -EIO; /* it was killed */
 	return has_ended;
 }
 
-static pid_t start_forked_child(const struct flmem_forked_task *apart, const int *ends)
+static pid_t start_forked_child(const struct flmem_forked_task *task, const int *ends)
 {
 	sigset_t all, before;
 	pid_t child;
@@ -236,13 +236,13 @@ static pid_t start_forked_child(const struct flmem_forked_task *apart, const int
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	child = start_forked();
 	if (!child)
-		be_apart(apart, ends[1]);
+		be_forked_task(task, ends[1]);
 	child = child < 0 ? -errno : child;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return child;
 }
 
-int flmem_forked_task_run(const struct flmem_forked_task *apart, uint64_t timeout_us)
+int flmem_forked_task_run(const struct flmem_forked_task *task, uint64_t timeout_us)
 {
 	int ends[2], rc = -ETIMEDOUT;
 	pid_t child;
@@ -251,11 +251,11 @@ int flmem_forked_task_run(const struct flmem_forked_task *apart, uint64_t timeou
 		return -EBUSY;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	child = start_forked_child(apart, ends);
+	child = start_forked_child(task, ends);
 	close(ends[1]);
 	if (child < 0)
 		rc = child;
-	else if (await_outcome(apart, ends[0], timeout_us, &rc))
+	else if (await_outcome(task, ends[0], timeout_us, &rc))
 		end_child(child);
 	else
 		leave_child(child);

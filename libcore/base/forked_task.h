@@ -35,6 +35,6 @@ struct flmem_forked_task {
  * Returns what `run` returns, and -ETIMEDOUT if it did not in time: the context is as it was, and
  * the child undoes its work once it can. -EBUSY: too many earlier ones still wait.
  */
-int flmem_forked_task_run(const struct flmem_forked_task *apart, uint64_t timeout_us);
+int flmem_forked_task_run(const struct flmem_forked_task *task, uint64_t timeout_us);
 
 #endif

@@ -61,12 +61,12 @@ enum flmem_sampler_phase {
 /* Entries of the tables of loaded objects that name an allocator function. */
 struct flmem_sampler_entries {
 	uint64_t redirected;
-	uint64_t fixed;	     /* pointers in data, which stay as they are */
-	uint64_t elsewhere;  /* lead to another function: of another tool or allocator */
-	uint64_t unresolved; /* not bound yet, and it is not certain to what */
-	uint64_t locked;     /* whose page could not be made writable */
-	uint64_t objects;    /* that have entries */
-	uint64_t unready;    /* objects that were just being loaded */
+	uint64_t fixed;		/* pointers in data, which stay as they are */
+	uint64_t elsewhere;	/* lead to another function: of another tool or allocator */
+	uint64_t unresolved;	/* not bound yet, and it is not certain to what */
+	uint64_t locked;	/* whose page could not be made writable */
+	uint64_t objects;	/* that have entries */
+	uint64_t still_loading; /* objects that were just being loaded */
 };
 
 /*

@@ -396,7 +396,7 @@ int flmem_heap_leaks_find(const struct flmem_heap_profile *profile,
 	if (!leaks.rows)
 		return flmem_error_nomem(err, "cannot list the leaks of '%s'", profile->path);
 	leaks.periods = count_periods(profile, leaks.by_round);
-	leaks.passed_rounds = count_passed_rounds(profile);
+	leaks.round_span = count_passed_rounds(profile);
 	if (!leaks.too_few)
 		find_growing(profile, &leaks);
 	if (leaks.count)

@@ -100,12 +100,12 @@ static int examine_forked(void *context)
 
 static bool examine_paths(struct examination *examination, uint64_t patience_us)
 {
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = examine_forked,
 		.context = examination,
 		.size = sizeof(*examination),
 	};
-	int rc = flmem_forked_task_run(&apart, patience_us);
+	int rc = flmem_forked_task_run(&task, patience_us);
 
 	return rc != -ETIMEDOUT && rc != -EBUSY;
 }

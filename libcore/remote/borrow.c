@@ -385,7 +385,7 @@ static int try_threads(struct flmem_borrow_state *borrow)
 	return 1;
 }
 
-static int try_loan(struct flmem_borrow_state *borrow)
+static int try_borrow(struct flmem_borrow_state *borrow)
 {
 	int rc = flmem_preflight_now(borrow->view->process, borrow->err);
 
@@ -458,7 +458,7 @@ static void run_on_thread(void *context)
 	fault_in((volatile unsigned char *)run->borrow, sizeof(*run->borrow));
 	fault_in(run->borrow->scratch.bytes, run->borrow->scratch.capacity);
 	for (;;) {
-		run->rc = try_loan(run->borrow);
+		run->rc = try_borrow(run->borrow);
 		if (!passes_again(run) || flmem_tracee_thread_must_exit())
 			break;
 		flmem_clock_sleep_us(run->pause_us);
@@ -484,7 +484,7 @@ static int run_in_thread(struct flmem_borrow_state *borrow)
 	}
 }
 
-static int begin_loan(struct flmem_borrow_state *borrow, struct flmem_error *err)
+static int begin_borrow(struct flmem_borrow_state *borrow, struct flmem_error *err)
 {
 	int rc;
 
@@ -515,7 +515,7 @@ int flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *ch
 	borrow->err = err ? err : &local;
 	borrow->scratch.bytes = bytes;
 	borrow->scratch.capacity = capacity;
-	rc = begin_loan(borrow, borrow->err);
+	rc = begin_borrow(borrow, borrow->err);
 	if (!rc)
 		rc = flmem_chain_code_check(view, chain, borrow->err);
 	if (!rc)
@@ -540,7 +540,7 @@ int flmem_borrow_dry_run(const struct flmem_view *view, const struct flmem_borro
 	borrow->result = ret_result;
 	borrow->err = err ? err : &local;
 	borrow->dry_run = true;
-	rc = begin_loan(borrow, borrow->err);
+	rc = begin_borrow(borrow, borrow->err);
 	return rc ? rc : run_in_thread(borrow);
 }
 

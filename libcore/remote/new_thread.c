@@ -294,9 +294,10 @@ static int read_signal_mask(const struct flmem_process *process,
 	return 0;
 }
 
-static void take_lender(const struct flmem_borrow_result *run, struct flmem_new_thread *thread)
+static void take_borrowed_tid(const struct flmem_borrow_result *run,
+			      struct flmem_new_thread *thread)
 {
-	thread->lender = run->tid;
+	thread->borrowed_tid = run->tid;
 	thread->waited_in = run->waited_in;
 	thread->late_us = run->late_us;
 	thread->stopped_ns = run->complete ? run->stopped_ns : 0;
@@ -314,7 +315,7 @@ static bool waits_for_own_stack(const struct flmem_task_wait *at)
 }
 
 /* What is checked of the thread that starts the new one, with the caller's filter. */
-struct lender_check {
+struct borrowed_thread_check {
 	const struct flmem_view *view;
 	const struct flmem_gadgets *gadgets;
 	const struct flmem_candidate_filter *filter;
@@ -328,7 +329,7 @@ struct lender_check {
  * them. Blocked threads are checked when they are found; this one is stopped while the others are
  * read, so that it cannot send a signal afterwards.
  */
-static bool may_hold_others(const struct lender_check *check,
+static bool may_hold_others(const struct borrowed_thread_check *check,
 			    const struct flmem_candidate *candidate)
 {
 	return candidate->computes && check->threads > 1 &&
@@ -340,7 +341,7 @@ static bool may_hold_others(const struct lender_check *check,
  * In a program without threads fork() of glibc takes no locks of the heap, also if one is started
  * while it runs handlers: the child would have those locked that the new thread holds.
  */
-static bool forks_without_locks(const struct lender_check *check,
+static bool forks_without_locks(const struct borrowed_thread_check *check,
 				const struct flmem_candidate *candidate)
 {
 	return check->threads == 1 &&
@@ -355,7 +356,7 @@ static bool forks_without_locks(const struct lender_check *check,
 static bool may_start_thread(void *context, const struct flmem_candidate *candidate,
 			     uint64_t pointer, const char **ret_reason)
 {
-	const struct lender_check *check = context;
+	const struct borrowed_thread_check *check = context;
 	const struct flmem_candidate_filter *filter = check->filter;
 
 	if (!candidate->computes && waits_for_own_stack(&candidate->at))
@@ -380,7 +381,8 @@ int flmem_new_thread_start(const struct flmem_view *view,
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks before = {0};
 	struct flmem_gadgets gadgets = {0};
-	struct lender_check check = {.view = view, .gadgets = &gadgets, .filter = options->filter};
+	struct borrowed_thread_check check = {
+		.view = view, .gadgets = &gadgets, .filter = options->filter};
 	const struct flmem_candidate_filter filter = {.accepts = may_start_thread,
 						      .context = &check};
 	struct flmem_borrow_options own = *options;
@@ -406,7 +408,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	check.knows_fork = flmem_forks_function(view, &check.fork);
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
-	take_lender(&run, ret_thread);
+	take_borrowed_tid(&run, ret_thread);
 	/* The thread that was started sleeps and ends, so another one may be started. */
 	ret_thread->is_started = run.self_restored;
 	if (rc == FLMEM_EFAILED && run.self_restored)

@@ -31,7 +31,7 @@ struct flmem_new_thread {
 	uint64_t signal_mask; /* of the first thread of the process, for code that starts others */
 	uint64_t unblocked;   /* signals that its calls must not block */
 	/* The thread that started it, as in flmem_borrow_result. */
-	pid_t lender;
+	pid_t borrowed_tid;
 	const char *waited_in;
 	uint64_t late_us, stopped_ns;
 };
@@ -64,7 +64,7 @@ const struct flmem_module *flmem_thread_library(const struct flmem_modules *modu
  * thread, whose `filter` then has to exclude the C library and the loader, which may hold locks.
  * FLMEM_EUNSAFE: no thread could be borrowed, none was started (limits), or the new one could not
  * be identified with certainty; it then ends by itself. Other errors as of flmem_borrow_run().
- * *ret_thread names the lender also on failure.
+ * *ret_thread names the borrowed thread also on failure.
  */
 int flmem_new_thread_start(const struct flmem_view *view,
 			   const struct flmem_thread_functions *functions,

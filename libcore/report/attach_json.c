@@ -13,7 +13,7 @@ static void add_attach_entries(cJSON *root, const struct flmem_attach_entries *e
 	flmem_json_add_u64(object, "elsewhere", entries->elsewhere);
 	flmem_json_add_u64(object, "unresolved", entries->unresolved);
 	flmem_json_add_u64(object, "locked", entries->locked);
-	flmem_json_add_u64(object, "unready", entries->unready);
+	flmem_json_add_u64(object, "still_loading", entries->still_loading);
 }
 
 char *flmem_report_attach_json(const char *command, const struct flmem_attach_result *result)

@@ -152,9 +152,9 @@ char *flmem_report_heap_leaks_json(const struct flmem_heap_profile *profile,
 	cJSON_AddStringToObject(root, "basis", leaks->by_round ? "rounds" : "ages");
 	flmem_json_add_u64(root, "periods", leaks->periods);
 	if (leaks->by_round)
-		flmem_json_add_u64(root, "passed_rounds", leaks->passed_rounds);
+		flmem_json_add_u64(root, "round_span", leaks->round_span);
 	else
-		cJSON_AddNullToObject(root, "passed_rounds");
+		cJSON_AddNullToObject(root, "round_span");
 	flmem_json_add_text(root, "too_few", leaks->too_few);
 	flmem_json_add_u64(root, "found", leaks->count);
 	list = cJSON_AddArrayToObject(root, "leaks");

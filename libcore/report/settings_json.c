@@ -82,10 +82,10 @@ char *flmem_report_start_json(const struct flmem_settings *settings, char *const
 		add_word_json(words, *a);
 	add_settings(root, settings);
 	if (!proof) {
-		cJSON_AddNullToObject(root, "proof");
+		cJSON_AddNullToObject(root, "probe");
 		return flmem_json_take(root);
 	}
-	object = cJSON_AddObjectToObject(root, "proof");
+	object = cJSON_AddObjectToObject(root, "probe");
 	flmem_json_add_text(object, "program", proof->program);
 	cJSON_AddBoolToObject(object, "is_shell", proof->is_shell);
 	flmem_json_add_text(object, "library", proof->library);

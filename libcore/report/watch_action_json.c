@@ -48,7 +48,7 @@ void flmem_json_add_pressure(cJSON *object, const char *name, const struct flmem
 	flmem_json_add_value(p, unknown, "some_avg10_hundredths", pressure->some_avg10_hundredths);
 	flmem_json_add_value(p, unknown, "full_avg10_hundredths", pressure->full_avg10_hundredths);
 	flmem_json_add_value(p, unknown, "some_total_us", pressure->some_total_us);
-	cJSON_AddStringToObject(p, "stalls_of", pressure->stalls_of_host ? "host" : "cgroup");
+	cJSON_AddStringToObject(p, "stall_source", pressure->stalls_of_host ? "host" : "cgroup");
 	cJSON_AddItemToObject(p, "unknown", unknown);
 }
 

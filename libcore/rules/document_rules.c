@@ -11,7 +11,7 @@
 #define KEYS_MAX 256 /* of a map that is searched for duplicates */
 
 /* A later entry of the same map with the same key. */
-static const struct flmem_node *twin_of(const struct flmem_node *node)
+static const struct flmem_node *later_entry_of(const struct flmem_node *node)
 {
 	for (const struct flmem_node *n = node->next; n; n = n->next)
 		if (strcmp(n->key, node->key) == 0)
@@ -26,11 +26,11 @@ static void find_duplicates(struct flmem_check *check, const struct flmem_node *
 	char detail[48];
 
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
-		const struct flmem_node *twin = map ? twin_of(n) : NULL;
+		const struct flmem_node *later = map ? later_entry_of(n) : NULL;
 
-		if (twin) {
+		if (later) {
 			snprintf(detail, sizeof(detail), "the other one is on line %u",
-				 twin->key_place.line);
+				 later->key_place.line);
 			flmem_check_report(check,
 					   &(struct flmem_remark){.node = n, .detail = detail});
 		}

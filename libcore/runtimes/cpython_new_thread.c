@@ -230,9 +230,10 @@ static int fill_area(const struct flmem_cpython_session *session, const unsigned
 	return 0;
 }
 
-static void copy_lender(const struct flmem_new_thread *thread, struct flmem_cpython_result *result)
+static void copy_borrowed_tid(const struct flmem_new_thread *thread,
+			      struct flmem_cpython_result *result)
 {
-	result->tid = thread->lender;
+	result->tid = thread->borrowed_tid;
 	result->waited_in = thread->waited_in;
 	result->late_us = thread->late_us;
 	result->stopped_us = thread->stopped_ns / 1000U;
@@ -469,7 +470,7 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 				       session->unusable);
 	rc = flmem_new_thread_start(session->view, &functions->thread, options, &thread, err);
 
-	copy_lender(&thread, session->result);
+	copy_borrowed_tid(&thread, session->result);
 	session->threads_started += thread.is_started;
 	session->result->unfinished = rc == FLMEM_EFAILED;
 	if (rc == FLMEM_EFAILED)

@@ -146,7 +146,7 @@ static int delete_file(void *context)
 static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *context),
 			   struct script_work *work)
 {
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = what,
 		.undo = undo_script,
 		.context = work,
@@ -154,7 +154,7 @@ static int run_script_work(const struct flmem_fs_user *user, int (*what)(void *c
 		.descriptors = {&work->root, &work->directory},
 	};
 
-	return flmem_fs_user_run(user, &apart, TIMEOUT_US);
+	return flmem_fs_user_run(user, &task, TIMEOUT_US);
 }
 
 static struct script_work *make_work(const struct flmem_process *process, const char *path,

@@ -113,7 +113,7 @@ for round in range(0, 60, 5):
 	assert_schema profile-leaks
 	examine 'import json, sys
 found = json.load(sys.stdin)
-assert (found["periods"], found["passed_rounds"]) == (12, 56), found'
+assert (found["periods"], found["round_span"]) == (12, 56), found'
 	flmem watch --pid $$ --interval 50ms --duration 100ms --quiet --profile "$PROFILE" \
 		--report "$BATS_TEST_TMPDIR/page.html"
 	assert_status 0

@@ -144,7 +144,7 @@ FAULTS = (
           FOLDER_SILENT),
     Fault("silent-profile-too-large", "libcore/proc/files/guarded_file.c", "if (file->silent)\n\t\treturn -ETIMEDOUT;",
           "", "naming a profile that does not answer", FALLS_SILENT),
-    Fault("late-work-kept", APART, "apart->undo(apart->context);", ";",
+    Fault("late-work-kept", APART, "task->undo(task->context);", ";",
           "undoing what comes too late", USERS, slow=True),
     Fault("signals-in-its-child", APART, "sigfillset(&all);", "sigemptyset(&all);",
           "signals being for the program", USERS),
@@ -154,7 +154,7 @@ FAULTS = (
           "not leaving one child after another", APARTS),
     Fault("killed-child-unseen", APART, "*ret_rc = -EIO; /* it was killed */", ";",
           "noticing that a child was killed", APARTS),
-    Fault("child-descriptors-lost", APART, "memcpy(apart->descriptors[i], at, sizeof(int));", ";",
+    Fault("child-descriptors-lost", APART, "memcpy(task->descriptors[i], at, sizeof(int));", ";",
           "taking what a child has opened", APARTS),
     Fault("edit-any-value", EDIT,
           "return node->place.start == start && node->place.end == start + "

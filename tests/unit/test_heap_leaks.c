@@ -252,7 +252,7 @@ static void rounds_passed_are_counted_by_their_numbers(void **state)
 	assert_int_equal(flmem_heap_leaks_find(p, &leaks, NULL), 0);
 	assert_int_equal(leaks.count, 1);
 	assert_int_equal(leaks.periods, 10);
-	assert_int_equal(leaks.passed_rounds, 46);
+	assert_int_equal(leaks.round_span, 46);
 	flmem_heap_leaks_clear(&leaks);
 	flmem_heap_profile_free(p);
 	maker_clear(&m);

@@ -211,7 +211,7 @@ static void start_thread(struct fixture *fixture, struct flmem_new_thread *ret_t
 					&fixture->options, ret_thread, &err);
 
 	expect_borrowed(rc, &err);
-	assert_true(ret_thread->tid > 0 && ret_thread->tid != ret_thread->lender);
+	assert_true(ret_thread->tid > 0 && ret_thread->tid != ret_thread->borrowed_tid);
 }
 
 static int run_mark(struct fixture *fixture, const struct flmem_new_thread *thread,
@@ -403,7 +403,7 @@ static void another_thread_is_not_taken_for_it(void **state)
 	(void)state;
 	fixture_start(&fixture, 0);
 	start_thread(&fixture, &thread);
-	thread.tid = thread.lender;
+	thread.tid = thread.borrowed_tid;
 	assert_int_equal(run_mark(&fixture, &thread, (uint64_t)(uintptr_t)mark, &run, &err),
 			 FLMEM_EUNSAFE);
 	assert_false(run.started);

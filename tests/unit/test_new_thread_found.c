@@ -269,7 +269,7 @@ static void more_threads_than_flmem_lists_are_refused(void **state)
 	listed.is_full = true;
 	expect_unsafe(is_main, false, &thread, &err);
 	assert_non_null(strstr(err.message, "could not be identified"));
-	assert_int_equal(thread.lender, 0);
+	assert_int_equal(thread.borrowed_tid, 0);
 }
 
 /* Code that got it would start processes and threads that no signal reaches. */
@@ -283,7 +283,7 @@ static void the_mask_of_a_chain_is_not_that_of_the_program(void **state)
 	await_true(is_blocked_in(atomic_load(&page->waiter), SYS_pause));
 	expect_unsafe(is_not_main, false, &thread, &err);
 	assert_non_null(strstr(err.message, "the signal mask"));
-	assert_int_equal(thread.lender, atomic_load(&page->waiter));
+	assert_int_equal(thread.borrowed_tid, atomic_load(&page->waiter));
 }
 
 /* Its functions fail in a thread that they have not registered. */

@@ -60,12 +60,12 @@ struct flmem_attach_options {
 /* Entries of the tables of loaded objects that name an allocator function. */
 struct flmem_attach_entries {
 	uint64_t redirected;
-	uint64_t fixed;	     /* pointers in data, which stay as they are */
-	uint64_t elsewhere;  /* lead to another function already */
-	uint64_t unresolved; /* are not bound yet, and it is not certain to what */
-	uint64_t locked;     /* could not be made writable */
-	uint64_t objects;    /* that have entries */
-	uint64_t unready;    /* objects that were just being loaded */
+	uint64_t fixed;		/* pointers in data, which stay as they are */
+	uint64_t elsewhere;	/* lead to another function already */
+	uint64_t unresolved;	/* are not bound yet, and it is not certain to what */
+	uint64_t locked;	/* could not be made writable */
+	uint64_t objects;	/* that have entries */
+	uint64_t still_loading; /* objects that were just being loaded */
 };
 
 struct flmem_attach_result {

@@ -419,7 +419,7 @@ struct flmem_heap_leaks {
 	 * By the numbers of the complete rounds, the first and the last included: more than there
 	 * are where the job had no round of a number, or the file no sample of it. 0: no rounds.
 	 */
-	uint32_t passed_rounds;
+	uint32_t round_span;
 	const char *too_few; /* why nothing can be concluded; static; NULL */
 };
 

@@ -100,8 +100,8 @@ static int add_tensor(struct compare_run *run, const struct flmem_compared_tenso
 }
 
 /* One that only the first or the second model has. */
-static int add_lonely(struct compare_run *run, const struct flmem_tensor *tensor, size_t model,
-		      struct flmem_error *err)
+static int add_unmatched(struct compare_run *run, const struct flmem_tensor *tensor, size_t model,
+			 struct flmem_error *err)
 {
 	struct flmem_compared_tensor out = {
 		.difference = model ? "only in the second" : "only in the first",
@@ -290,9 +290,9 @@ static int compare_all(struct compare_run *run, struct flmem_error *err)
 		if (a && b && !order)
 			rc = compare_pair(run, a, b, err);
 		else if (a && (!b || order < 0))
-			rc = add_lonely(run, a, 0, err);
+			rc = add_unmatched(run, a, 0, err);
 		else if (b)
-			rc = add_lonely(run, b, 1, err);
+			rc = add_unmatched(run, b, 1, err);
 		i += !b || order <= 0;
 		j += !a || order >= 0;
 	}

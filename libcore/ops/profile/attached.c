@@ -135,7 +135,7 @@ void flmem_attached_take(const struct flmem_attached *attached, struct flmem_att
 		.unresolved = from->unresolved,
 		.locked = from->locked,
 		.objects = from->objects,
-		.unready = from->unready,
+		.still_loading = from->still_loading,
 	};
 }
 

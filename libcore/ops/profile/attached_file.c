@@ -246,14 +246,14 @@ static struct profile_work *make_profile_work(const struct flmem_process *proces
 static int run_profile_work(const struct flmem_fs_user *user, int (*run)(void *context),
 			    struct profile_work *work, struct flmem_error *err)
 {
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = run,
 		.undo = undo_attached_profile,
 		.context = work,
 		.size = sizeof(*work),
 		.descriptors = {&work->directory, &work->created},
 	};
-	int rc = flmem_fs_user_run(user, &apart, CREATE_TIMEOUT_US);
+	int rc = flmem_fs_user_run(user, &task, CREATE_TIMEOUT_US);
 
 	if (rc && rc != -EACCES && !work->err.code)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the profile");
@@ -403,7 +403,7 @@ int flmem_attached_file_check(const struct flmem_process *process,
 static void end_attached_file(struct flmem_attached_file *file, bool keeps)
 {
 	struct profile_work work = {.directory = file->directory, .created = file->created};
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = keeps ? remove_replaced_file : remove_attached_profile,
 		.context = &work,
 		.size = sizeof(work),
@@ -415,7 +415,7 @@ static void end_attached_file(struct flmem_attached_file *file, bool keeps)
 	memcpy(work.replaced, file->replaced, sizeof(work.replaced));
 	snprintf(work.name, sizeof(work.name), "%s", flmem_text_basename(file->path));
 	if (!keeps || file->replaced[0])
-		flmem_fs_user_run(&file->user, &apart, REMOVE_TIMEOUT_US);
+		flmem_fs_user_run(&file->user, &task, REMOVE_TIMEOUT_US);
 	flmem_cleanup_close(&file->directory);
 	flmem_cleanup_close(&file->created);
 	file->directory = file->created = -1;

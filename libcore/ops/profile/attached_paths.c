@@ -73,7 +73,7 @@ int flmem_attached_directory_open(const struct flmem_process *process, const cha
 		.process = process ? process->dirfd : -1,
 		.directory = FLMEM_ATTACHED_DIRECTORY_INIT,
 	};
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = open_directory_work,
 		.context = &work,
 		.size = sizeof(work),
@@ -82,7 +82,7 @@ int flmem_attached_directory_open(const struct flmem_process *process, const cha
 	int rc = divide_path(path, &work.directory);
 
 	if (!rc)
-		rc = flmem_forked_task_run(&apart, PATIENCE_US);
+		rc = flmem_forked_task_run(&task, PATIENCE_US);
 	if (rc)
 		flmem_cleanup_close(&work.directory.fd);
 	else
@@ -138,13 +138,13 @@ int flmem_attached_view_read(const struct flmem_process *process, const char *pa
 {
 	struct view_work work = {
 		.process = process, .path = path, .directory = process->dirfd, .view = *view};
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = read_view,
 		.context = &work,
 		.size = sizeof(work),
 		.descriptors = {&work.directory, &work.view.fd},
 	};
-	int rc = flmem_forked_task_run(&apart, PATIENCE_US);
+	int rc = flmem_forked_task_run(&task, PATIENCE_US);
 
 	*view = work.view;
 	return rc;

@@ -223,7 +223,7 @@ static int connect_socket(const struct flmem_attached_socket *found, uint64_t ti
 		.place = {.sun_family = AF_UNIX},
 		.deadline_us = flmem_clock_us() + timeout_us,
 	};
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = connect_to_place,
 		.context = &work,
 		.size = sizeof(work),
@@ -233,7 +233,7 @@ static int connect_socket(const struct flmem_attached_socket *found, uint64_t ti
 
 	snprintf(work.place.sun_path, sizeof(work.place.sun_path), "/proc/self/fd/%d/%s",
 		 found->directory, found->name);
-	rc = flmem_forked_task_run(&apart, timeout_us + CONNECT_PATIENCE_US);
+	rc = flmem_forked_task_run(&task, timeout_us + CONNECT_PATIENCE_US);
 	if (!rc)
 		return work.fd;
 	flmem_cleanup_close(&work.fd);

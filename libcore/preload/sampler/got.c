@@ -359,7 +359,7 @@ static void add_entries(struct flmem_sampler_entries *to, const struct flmem_sam
 	to->unresolved += more->unresolved;
 	to->locked += more->locked;
 	to->objects += more->objects;
-	to->unready += more->unready;
+	to->still_loading += more->still_loading;
 }
 
 /* An entry that is not bound yet, or whose page was locked, may be redirected the next time. */
@@ -397,7 +397,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 		return 0;
 	/* An entry that leads to the sampler was ready once: another tool has made it writable. */
 	if (pass->visit != restore_entry && is_unready(pass, &object)) {
-		pass->entries.unready++;
+		pass->entries.still_loading++;
 		return 0;
 	}
 	visit_relocations(pass, &object);
@@ -414,7 +414,7 @@ static int redirect_object(struct dl_phdr_info *info, size_t size, void *context
 	own.entries = (struct flmem_sampler_entries){0};
 	visit_object(info, size, &own);
 	add_entries(&pass->entries, &own.entries);
-	if (!own.entries.unready)
+	if (!own.entries.still_loading)
 		remember_object(info, &own.entries);
 	return 0;
 }
@@ -489,7 +489,7 @@ static void redirect_objects(struct pass *pass, const struct dl_phdr_info *info)
 	sampler_walk(redirect_object, pass);
 	seen_adds = info->dlpi_adds;
 	seen_subs = info->dlpi_subs;
-	seen_all = pass->entries.unready == 0;
+	seen_all = pass->entries.still_loading == 0;
 }
 
 static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context)

@@ -55,9 +55,9 @@ static int set_fs_ids(const void *rights)
 int flmem_fs_user_run(const struct flmem_fs_user *user, const struct flmem_forked_task *work,
 		      uint64_t timeout_us)
 {
-	struct flmem_forked_task apart = *work;
+	struct flmem_forked_task task = *work;
 
-	apart.prepare = set_fs_ids;
-	apart.rights = user;
-	return flmem_forked_task_run(&apart, timeout_us);
+	task.prepare = set_fs_ids;
+	task.rights = user;
+	return flmem_forked_task_run(&task, timeout_us);
 }

@@ -112,13 +112,13 @@ static int read_guarded(void *context)
 
 static int run_guarded(struct flmem_guarded_file *file, int (*run)(void *context))
 {
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = run,
 		.context = &file->work,
 		.size = sizeof(file->work),
 		.descriptors = {&file->work.fd, &file->work.copy},
 	};
-	int rc = file->silent ? -ETIMEDOUT : flmem_forked_task_run(&apart, PATIENCE_US);
+	int rc = file->silent ? -ETIMEDOUT : flmem_forked_task_run(&task, PATIENCE_US);
 
 	/* Too many children that wait: of files that did not answer. */
 	if (rc == -EBUSY)

@@ -107,13 +107,13 @@ static int list_folder_forked(void *context)
 
 static int run_folder_forked(struct folder_work *work, int (*run)(void *context))
 {
-	const struct flmem_forked_task apart = {
+	const struct flmem_forked_task task = {
 		.run = run,
 		.context = work,
 		.size = sizeof(*work),
 		.descriptors = {&work->fd},
 	};
-	int rc = flmem_forked_task_run(&apart, PATIENCE_US);
+	int rc = flmem_forked_task_run(&task, PATIENCE_US);
 
 	/* Too many children that wait: of what did not answer. */
 	return rc == -EBUSY ? -ETIMEDOUT : rc;

@@ -85,7 +85,7 @@ static const char *sites_growth_period(const struct flmem_heap_leaks *leaks)
 {
 	if (!leaks->by_round)
 		return "hour";
-	return leaks->passed_rounds > leaks->periods ? "round with samples" : "round";
+	return leaks->round_span > leaks->periods ? "round with samples" : "round";
 }
 
 static void put_site_growth(struct sites_view *view, const struct flmem_heap_leak *leak)

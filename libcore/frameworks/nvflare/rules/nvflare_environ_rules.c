@@ -64,7 +64,7 @@ static bool executes_another(const struct flmem_check *check)
 }
 
 /* Whether a call starts a process of a federation, or may, that gets what this one has set. */
-static bool starts_heir(const struct flmem_check *check, const struct flmem_node *call)
+static bool starts_with_environment(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *env = FLMEM_NODE_DIG(call, "args", "env");
 	const char *text = check->input->document.text.data;
@@ -78,18 +78,18 @@ static bool starts_heir(const struct flmem_check *check, const struct flmem_node
 }
 
 /* Where the last such call is; 0: there is none. */
-static void compute_last_heir(const struct flmem_check *check, struct flmem_memo *ret_value)
+static void compute_last_such_start(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
 
 	for (; n; n = n->next)
-		if (starts_heir(check, n))
+		if (starts_with_environment(check, n))
 			ret_value->number = (int64_t)n->place.start;
 }
 
 static bool starts_heir_after(const struct flmem_check *check, const struct flmem_node *node)
 {
-	return flmem_check_memo(check, compute_last_heir).number > (int64_t)node->place.start;
+	return flmem_check_memo(check, compute_last_such_start).number > (int64_t)node->place.start;
 }
 
 /* Whether the script is a part of a federation itself. */
