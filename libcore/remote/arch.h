@@ -130,6 +130,11 @@ extern const bool flmem_arch_forgets_wait;
  */
 const char *flmem_arch_refuses(pid_t tid);
 
+/* One of these reasons. The calls would end the program at the first that they reach. */
+#define FLMEM_ARCH_HAS_BREAKPOINTS                                                             \
+	"has breakpoints or watchpoints of the processor, as after a debugger was killed, or " \
+	"they cannot be read"
+
 /* True if the stopped thread was computing: not in a system call, and not returning from one. */
 bool flmem_arch_in_program(const struct flmem_thread_state *state);
 

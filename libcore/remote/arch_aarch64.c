@@ -17,16 +17,19 @@
 #include "remote/arch.h"
 
 /* Newer than the headers of some C libraries: linux/elf.h. */
-#define REGSET_TLS   0x401 /* NT_ARM_TLS: TPIDR_EL0, and TPIDR2_EL0 since Linux 6.0 */
-#define REGSET_SVE   0x405
-#define REGSET_SSVE  0x40b
-#define REGSET_ZA    0x40c
-#define REGSET_POE   0x40f
-#define REGSET_GCS   0x410
-#define REGSET_TAGS  0x409 /* NT_ARM_TAGGED_ADDR_CTRL */
-#define GCS_ENABLED  1U	   /* PR_SHADOW_STACK_ENABLE */
-#define TAGS_CHECKED 6U	   /* PR_MTE_TCF_SYNC, PR_MTE_TCF_ASYNC */
-#define LINK_POINTER 30
+#define REGSET_TLS	   0x401 /* NT_ARM_TLS: TPIDR_EL0, and TPIDR2_EL0 since Linux 6.0 */
+#define REGSET_BREAK	   0x402 /* NT_ARM_HW_BREAK */
+#define REGSET_WATCH	   0x403 /* NT_ARM_HW_WATCH */
+#define REGSET_SVE	   0x405
+#define BREAKPOINT_ENABLED 1U
+#define REGSET_SSVE	   0x40b
+#define REGSET_ZA	   0x40c
+#define REGSET_POE	   0x40f
+#define REGSET_GCS	   0x410
+#define REGSET_TAGS	   0x409 /* NT_ARM_TAGGED_ADDR_CTRL */
+#define GCS_ENABLED	   1U	 /* PR_SHADOW_STACK_ENABLE */
+#define TAGS_CHECKED	   6U	 /* PR_MTE_TCF_SYNC, PR_MTE_TCF_ASYNC */
+#define LINK_POINTER	   30
 
 /* SVE_PT_REGS_SVE: the registers are wider than FPSIMD now. */
 #define VECTORS_SVE 1U
@@ -160,7 +163,27 @@ const char *flmem_aarch64_refuses(const struct flmem_vector_use *use)
 		return "has its returns checked by the processor (GCS)";
 	if (use->keys)
 		return "has protection keys (POE), with which it has not been tried";
+	if (use->breakpoints)
+		return FLMEM_ARCH_HAS_BREAKPOINTS;
 	return use->tags ? "has its memory tags checked by the processor (MTE)" : NULL;
+}
+
+/* struct user_hwdebug_state; the kernel has the set where the processor has any of them. */
+static bool has_breakpoints(pid_t tid, int set)
+{
+	struct {
+		uint32_t info, padding;
+		struct {
+			uint64_t address;
+			uint32_t control, padding;
+		} rows[16];
+	} state = {0};
+	int got = read_regset(tid, set, &state, sizeof(state));
+
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(state.rows); i++)
+		if (got > 0 && state.rows[i].control & BREAKPOINT_ENABLED)
+			return true;
+	return false;
 }
 
 static struct flmem_vector_use read_use(pid_t tid)
@@ -176,6 +199,7 @@ static struct flmem_vector_use read_use(pid_t tid)
 	use.shadow_stack =
 		read_regset(tid, REGSET_GCS, shadow, sizeof(shadow)) > 0 && shadow[0] & GCS_ENABLED;
 	use.keys = read_regset(tid, REGSET_POE, &rights, sizeof(rights)) > 0;
+	use.breakpoints = has_breakpoints(tid, REGSET_BREAK) || has_breakpoints(tid, REGSET_WATCH);
 	use.tags = read_regset(tid, REGSET_TAGS, &tags, sizeof(tags)) > 0 && tags & TAGS_CHECKED;
 	return use;
 }

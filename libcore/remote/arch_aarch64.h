@@ -62,6 +62,7 @@ struct flmem_vector_use {
 	bool shadow_stack; /* returns are checked (GCS) */
 	bool keys;	   /* there are rights of protection keys (POE) */
 	bool tags;	   /* of memory are checked (MTE): frames are written without them */
+	bool breakpoints;  /* or watchpoints, of the processor */
 };
 
 /* The reason to leave the thread alone, or NULL. */

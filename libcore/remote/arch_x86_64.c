@@ -7,10 +7,12 @@
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 
 #include "base/cleanup.h"
 #include "proc/process.h"
@@ -24,11 +26,12 @@
 #define RESTART_NO_HAND	      (-514)
 #define RESTART_RESTART_BLOCK (-516)
 
-#define USER_CS	       0x33U
-#define USER_DS	       0x2bU
-#define FLAG_TRAP      0x100U
-#define FLAG_DIRECTION 0x400U
-#define FLAGS_CLEAN    0x202U /* interrupts on, and the bit that is always one */
+#define USER_CS		    0x33U
+#define USER_DS		    0x2bU
+#define FLAG_TRAP	    0x100U
+#define FLAG_DIRECTION	    0x400U
+#define BREAKPOINTS_ENABLED 0xffU  /* in debug register 7: four, for the task and for all */
+#define FLAGS_CLEAN	    0x202U /* interrupts on, and the bit that is always one */
 
 /*
  * Signals that the processor raises stay unblocked: if blocked, they kill without a handler. Those
@@ -218,10 +221,14 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 	return (long)state->regs.orig_rax < 0;
 }
 
+/* The kernel clears them when a thread ends or executes a program, not when its tracer ends. */
 const char *flmem_arch_refuses(pid_t tid)
 {
-	(void)tid;
-	return NULL;
+	long enabled;
+
+	errno = 0;
+	enabled = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user, u_debugreg[7]), NULL);
+	return errno || enabled & BREAKPOINTS_ENABLED ? FLMEM_ARCH_HAS_BREAKPOINTS : NULL;
 }
 
 /*

@@ -345,6 +345,7 @@ static void the_frame_of_a_handler_is_found(void)
 	const struct flmem_vector_use none = {0}, wide = {.wide = true}, sme = {.streaming = true};
 	const struct flmem_vector_use matrix = {.matrix = true}, shadow = {.shadow_stack = true};
 	const struct flmem_vector_use tags = {.tags = true}, keys = {.keys = true};
+	const struct flmem_vector_use breakpoints = {.breakpoints = true};
 	uint64_t words[256] = {0}, mask;
 
 	signal(SIGUSR1, find_own_frame);
@@ -354,7 +355,7 @@ static void the_frame_of_a_handler_is_found(void)
 	CHECK(!flmem_aarch64_refuses(&none) && flmem_aarch64_refuses(&wide));
 	CHECK(flmem_aarch64_refuses(&sme) && flmem_aarch64_refuses(&matrix));
 	CHECK(flmem_aarch64_refuses(&shadow) && flmem_aarch64_refuses(&tags));
-	CHECK(flmem_aarch64_refuses(&keys));
+	CHECK(flmem_aarch64_refuses(&keys) && flmem_aarch64_refuses(&breakpoints));
 }
 
 static void what_does_not_fit_is_refused(void)

@@ -473,6 +473,9 @@ FAULTS = (
     Fault("breakpoints-in-the-linker", "libcore/ops/target/target_hooks.c",
           "rc = flmem_changed_code_check(view, linker, false, err);", ";",
           "breakpoints in the dynamic linker", CHANGED_TESTS),
+    Fault("breakpoints-of-the-processor", "libcore/remote/arch_x86_64.c",
+          "return errno || enabled & BREAKPOINTS_ENABLED ?", "return errno ?",
+          "breakpoints of the processor", CHANGED_TESTS),
     Fault("breakpoints-in-a-file-that-is-gone", CHANGED, "if (flmem_image_is_mapped(places->image))", "if (0)",
           "changed code of a file that is gone", CHANGED_TESTS),
 )

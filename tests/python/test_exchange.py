@@ -252,10 +252,10 @@ class Pull(Exchanges):
         for lie, text in (
                 ("name-path", "invalid"), ("name-hidden", "invalid"), ("name-long", "invalid"), ("name-empty", "invalid"),
                 ("size-huge", "invalid"), ("size-real", "invalid"), ("digest-short", "invalid"), ("file-twice", "invalid"),
-                ("files-none", "invalid"), ("files-many", "invalid"), ("size-more", "another number of bytes"),
-                ("size-less", "another number of bytes"), ("digest-other", "another version"), ("etag", "another version"),
-                ("etag-later", "another version"), ("range-shifted", "another range"), ("damaged", "another SHA-256"),
-                ("zipped", "compressed"), ("less", "another number"), ("never-more", "tried 3 times"),
+                ("files-none", "invalid"), ("files-many", "invalid"), ("size-more", "more or fewer bytes"),
+                ("size-less", "more or fewer bytes"), ("digest-other", "differs from its list"), ("etag", "differs from its list"),
+                ("etag-later", "differs from its list"), ("range-shifted", "a range that was not requested"), ("damaged", "another SHA-256"),
+                ("zipped", "compressed"), ("less", "more or fewer bytes"), ("never-more", "tried 3 times"),
                 ("byte-each", "tried 3 times"),
                 ("kept-no-longer", "newest two rounds"), ("more", "more bytes")):
             with self.subTest(lie), self.assertRaises(exchange.ExchangeError) as caught:

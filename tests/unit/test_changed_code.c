@@ -9,9 +9,14 @@
 #include <link.h>
 #include <linux/capability.h>
 #include <malloc.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
 
 #include "allocators/allocator_registry.h"
 #include "elf/libc.h"
@@ -211,6 +216,52 @@ static void a_function_that_is_called_is_compared_with_its_file(void **state)
 	assert_non_null(strstr(err.message, "the code of dlopen()"));
 }
 
+#ifdef __x86_64__
+/* A debugger that has set a breakpoint of the processor in the child, and is killed. */
+static void be_debugger(void)
+{
+	const uint64_t at = (uintptr_t)function("getppid");
+	const size_t registers = offsetof(struct user, u_debugreg);
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, child, NULL, NULL) ||
+	    ptrace(PTRACE_INTERRUPT, child, NULL, NULL) ||
+	    waitpid(child, &status, __WALL) != child ||
+	    ptrace(PTRACE_POKEUSER, child, registers, at) ||
+	    ptrace(PTRACE_POKEUSER, child, registers + 7 * sizeof(long), 1L))
+		_exit(1);
+	raise(SIGKILL);
+}
+#endif
+
+/* The kernel leaves them to the thread, which ends the program there. */
+static void a_breakpoint_of_the_processor_is_refused(void **state)
+{
+#ifdef __x86_64__
+	const struct flmem_borrow_options options = {.timeout_us = 1000000, .single_pass = true};
+	struct flmem_borrow_result result;
+	struct flmem_chain chain = {0};
+	pid_t debugger = child_start(be_debugger);
+	int status;
+
+	(void)state;
+	assert_int_equal(waitpid(debugger, &status, 0), debugger);
+	if (WIFEXITED(status)) {
+		print_message("SKIP: this machine has no breakpoints of the processor\n");
+		skip();
+	}
+	flmem_chain_add(&chain, "getppid", (uintptr_t)function("getppid"));
+	assert_int_equal(flmem_borrow_run(&target.view, &chain, &options, &result, &err),
+			 FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "has breakpoints or watchpoints of the processor"));
+	assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+#else
+	(void)state;
+	print_message("SKIP: how debuggers set them is known for x86-64 only\n");
+	skip();
+#endif
+}
+
 static void a_borrowed_thread_runs_no_such_function(void **state)
 {
 	const struct flmem_borrow_options options = {.timeout_us = 1000000, .single_pass = true};
@@ -383,6 +434,7 @@ int main(void)
 		TEST(a_trim_asks_for_it),
 		TEST(a_function_that_is_called_is_compared_with_its_file),
 		TEST(a_borrowed_thread_runs_no_such_function),
+		TEST(a_breakpoint_of_the_processor_is_refused),
 		cmocka_unit_test_setup_teardown(python_with_a_breakpoint_starts_no_thread,
 						start_python, end),
 		cmocka_unit_test_setup_teardown(a_breakpoint_in_the_dynamic_linker_starts_no_thread,

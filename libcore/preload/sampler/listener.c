@@ -189,9 +189,9 @@ static bool is_left_name(const char *name)
 /*
  * Of another PID namespace, in a folder that containers share: no process can be asked for there. A
  * connection of another type is refused without a word to who listens; a name that was just bound
- * is refused like one whose process has ended.
+ * is refused like one whose process has ended. Not inlined: the stack of this thread is small.
  */
-static bool is_foreign_left_name(const char *name)
+__attribute__((noinline)) static bool is_foreign_left_name(const char *name)
 {
 	static const char prefix[] = FLMEM_SAMPLER_SOCKET_NAME;
 	struct sockaddr_un place = {.sun_family = AF_UNIX};
