@@ -125,7 +125,8 @@ static inline void pipe_close(const int ends[2])
 static inline long ptrace_in_kernel(enum __ptrace_request request, long tid, long address,
 				    long data)
 {
-	bool peeks = request == PTRACE_PEEKDATA || request == PTRACE_PEEKTEXT;
+	bool peeks = request == PTRACE_PEEKDATA || request == PTRACE_PEEKTEXT ||
+		     request == PTRACE_PEEKUSER;
 	long word = 0, rc;
 
 	if (peeks)
