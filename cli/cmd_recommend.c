@@ -544,7 +544,7 @@ static const char *const examples[] = {
 	"flmem recommend --troubleshoot --name worker_process jobs/fedavg",
 	"remaining steps against high memory, with the job of the processes as evidence",
 	"flmem recommend --troubleshoot dmesg.txt run.rec jobs/fedavg",
-	"why the kernel killed a process: the last kill in the log",
+	"the reason for the last kill of a process in the log",
 	"flmem recommend --model ./llm --clients 4 --framework appfl --node-memory 64G",
 	"memory needs of server and clients, and a matching configuration",
 	"flmem recommend kit jobs/fedavg --model ./llm --clients 4 --fail-on error",
@@ -557,38 +557,38 @@ const struct cmd cmd_recommend = {
 	.summary = "checks the memory settings of jobs and proposes values",
 	.arguments = "[PATH...]",
 	.description =
-		"Reads exported or submitted NVFlare jobs (the files meta, config_fed_server and "
-		"config_fed_client in JSON, HOCON or YAML; Python that uses NVFlare, also in "
-		"notebooks and Markdown), the scripts, Dockerfiles, units, Compose and Kubernetes "
-		"files that start NVFlare, the YAML, JSON or TOML of APPFL servers and clients, "
-		"and Flower's pyproject.toml, and reports memory settings that are off, have no "
-		"effect, or will be refused, each with file, line, current and proposed value. "
-		"Folders are searched; files without matching rules are ignored. An input that "
-		"cannot be read is reported on standard error, and the others are still checked "
-		"(exit status 8, or 2 if none could be checked), as is a heap profile that was "
-		"truncated; a path that holds nothing to check is a warning.\n\n"
-		"A recording of flmem watch given as a path is checked for rising memory, reached "
-		"limits, and whether memory_gc_rounds of the given jobs fits; a heap profile of "
-		"flmem profile for code whose memory grows with the rounds, or is most of the "
-		"peak; where it is too short to show growth, --fail-on warning or info ends with 9 "
-		"if nothing else is found. A kernel log (dmesg, journalctl -k) is checked for "
-		"processes killed out of memory, the log of a job for PyTorch's CUDA out of "
-		"memory.\n\n"
-		"With --pid, --name, --tree or --all it checks live processes, by reading only: "
-		"whether jemalloc, arenas and decay times are in force as configured, and what a "
-		"trim would release. Jobs given as paths are checked too, as the configuration of "
-		"these processes.\n\n"
-		"With --troubleshoot it goes through NVFlare's troubleshooting lists for high "
-		"memory, in order: for each live or recorded process it reports the evidence for "
-		"every step, and what to do next. Jobs and scripts given as paths are part of the "
+		"Reads exported or submitted NVFlare jobs (the files meta, config_fed_server "
+		"and config_fed_client in JSON, HOCON or YAML; Python that uses NVFlare, also "
+		"in notebooks and Markdown), the scripts, Dockerfiles, units, Compose and "
+		"Kubernetes files that start NVFlare, the YAML, JSON or TOML of APPFL servers "
+		"and clients, and Flower's pyproject.toml, and reports memory settings that "
+		"are off, have no effect, or will be refused, each with file, line, current "
+		"and proposed value. It searches folders, and ignores files without matching "
+		"rules. It reports inputs that it cannot read, and truncated heap profiles, "
+		"on standard error, and checks the others (exit status 8, or 2 if it could "
+		"check none). A path without anything to check is a warning.\n\n"
+		"In a recording of flmem watch it checks for rising memory and reached "
+		"limits, and whether memory_gc_rounds of the given jobs fits. In a heap "
+		"profile of flmem profile it checks for code whose memory grows with the "
+		"rounds, or is most of the peak; if the profile is too short to show growth "
+		"and there is no other finding, the exit status with --fail-on warning or "
+		"info is 9. In a kernel log (dmesg, journalctl -k) it searches for processes "
+		"killed out of memory, in the log of a job for PyTorch's CUDA out of memory.\n\n"
+		"With --pid, --name, --tree or --all it checks live processes, which it only "
+		"reads: whether jemalloc, arenas and decay times are in effect as configured, "
+		"and what a trim would release. It also checks jobs given as paths, as the "
+		"configuration of these processes.\n\n"
+		"With --troubleshoot it follows NVFlare's troubleshooting lists for high "
+		"memory: for each live or recorded process it reports the evidence for every "
+		"step, and what to do next. Jobs and scripts given as paths are additional "
 		"evidence.\n\n"
-		"With --model or --params it plans the memory of a job: the peak of the server and "
-		"of each client in every step of a round, chunk and message sizes, and a "
-		"configuration to paste. With paths, the findings include the memory limits that "
-		"these files set (Compose, Kubernetes, docker run, Slurm, systemd, resource_spec "
-		"of NVFlare's jobs, its launchers in startup kits) and that are below those peaks; "
-		"where no limit could be compared with the plan, --fail-on ends with 9 if nothing "
-		"else is found.",
+		"With --model or --params it plans the memory of a job: the peak of the "
+		"server and of each client in every step of a round, chunk and message sizes, "
+		"and a configuration to paste. With paths, the findings include the memory "
+		"limits that these files set (Compose, Kubernetes, docker run, Slurm, "
+		"systemd, resource_spec of NVFlare's jobs, its launchers in startup kits) and "
+		"that are below those peaks. If no limit could be compared with the plan and "
+		"there is no other finding, the exit status with --fail-on is 9.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct recommend_options),

@@ -383,24 +383,23 @@ const struct cmd cmd_aggregate = {
 	.summary = "averages models on disk in memory that does not grow with the model",
 	.arguments = "FILE...",
 	.description =
-		"Combines several models with the same tensors into one, by default their weighted "
-		"mean. Each FILE "
-		"is a safetensors file, a folder of shards with a model.safetensors.index.json, a "
-		"NumPy archive (.npz), or a PyTorch checkpoint of version 1.6 or later, whose "
-		"pickle is read but never executed. It may be the http:// or https:// address of "
-		"such a file, or of the index of shards; it is requested in parts. "
-		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is generated while it "
-		"is read (see 'flmem aggregate generate'); with the output 'verify:' the mean of "
-		"such "
-		"models is compared with the exact one, element by element, and not written. "
-		"Sums are kept in 64-bit floating point in the order of the inputs and "
-		"rounded once, so the result has the same bits for any number of threads, chunk "
-		"size and processor.\n\n"
-		"The inputs are read in chunks, and memory is a few MiB for any size of model. "
-		"Names, shapes and types are compared before anything is written. The output is "
-		"written as FILE.part, with a journal, and renamed when it is complete; until then "
-		"an older output stays. After a failed write, a stop or a crash --resume "
-		"continues.",
+		"Combines several models with the same tensors into one, by default their "
+		"weighted mean. Each FILE is a safetensors file, a folder of shards with a "
+		"model.safetensors.index.json, a NumPy archive (.npz), or a PyTorch "
+		"checkpoint of version 1.6 or later, whose pickle is read but never executed. "
+		"It may be the http:// or https:// address of such a file, or of the index of "
+		"shards; it is requested in parts. "
+		"'generate:SHAPE?seed=N&client=N&dtype=TYPE' is a model that is generated "
+		"while it is read (see 'flmem aggregate generate'); with the output 'verify:' "
+		"the mean of such models is compared with the exact one, element by element, "
+		"and not written. Sums are kept in 64-bit floating point in the order of the "
+		"inputs and rounded once, so the result has the same bits for any number of "
+		"threads, chunk size and processor.\n\n"
+		"flmem reads the inputs in chunks, and uses a few MiB of memory for any size "
+		"of model. Names, shapes and types are compared before anything is written. "
+		"The output is written as FILE.part, with a journal, and renamed when it is "
+		"complete; until then an older output stays. --resume continues after a "
+		"failed write, a stop or a crash.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct aggregate_options),

@@ -184,14 +184,15 @@ const struct cmd cmd_aggregate_convert = {
 	.arguments = "FILE",
 	.description =
 		"FILE is a safetensors file, a folder of shards with a "
-		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch checkpoint, "
-		"whose pickle is read but never executed. Data are read and written in blocks, in "
-		"memory that does not grow with the model. The output appears when it is complete; "
-		"until then an older one stays. A run that was stopped or killed is continued by "
-		"the same command with --resume.\n\n"
-		"With --dtype floating-point numbers are rounded once, to nearest with ties to "
-		"even. A finite number that would become infinite is an error. Integers stay as "
-		"they are. A checkpoint as output is a copy of a checkpoint, with its types.",
+		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch "
+		"checkpoint, whose pickle is read but never executed. flmem reads and writes "
+		"in blocks, so memory does not grow with the model. The output appears when "
+		"it is complete; until then an older output stays. The same command with "
+		"--resume continues a run that was stopped or killed.\n\n"
+		"With --dtype floating-point numbers are rounded once, to nearest with ties "
+		"to even. A finite number that would become infinite is an error. Integers "
+		"are not changed. If the output is a checkpoint, the input must be a "
+		"checkpoint, and the types are kept.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct convert_options),

@@ -177,14 +177,13 @@ const struct cmd cmd_aggregate_diff = {
 	.description =
 		"A and B are safetensors files, folders of shards with a "
 		"model.safetensors.index.json, NumPy archives or PyTorch checkpoints, in any "
-		"combination. Prints "
-		"for each tensor that differs the largest "
-		"absolute and relative difference of its elements, the largest first; and tensors "
-		"that only one has, or whose shapes or types differ. The relative difference is "
-		"|a - b| divided by the larger of |a| and |b|. Two NaNs are equal; a NaN or an "
-		"infinity beside anything else differs infinitely.\n\n"
-		"Exit status: 0 if nothing differs by more than the tolerance, 1 if something "
-		"does.",
+		"combination. Prints the largest absolute and relative difference of the "
+		"elements for each tensor that differs, the largest first, and the tensors "
+		"that only one model has or whose shapes or types differ. The relative "
+		"difference is |a - b| divided by the larger of |a| and |b|. Two NaNs are "
+		"equal; the difference between a NaN or an infinity and any other value is "
+		"infinite.\n\n"
+		"Exit status: 0 if no difference exceeds the tolerance, otherwise 1.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct aggregate_diff_options),

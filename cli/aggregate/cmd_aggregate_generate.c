@@ -162,12 +162,13 @@ const struct cmd cmd_aggregate_generate = {
 	.summary = "writes a model with the tensors of a known one and generated values",
 	.arguments = NULL,
 	.description =
-		"For tests and measurements: names, shapes and types are those of the published "
-		"model, the values are random numbers that follow from seed, client, tensor and "
-		"index (SplitMix64). So they have the same bytes on every machine and for any "
-		"number of threads. Integers are 1000, the same for all clients.\n\n"
-		"The file is written as that of 'flmem aggregate': it appears when it is complete, "
-		"and --resume continues after a crash.",
+		"Writes a model for tests and measurements. Names, shapes and types are those "
+		"of the published model; the values are pseudo-random numbers, computed from "
+		"seed, client, tensor and index (SplitMix64). So the file has the same bytes "
+		"on every machine and for any number of threads. Integers are 1000 for all "
+		"clients.\n\n"
+		"As with 'flmem aggregate', the file appears when it is complete, and "
+		"--resume continues after a crash.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct generate_options),

@@ -216,15 +216,13 @@ const struct cmd cmd_aggregate_inspect = {
 	.arguments = "FILE...",
 	.description =
 		"Each FILE is a safetensors file, a folder of shards with a "
-		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch checkpoint; "
-		"data "
-		"are read in blocks, "
-		"in memory that does not grow with the model. Checksums are CRC-32C: of the bytes "
-		"of each tensor, and of "
-		"each file, as 'flmem aggregate --json' prints for its output.\n\n"
-		"The pickle of a PyTorch checkpoint is read but never executed. If it contains "
-		"anything but tensors, name the dict of the tensors with --key; otherwise only the "
-		"number of tensors and their bytes are printed.",
+		"model.safetensors.index.json, a NumPy archive (.npz) or a PyTorch "
+		"checkpoint; flmem reads in blocks, so memory does not grow with the model. "
+		"Checksums are the CRC-32C of the bytes of each tensor, and of each file, as "
+		"'flmem aggregate --json' prints it for its output.\n\n"
+		"The pickle of a PyTorch checkpoint is read but never executed. If it "
+		"contains other data than tensors, specify the dict of the tensors with "
+		"--key; without it only the number of tensors and their bytes are printed.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct inspect_options),

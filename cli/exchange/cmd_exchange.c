@@ -24,10 +24,10 @@ const struct cmd cmd_exchange = {
 	.name = "exchange",
 	.summary = "moves models in chunks between a server and its clients",
 	.description =
-		"The server publishes a model, receives the clients' updates as resumable uploads "
-		"(tus 1.0), combines them with the algorithms of 'flmem aggregate' and publishes "
-		"the result as the model of the next round. Neither side holds a model in memory, "
-		"and both continue where they were after a disconnect or a kill.",
+		"The server publishes a model, receives the clients' updates as resumable "
+		"uploads (tus 1.0), combines them with the algorithms of 'flmem aggregate' "
+		"and publishes the result as the model of the next round. Neither side keeps "
+		"a model in memory, and both continue after a disconnect or a kill.",
 	.examples = examples,
 	.options = options_table,
 	.verbs = verbs,

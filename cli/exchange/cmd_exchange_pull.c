@@ -133,9 +133,9 @@ const struct cmd cmd_exchange_pull = {
 	.summary = "fetches a published model from the server of an exchange",
 	.arguments = "URL",
 	.description =
-		"Data are received into PATH.part, which gets its name when its SHA-256 is the "
-		"published one; until then an older output stays. After a disconnect, or when the "
-		"same command runs again after a kill, only the rest is requested.",
+		"Downloads into PATH.part, and renames it when its SHA-256 matches the "
+		"published one; until then an older output stays. After a disconnect, or if "
+		"the same command runs again after a kill, it requests only the missing part.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct pull_options),

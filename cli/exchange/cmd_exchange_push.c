@@ -155,15 +155,15 @@ const struct cmd cmd_exchange_push = {
 	.summary = "sends an update to the server of an exchange",
 	.arguments = "URL FILE",
 	.description =
-		"FILE is a safetensors file, a PyTorch checkpoint, a NumPy archive (.npz), or a "
-		"folder of shards with a model.safetensors.index.json, or a model that is "
-		"generated while it is read, such as generate:resnet18. It is sent in chunks with "
-		"a checksum each, as a resumable upload (tus 1.0). After a disconnect, or when "
-		"the same command runs again after a kill, it continues at the chunk that the "
-		"server lacks. Memory is two chunks.\n\n"
-		"The command returns when the server has accepted the update: it compares names, "
-		"shapes and types of the tensors with those of its model. A refused update is an "
-		"error with the server's reason.",
+		"FILE is a safetensors file, a PyTorch checkpoint, a NumPy archive (.npz), or "
+		"a folder of shards with a model.safetensors.index.json, or a model that is "
+		"generated while it is read, such as generate:resnet18. The command sends it "
+		"in chunks, each with a checksum, as a resumable upload (tus 1.0). After a "
+		"disconnect, or if the same command runs again after a kill, it continues at "
+		"the first chunk that the server lacks. It uses memory for two chunks.\n\n"
+		"The command returns when the server has accepted the update: it compares "
+		"names, shapes and types of the tensors with those of its model. If the "
+		"server refuses the update, the command fails with the server's reason.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct push_options),

@@ -410,18 +410,19 @@ const struct cmd cmd_exchange_serve = {
 	.summary = "serves a model by rounds, receives and combines the clients' updates",
 	.description =
 		"Publishes the model as round 0 at http://ADDRESS:PORT/v1/rounds/0/model and "
-		"receives updates at /v1/uploads (tus 1.0: resumable, with checksums). When all "
-		"clients have sent their update of a round, or at the deadline with a quorum, the "
-		"updates are combined and the result is published as the next round. After the "
-		"last round the server exits once no client has sent a request for some "
-		"seconds.\n\n"
-		"Without tokens or client certificates every process that reaches the address can "
-		"read the model and send an update under any name. Plain HTTP is served on "
-		"loopback only, for example to a proxy in front, unless --insecure is given.\n\n"
-		"An update counts after its tensors were compared with those of the model. The "
-		"state directory holds all state of the server: after a kill the same command "
-		"continues; options that change the result are refused then. SIGTERM and SIGINT "
-		"end it in the same way.",
+		"receives updates at /v1/uploads (tus 1.0: resumable, with checksums). When "
+		"all clients have sent their update of a round, or at the deadline with a "
+		"quorum, the updates are combined and the result is published as the next "
+		"round. After the last round the server exits once no client has sent a "
+		"request for some seconds.\n\n"
+		"Without tokens or client certificates every process that can reach the "
+		"address may read the model and send an update under any name. Plain HTTP is "
+		"available on loopback addresses only, for example for a reverse proxy, "
+		"unless --insecure is given.\n\n"
+		"An update counts after its tensors were compared with those of the model. "
+		"The state directory contains the whole state of the server: after a kill the "
+		"same command continues, and refuses options that would change the result. "
+		"SIGTERM and SIGINT stop the server; the same command continues then, too.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct serve_options),

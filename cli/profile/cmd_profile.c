@@ -29,7 +29,7 @@ static const char *const examples[] = {
 	"flmem profile run -o server.prof -- python3 server.py",
 	"sample the heap of a server until it ends",
 	"flmem profile attach --pid 4711 -o client.prof",
-	"sample a Python process that runs already",
+	"sample a running Python process",
 	NULL,
 };
 
@@ -38,9 +38,9 @@ static const struct opt options_table[] = {{0}};
 const struct cmd cmd_profile = {
 	.name = "profile",
 	.summary = "samples the heap of a process with Python and native stacks",
-	.description = "A sampled heap profile shows which code allocates memory and which holds "
-		       "it. It is kept in a file of fixed size that can be read while the process "
-		       "runs and after it was killed.",
+	.description = "A sampled heap profile shows which code allocates memory, and which "
+		       "allocations are still live. It is a file of fixed size that can be read "
+		       "while the process runs and after it was killed.",
 	.examples = examples,
 	.options = options_table,
 	.verbs = verbs,

@@ -215,11 +215,11 @@ const struct cmd cmd_profile_analyze = {
 	.summary = "compares all heap profiles of a folder",
 	.arguments = "DIR",
 	.description =
-		"For each profile: totals, stacks whose live bytes grow, with the rounds or, "
-		"less certain, without, a line that has half of the peak or more, a line "
-		"that allocates ten times the peak, and the functions that differ most from "
-		"the baseline by more than the error of the samples. Files that are not "
-		"profiles, and folders in the folder, are left out.",
+		"Prints for each profile the totals, the stacks whose live bytes grow (with "
+		"the rounds or, less certain, without), a line with at least half of the "
+		"peak, and a line that in total allocates ten times the peak. It also prints "
+		"the functions that differ most from the baseline, if by more than the "
+		"sampling error. Files that are not profiles, and subfolders, are ignored.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct analyze_options),

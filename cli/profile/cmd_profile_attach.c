@@ -39,11 +39,11 @@ static int run_profile_attach(const struct cmd *cmd, void *options, const struct
 
 static const char *const examples[] = {
 	"flmem profile attach --pid 4711 -o client.prof",
-	"sample a running client from now on",
+	"start to sample a running client",
 	"sudo flmem profile attach --pid 4711 -o /proc/4711/root/tmp/client.prof",
 	"the same in a container, from its host",
 	"flmem profile attach --engine jemalloc --pid 4711",
-	"switch on the profiling of its own jemalloc",
+	"enable jemalloc's own profiling in the process",
 	NULL,
 };
 
@@ -53,16 +53,16 @@ const struct cmd cmd_profile_attach = {
 	.summary = "samples the heap of a Python process that runs",
 	.description =
 		"Loads the sampler into the process at a safe point, in a new thread, and "
-		"redirects the allocator calls of all loaded objects while all threads run. It "
-		"samples until 'flmem profile detach' or its end; this command only starts it. "
-		"What was allocated before is not known to the profile.\n\n"
-		"A process that 'flmem trim --gc' would refuse is refused, and so are one that is "
-		"sampled already, a free-threaded Python, and one with another C library "
-		"than the sampler's. The library stays loaded until the process ends.\n\n"
-		"With --engine jemalloc nothing is loaded and Python is not needed: a call on a "
-		"borrowed thread, with the checks of 'flmem trim', sets prof.active. jemalloc "
-		"then samples with its own interval and writes its own dumps, or one at "
-		"'flmem profile detach --engine jemalloc --output FILE'.",
+		"redirects the allocator calls of all loaded objects while all threads run. "
+		"The command only starts the sampling; it ends with 'flmem profile detach' or "
+		"with the process. The profile does not contain earlier allocations.\n\n"
+		"The command refuses a process that 'flmem trim --gc' would refuse, that is "
+		"already sampled, that is a free-threaded Python, or that uses another C "
+		"library than the sampler. The library stays loaded until the process ends.\n\n"
+		"With --engine jemalloc the command loads nothing, and the process does not "
+		"need Python: a call on a borrowed thread, with the checks of 'flmem trim', "
+		"sets prof.active. jemalloc then samples with its own interval and writes its "
+		"own dumps, or one at 'flmem profile detach --engine jemalloc --output FILE'.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_attach_options),

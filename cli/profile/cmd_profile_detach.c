@@ -21,7 +21,7 @@ static const char *const examples[] = {
 	"flmem profile detach --pid 4711",
 	"end the profile; the process continues as before",
 	"flmem profile detach --engine jemalloc --pid 4711 -o client.heap",
-	"write the dump of its own jemalloc, and end its sampling",
+	"write a dump of jemalloc's own profiling, and end its sampling",
 	NULL,
 };
 
@@ -30,14 +30,14 @@ const struct cmd cmd_profile_detach = {
 	.ends_first = true,
 	.summary = "ends the sampling of a running process",
 	.description =
-		"Puts back every entry that 'flmem profile attach' redirected, and completes the "
-		"file. It also ends what another flmem began, or one that was killed. The sampler "
-		"can be attached again.\n\n"
+		"Restores every call that 'flmem profile attach' redirected, and completes "
+		"the file. It also ends the sampling that another flmem started, even one "
+		"that was killed. Afterwards the process can be attached to again.\n\n"
 		"With --engine jemalloc it sets prof.active to false. With --output, jemalloc "
-		"first writes its dump, in a thread that is started for it; the other threads "
-		"run, and wait as they do for every dump of jemalloc if they are sampled "
-		"meanwhile. If the dump fails, sampling continues. 'flmem profile table' and the "
-		"others read it.",
+		"first writes a dump, in a thread that flmem starts for it. The other threads "
+		"run; as for every dump of jemalloc, a thread whose allocation is sampled "
+		"meanwhile waits. If the dump fails, sampling continues. 'flmem profile "
+		"table' and the other commands that read profiles can read the dump.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_attach_options),

@@ -146,7 +146,7 @@ static int run_profile_diff(const struct cmd *cmd, void *options, const struct o
 
 static const char *const examples[] = {
 	"flmem profile diff original.prof optimized.prof",
-	"which functions hold more or less at the peak",
+	"functions that have more or less live memory at the peak",
 	"flmem profile diff --by allocated --html diff.html original.prof new.prof",
 	"what was allocated in total, also as a flame graph",
 	NULL,
@@ -156,14 +156,14 @@ const struct cmd cmd_profile_diff = {
 	.name = "profile diff",
 	.summary = "compares two heap profiles function by function",
 	.arguments = "FIRST SECOND",
-	.description = "Functions are matched by name and file; lines may differ, and so may the "
-		       "files of the two programs themselves. The largest "
-		       "changes come first; those within twice the standard error of the "
-		       "samples are not printed, but are in --json. Beside the totals is the "
-		       "standard error of their change (+-), and whether it is within twice that: "
-		       "it may then be chance. Python's small objects are "
-		       "in arenas, which count at the line that needed a new one; that it is "
-		       "chance which line does is a part of this error.",
+	.description =
+		"Functions are matched by name and file; lines may differ, and so may the "
+		"files of the two programs themselves. The largest changes are first; changes "
+		"within twice the standard error of the samples are only in --json. Each "
+		"total has the standard error of its change (+-), and a note if the change is "
+		"within twice that error and so may be chance. Python stores small objects in "
+		"arenas, which count at the line that needed a new one; the error includes "
+		"the chance in which line that is.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_diff_options),

@@ -142,8 +142,8 @@ const struct cmd cmd_profile_export = {
 	.summary = "converts a heap profile for other tools",
 	.arguments = "FILE",
 	.description =
-		"pprof and speedscope files contain all measures; viewers show that of --by at "
-		"first. Collapsed stacks contain only that one.",
+		"pprof and speedscope files contain all measures; viewers first show the one "
+		"of --by. Collapsed stacks contain only that measure.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct export_options),

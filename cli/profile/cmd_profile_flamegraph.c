@@ -70,7 +70,7 @@ static int run_profile_flamegraph(const struct cmd *cmd, void *options, const st
 
 static const char *const examples[] = {
 	"flmem profile flamegraph server.prof",
-	"writes server.prof.html, a page that needs nothing else",
+	"writes the self-contained page server.prof.html",
 	"flmem profile flamegraph --by live --stack python -o live.html server.prof",
 	"begin with what is live at the end, without native frames",
 	NULL,
@@ -81,8 +81,8 @@ const struct cmd cmd_profile_flamegraph = {
 	.summary = "draws a heap profile as a page with a flame graph",
 	.arguments = "FILE",
 	.description =
-		"The page is one file that loads nothing else. It has search, zoom, an inverted "
-		"view and a choice of measures, can be used by keyboard, and shows resident memory "
+		"The page is one self-contained file. It has search, zoom, an inverted view "
+		"and a choice of measures, can be used by keyboard, and shows resident memory "
 		"and live heap over time with the rounds.",
 	.examples = examples,
 	.options = options_table,

@@ -181,16 +181,17 @@ const struct cmd cmd_profile_leaks = {
 	.summary = "finds the stacks whose live bytes keep growing",
 	.arguments = "FILE",
 	.description =
-		"With rounds in the file the live bytes of each stack at the end of each round are "
-		"tested for a trend that is robust against outliers. Without rounds a stack is "
-		"listed whose allocations are live from most parts of the time, which takes about "
-		"12 of them; that is less certain. Stacks with the oldest live allocations are "
-		"listed first. The first figure of a stack is what is live of it at the end of the "
-		"profile, or was before the program freed it when it ended; the confidence is that "
-		"the growth is a trend and no fluctuation. In a profile that began after its "
-		"process, growth that RSS does not show is not confirmed. The exit status is 9 if "
-		"the profile covers too short a time, or too few rounds, to conclude, or is "
-		"truncated.",
+		"With rounds in the file, the command tests the live bytes of each stack at "
+		"the ends of the rounds for a trend; the test is robust against outliers. "
+		"Without rounds it lists a stack if allocations from most parts of the "
+		"sampled time are still live, which needs about 12 allocations and is less "
+		"certain. Stacks with the oldest live allocations are first. The first figure "
+		"of a stack is its live bytes at the end of the profile or, if the program "
+		"freed them when it ended, before that. The confidence is the confidence that "
+		"the growth is a trend and not a fluctuation. If the profile began after its "
+		"process, growth that RSS does not show is not confirmed. The exit status is "
+		"9 if the profile is truncated, or has too little time or too few rounds for "
+		"a conclusion.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct leaks_options),

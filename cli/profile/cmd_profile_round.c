@@ -31,7 +31,7 @@ static int run_profile_round(const struct cmd *cmd, void *options, const struct 
 
 static const char *const examples[] = {
 	"flmem profile round server.prof 7",
-	"from now on samples belong to round 7",
+	"later samples belong to round 7",
 	NULL,
 };
 
@@ -39,12 +39,13 @@ const struct cmd cmd_profile_round = {
 	.name = "profile round",
 	.summary = "announces the round to a profile of a running process",
 	.arguments = "FILE NUMBER|none",
-	.description = "Stores the number of the federated-learning round in a profile whose "
-		       "process runs. Its samples belong to this round until the next one is "
-		       "announced. The exit status is 2 once the profile has ended or where the "
-		       "file is a copy, which the process does not read, and 3 where "
-		       "its process is not there: it was killed, has executed a program without "
-		       "the sampler, or is of another container or host.",
+	.description =
+		"Stores the number of the federated-learning round in a profile whose process "
+		"runs. Its samples belong to this round until the next one is announced. The "
+		"exit status is 2 if the profile has ended, or if the file is a copy, which "
+		"the process does not read. It is 3 if the process is not found: it was "
+		"killed, has executed a program without the sampler, or runs in another "
+		"container or on another host.",
 	.examples = examples,
 	.options = options_table,
 	.complete = OPT_COMPLETE_FILE,

@@ -113,12 +113,12 @@ const struct cmd cmd_profile_run = {
 	.summary = "runs a command and samples its heap",
 	.arguments = "[--] command [arguments]",
 	.description =
-		"Executes the command in its place, with a library preloaded that samples what it "
-		"allocates: same process ID, signals and exit status. The file can be read while "
-		"it runs and after it was killed. It begins again where the process executes "
-		"another program.\n\n"
-		"A program that is linked statically or set-user-ID does not load the library; the "
-		"file then stays 'not started'.",
+		"Executes the command in the process of flmem, so process ID, signals and "
+		"exit status are those of the command. A preloaded library samples its "
+		"allocations. The file can be read while the command runs and after it was "
+		"killed. If the process executes another program, the profile starts again.\n\n"
+		"A program that is linked statically or set-user-ID does not load the "
+		"library; the file then stays 'not started'.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_run_options),

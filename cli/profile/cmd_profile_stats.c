@@ -241,7 +241,7 @@ static int run_profile_stats(const struct cmd *cmd, void *options, const struct 
 
 static const char *const examples[] = {
 	"flmem profile stats server.prof",
-	"what was sampled, totals, and the largest lines of code",
+	"how the profile was sampled, totals, and the largest lines of code",
 	NULL,
 };
 

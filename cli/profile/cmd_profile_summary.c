@@ -88,7 +88,7 @@ static const char *const examples[] = {
 	"flmem profile summary server.prof",
 	"functions by the memory that they and their callees allocated",
 	"flmem profile summary --by live --stack native server.prof",
-	"native functions by what is live at the end",
+	"native functions by the live bytes at the end",
 	NULL,
 };
 
@@ -97,9 +97,9 @@ const struct cmd cmd_profile_summary = {
 	.summary = "shows functions by what they and their callees allocated",
 	.arguments = "FILE",
 	.description =
-		"'total' is what a function and all that it calls allocated, 'own' what it "
-		"allocated itself. A recursive function counts once. Of the lines of a function, "
-		"the one with most of its total is named.",
+		"'total' is the memory that a function and its callees allocated, 'own' the "
+		"memory that it allocated itself. A recursive function counts once. The line "
+		"is the one with the largest part of the total.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

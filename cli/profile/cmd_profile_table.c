@@ -120,7 +120,7 @@ static const char *const examples[] = {
 	"flmem profile table server.prof",
 	"lines of code that allocated, with all measures",
 	"flmem profile table --round 3..5 --by live --json server.prof",
-	"what rounds 3 to 5 allocated and is still live, with stacks",
+	"memory that rounds 3 to 5 allocated and that is still live, with stacks",
 	NULL,
 };
 
@@ -129,10 +129,10 @@ const struct cmd cmd_profile_table = {
 	.summary = "lists the lines of code that allocated, with all measures",
 	.arguments = "FILE",
 	.description =
-		"One row per line of code, the innermost frame of the stacks. Where that is "
-		"a line of a library, 'own line' is the one of the program's own code that "
-		"has most of it. 'live +-' is the standard error of 'live', from the samples that "
-		"are live. With --json also each stack with its amounts ('sites').",
+		"One row per line of code, the innermost frame of the stacks. If that is a "
+		"line of a library, 'own line' is the line of the program's own code with the "
+		"largest part of it. 'live +-' is the standard error of 'live', computed from "
+		"the live samples. --json also has each stack with its amounts ('sites').",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct profile_options),

@@ -329,11 +329,13 @@ const struct cmd cmd_start = {
 	.name = "start",
 	.summary = "runs a command with the settings of its role and verifies them",
 	.arguments = "[--] command [arguments]",
-	.description = "Sets the environment of the role and executes the command in its place: "
-		       "same process ID, signals and exit status. With jemalloc it first verifies "
-		       "that the library serves malloc in this program, in a probe child that is "
-		       "stopped before its main() and killed there. The exit status is that of the "
-		       "command; 127 if the command does not exist, 126 if it cannot be executed.",
+	.description =
+		"Sets the environment of the role and executes the command in the process of "
+		"flmem, so process ID, signals and exit status are those of the command. With "
+		"jemalloc it first verifies that the library serves malloc in this program, "
+		"in a probe child that is stopped before its main() and killed there. The "
+		"exit status is that of the command; 127 if the command does not exist, 126 "
+		"if it cannot be executed.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct start_options),

@@ -322,11 +322,11 @@ static const char *const examples[] = {
 	"flmem trim --pid 4242",
 	"return the memory that the allocator of process 4242 retains",
 	"flmem trim --pid 4242 --dry-run",
-	"print the steps and the thread, without doing them",
+	"print the steps and the thread, but change nothing",
 	"flmem trim --pid 4242 --full",
 	"run Python's garbage collector, trim, and empty the CUDA caches",
 	"flmem trim --pid 4242 --python release.py",
-	"first run code that drops the job's own caches; its output is printed",
+	"first run code that releases the job's own caches; its output is printed",
 	"flmem trim --pid 4242 --every 5m",
 	"every five minutes, until it exits or trims become ineffective",
 	"flmem trim --pid 4242 --when 'rss > 8G and trimmable > 20%'",
@@ -342,14 +342,15 @@ const struct cmd cmd_trim = {
 	.summary = "returns retained memory of live processes to the kernel",
 	.description =
 		"Calls the release function of the target's own allocator (glibc malloc_trim, "
-		"jemalloc purge, tcmalloc ReleaseFreeMemory, mimalloc collect) on one borrowed "
-		"idle "
-		"thread, while all other threads keep running. No debugger, no restart, no code "
-		"change; a target that is not safe to touch is refused with the reason.\n\n"
-		"With --every or --when it trims repeatedly, at intervals or while a condition "
-		"holds, until the targets exit, a signal stops it (status 0), or --max-ineffective "
-		"trims in a row release less than --min-release. Each trim is one log line on "
-		"standard error, or with --json one object on standard output.",
+		"jemalloc purge, tcmalloc ReleaseFreeMemory, mimalloc collect) on one "
+		"borrowed idle thread, while all other threads keep running. The target needs "
+		"no debugger, no restart and no code change. If it is not safe to touch, the "
+		"command refuses it with the reason.\n\n"
+		"With --every or --when it trims repeatedly, at intervals or while a "
+		"condition holds, until the targets exit, a signal stops it (status 0), or "
+		"--max-ineffective trims in a row release less than --min-release. Each trim "
+		"is one log line on standard error, or with --json one object on standard "
+		"output.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct trim_options),

@@ -433,7 +433,7 @@ static const char *const examples[] = {
 	"flmem watch --replay /var/tmp/job.rec --report job.html",
 	"write an HTML page: figures, trend, forecast, rounds",
 	"flmem watch --pid 4242 --report job.html --profile client.prof",
-	"also the code that holds the memory, from flmem profile attach",
+	"also the code that allocated the memory, from flmem profile attach",
 	"flmem watch --name train.py --fail-growth 50MiB/h",
 	"for CI: status 1 if memory grows faster",
 	"flmem watch --name simulator_worker --wait --record /var/tmp/job.rec",
@@ -447,17 +447,18 @@ const struct cmd cmd_watch = {
 	.name = "watch",
 	.ends_first = true,
 	.summary = "watches memory over time and by round: trend and forecast",
-	.description = "Samples counters of the processes without affecting them, and at the end "
-		       "reports whether their memory is flat, climbing, stepped or falling, with a "
-		       "confidence, the growth rate, and the time until the limit of the control "
-		       "group or the host is reached. RSS that does not fall is not a leak; memory "
-		       "that is higher after each round is. With a log of the job memory is "
-		       "compared at the ends of rounds, otherwise over equal time spans.\n\n"
-		       "On a terminal it shows a screen with one row per process (needs ncurses); "
-		       "keys sort the rows, predict what a trim would release, and trim. If "
-		       "standard output is not a terminal, or TERM is dumb, it prints a line per "
-		       "round, and one when memory has changed or a minute has passed. NO_COLOR "
-		       "disables colours.",
+	.description =
+		"Samples counters of the processes without affecting them, and at the end "
+		"reports whether their memory is flat, climbing, stepped or falling, with a "
+		"confidence, the growth rate, and the time until the limit of the control "
+		"group or the host is reached. RSS that does not fall is not a leak; memory "
+		"that is higher after each round is. With a log of the job memory is compared "
+		"at the ends of rounds, otherwise over equal intervals of time.\n\n"
+		"On a terminal it shows a screen with one row per process (needs ncurses); "
+		"keys sort the rows, predict what a trim would release, and trim. If standard "
+		"output is not a terminal, or TERM is dumb, it prints a line per round, and "
+		"one when memory has changed or a minute has passed. NO_COLOR disables "
+		"colours.",
 	.examples = examples,
 	.options = options_table,
 	.options_size = sizeof(struct watch_options),
