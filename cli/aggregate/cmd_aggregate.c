@@ -94,8 +94,8 @@ static const struct opt options_table[] = {
 	{.name = "resume",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct aggregate_options, resume),
-	 .help = "continue a run of the same inputs and options that was stopped or killed; "
-		 "without one, start"},
+	 .help = "continue a run of the same inputs and options that was stopped or killed; if "
+		 "there is none, start a new one"},
 	{.name = "mpi",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct aggregate_options, mpi),

@@ -63,8 +63,8 @@ static const struct opt options_table[] = {
 	{.name = "resume",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct convert_options, resume),
-	 .help = "continue a run of the same input and options that was stopped or killed; without "
-		 "one, start"},
+	 .help = "continue a run of the same input and options that was stopped or killed; if "
+		 "there is none, start a new one"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct convert_options, json),

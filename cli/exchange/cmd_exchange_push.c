@@ -31,14 +31,14 @@ static const struct opt options_table[] = {
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct push_options, client),
 	 .metavar = "NAME",
-	 .help = "name of this client; may be left out where a token or a certificate contains it"},
+	 .help = "name of this client; may be omitted if a token or a certificate contains it"},
 	{.name = "round",
 	 .letter = 'r',
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct push_options, round),
 	 .metavar = "ROUND",
-	 .help = "the round that the update is for: that of the model it was made from (default: "
-		 "the one that is collected now)"},
+	 .help = "the round of the model from which the update was made (default: the current "
+		 "round)"},
 	{.name = "weight",
 	 .letter = 'w',
 	 .kind = OPT_TEXT,

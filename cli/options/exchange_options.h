@@ -58,21 +58,21 @@ struct exchange_options {
 	}
 
 /* With a default as text: a string literal. */
-#define EXCHANGE_RETRIES_OPTION(default_text)                                                   \
-	{                                                                                       \
-		.name = "retries", .kind = OPT_NUMBER,                                          \
-		.offset = offsetof(struct exchange_options, retries), .zero = true,             \
-		.given = offsetof(struct exchange_options, retries_given), .metavar = "N",      \
-		.help = "how often to retry after temporary failures without progress between " \
-			"them (" default_text ")"                                               \
+#define EXCHANGE_RETRIES_OPTION(default_text)                                              \
+	{                                                                                  \
+		.name = "retries", .kind = OPT_NUMBER,                                     \
+		.offset = offsetof(struct exchange_options, retries), .zero = true,        \
+		.given = offsetof(struct exchange_options, retries_given), .metavar = "N", \
+		.help = "number of retries after temporary failures without progress "     \
+			"between them (" default_text ")"                                  \
 	}
 
-#define EXCHANGE_TIMEOUT_OPTION                                                                    \
-	{                                                                                          \
-		.name = "timeout", .kind = OPT_DURATION,                                           \
-		.offset = offsetof(struct exchange_options, timeout_us), .metavar = "DURATION",    \
-		.help = "how long the server may take to accept a connection, and move less than " \
-			"1 KiB a second (default 30s)"                                             \
+#define EXCHANGE_TIMEOUT_OPTION                                                                 \
+	{                                                                                       \
+		.name = "timeout", .kind = OPT_DURATION,                                        \
+		.offset = offsetof(struct exchange_options, timeout_us), .metavar = "DURATION", \
+		.help = "time limit for the server to accept a connection, and for a "          \
+			"transfer below 1 KiB per second (default 30s)"                         \
 	}
 
 /* The same for the library, with the progress of `context` (aggregate_progress.h) or none. */

@@ -28,7 +28,7 @@ struct http_options {
 	 .offset = offsetof(struct http_options, headers),                                         \
 	 .metavar = "LINE",                                                                        \
 	 .help = "for addresses: 'Name: value' to send to their hosts, or @FILE with one on each " \
-		 "line, which keeps secrets off the command line; may repeat"},                    \
+		 "line, which keeps secrets off the command line; may be repeated"},               \
 		{.name = "cacert",                                                                 \
 		 .kind = OPT_TEXT,                                                                 \
 		 .offset = offsetof(struct http_options, cacert),                                  \
@@ -42,13 +42,13 @@ struct http_options {
 		 .zero = true,                                                                     \
 		 .given = offsetof(struct http_options, retries_given),                            \
 		 .metavar = "N",                                                                   \
-		 .help = "for addresses: how often to retry after a temporary failure "            \
+		 .help = "for addresses: number of retries after a temporary failure "             \
 			 "(default 5; 0: never)"},                                                 \
 	{                                                                                          \
 		.name = "timeout", .kind = OPT_DURATION,                                           \
 		.offset = offsetof(struct http_options, timeout_us), .metavar = "DURATION",        \
-		.help = "for addresses: how long a server may take to accept a connection, and "   \
-			"send less than 1 KiB a second (default 30s)"                              \
+		.help = "for addresses: time limit for a server to accept a connection, "          \
+			"and for a transfer below 1 KiB per second (default 30s)"                  \
 	}
 
 /* The same for the library, with the lines of files. */

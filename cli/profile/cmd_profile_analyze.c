@@ -26,9 +26,9 @@ static const struct opt options_table[] = {
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
 	 .once = true,
-	 .help = "compare the others with this file, named as in the folder or by a path, also to "
-		 "another place (default: the first one with 'original', 'baseline' or 'before' in "
-		 "its name, else the first one)"},
+	 .help = "compare the others with this file, given by its name in the folder or by a "
+		 "path (default: the first one with 'original', 'baseline' or 'before' in its "
+		 "name, else the first one)"},
 	PROFILE_BY_OPTION,
 	PROFILE_STACK_OPTION,
 	PROFILE_IMPORTS_OPTION,

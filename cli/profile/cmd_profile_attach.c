@@ -4,8 +4,8 @@
 static const struct opt options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
 	PROFILE_ATTACH_ENGINE_OPTION(
-		"what samples: flmem's sampler (default), or the process's own jemalloc, if it was "
-		"started with MALLOC_CONF=prof:true,prof_active:false"),
+		"the sampler to use: that of flmem (default), or the process's own jemalloc, "
+		"if it was started with MALLOC_CONF=prof:true,prof_active:false"),
 	PROFILE_ATTACH_OUTPUT_OPTION(
 		"the profile to write, where the process may create files; in a container "
 		"/proc/PID/root/tmp/NAME"),

@@ -3,7 +3,7 @@
 
 static const struct opt options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
-	PROFILE_ATTACH_ENGINE_OPTION("what samples, as it was given to attach"),
+	PROFILE_ATTACH_ENGINE_OPTION("the sampler, as given to attach"),
 	PROFILE_ATTACH_OUTPUT_OPTION(
 		"with --engine jemalloc: the dump to write first, where the process may create "
 		"files; in a container /proc/PID/root/tmp/NAME"),

@@ -46,8 +46,8 @@ static const struct opt options_table[] = {
 	{.name = "python-allocators",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_run_options, python_allocators),
-	 .help = "see Python's small objects one by one: sets PYTHONMALLOC=malloc, which makes "
-		 "Python slower (default: its arenas are seen, of 256 KiB or 1 MiB)"},
+	 .help = "sample Python's small objects individually: sets PYTHONMALLOC=malloc, which "
+		 "makes Python slower (default: sample its arenas of 256 KiB or 1 MiB)"},
 	{.name = "follow-children",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct profile_run_options, follow_children),

@@ -30,25 +30,27 @@ extern const char *const profile_stacks[];
 		.name = "stack", .letter = 's', .kind = OPT_CHOICE,                           \
 		.offset = offsetof(struct profile_options, stack), .choices = profile_stacks, \
 		.help = "frames to include: all, Python only or native only (default: "       \
-			"Python where the file has it, else native; for the flame graph and " \
-			"exports all)"                                                        \
+			"Python if the file has such frames, else native; for flame "         \
+			"graphs and exports all)"                                             \
 	}
 
-#define PROFILE_BY_OPTION                                                                     \
-	{                                                                                     \
-		.name = "by", .letter = 'b', .kind = OPT_CHOICE,                              \
-		.offset = offsetof(struct profile_options, by), .choices = profile_measures,  \
-		.help = "measure: what is live at the end, what was live at the peak of the " \
-			"process, what was allocated or freed in total (default peak; with "  \
-			"--round allocated, of a dump of jemalloc live)"                      \
+#define PROFILE_BY_OPTION                                                                    \
+	{                                                                                    \
+		.name = "by", .letter = 'b', .kind = OPT_CHOICE,                             \
+		.offset = offsetof(struct profile_options, by), .choices = profile_measures, \
+		.help = "measure: bytes that are live at the end, that were live at the "    \
+			"peak of the process, or that were allocated or freed in total "     \
+			"(default peak; with --round allocated, for a dump of jemalloc "     \
+			"live)"                                                              \
 	}
 
-#define PROFILE_ROUND_OPTION                                                                    \
-	{                                                                                       \
-		.name = "round", .letter = 'r', .kind = OPT_TEXT,                               \
-		.offset = offsetof(struct profile_options, round), .metavar = "A..B",           \
-		.help = "only rounds A to B: what they allocated, what was freed during them, " \
-			"and what they allocated and is still live; one number is one round"    \
+#define PROFILE_ROUND_OPTION                                                              \
+	{                                                                                 \
+		.name = "round", .letter = 'r', .kind = OPT_TEXT,                         \
+		.offset = offsetof(struct profile_options, round), .metavar = "A..B",     \
+		.help = "only rounds A to B: bytes that were allocated and freed during " \
+			"them, and the allocated bytes that are still live; a single "    \
+			"number selects one round"                                        \
 	}
 
 #define PROFILE_JSON_OPTION                                                                       \
