@@ -27,7 +27,7 @@ flmem_bundle(ZLIB flmem_zlib "HAVE_HIDDEN;HAVE_UNISTD_H;HAVE_STDARG_H" ${FLMEM_B
 # In place of pkg-config's: what is linked in, and the headers of what is loaded on use.
 include_directories(SYSTEM ${FLMEM_BUNDLED}/include)
 macro(pkg_check_modules prefix)
-	set(${prefix}_WANTED ${ARGN}) # ARGN is no variable in a macro
+	set(${prefix}_WANTED ${ARGN}) # ARGN is not a variable in a macro
 	set(${prefix}_FOUND FALSE)
 	if(TARGET PkgConfig::${prefix} OR EXISTS ${FLMEM_BUNDLED}/include/.${prefix})
 		set(${prefix}_FOUND TRUE)

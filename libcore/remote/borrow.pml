@@ -4,7 +4,7 @@
  * it, in `make soak`, and checks as well that each fault planted below by a macro is found.
  *
  * Who acts: the thread; flmem; a killer (SIGKILL of flmem) and a freezer (SIGSTOP or a cgroup
- * freezer, for ever or for a while), both between any two steps of flmem; a sender of signals; an
+ * freezer, with or without an end), both between any two steps of flmem; a sender of signals; an
  * exec, by another thread of the target or by the thread itself, also of a program that waits at
  * the very same place; a second tracer; and a thief, another thread of flmem's process that waits
  * for any child and takes the reports of the kernel.
@@ -35,10 +35,10 @@
  *	A call is ended by EINTR only if flmem is killed between the stop and `resume`.
  *	With -DAARCH64: no signal gets between the restored registers and the call, which it would not
  *	end then, unless flmem is killed or too late.
- *	flmem traces nobody outside of the two windows from `seize` to `detach`, in which it waits
+ *	flmem traces no thread outside of the two windows from `seize` to `detach`, in which it waits
  *	for nothing but the stop (some ten microseconds each). Whatever happens, the thread is
  *	itself again and again: a flmem that is frozen inside a window is killed by the kernel
- *	(flmem_interrupts_defer()). With -DLIBRARY it is not, since it lives in somebody else's process;
+ *	(flmem_interrupts_defer()). With -DLIBRARY it is not, since it runs in another program's process;
  *	that it stays frozen there is then the one exception.
  *
  * What is not in the model: time (a limit may pass at any step), vector state, several threads and
@@ -257,7 +257,7 @@ active proctype freezer()
 	:: true
 	:: frozen = true;
 		if
-		:: true /* for ever */
+		:: true /* without limit */
 		:: frozen = false
 		fi
 	fi

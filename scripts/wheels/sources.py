@@ -64,7 +64,7 @@ def apt(directory, *words, kind="deb-src"):
     subprocess.run(
         ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={listed}", "-o", "Dir::Etc::sourceparts=-",
          "-o", f"Dir::State::lists={state}/lists", "-o", f"Dir::Cache={state}/cache",
-         # What is installed here, perhaps of a later release, is no candidate.
+         # What is installed here, perhaps of a later release, is not a candidate.
          "-o", "Dir::State::status=/dev/null",
          "-o", "APT::Sandbox::User=", *words], cwd=directory, check=True, stdout=subprocess.DEVNULL)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that users do not search for, each with the standard one.
 
-Checked are the strings and comments of C sources, and the documentation with its schemas, alert rules
-and dashboards.
+Checked are the strings and comments of sources in C, Python and the like, and all other text outside of tests/:
+documentation with its schemas, alert rules and dashboards, recipes, scripts, build files.
 """
+import os
 import re
 
 import tree
@@ -52,7 +53,16 @@ WORDS = (
 )
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
-DOCS = ("README.md", "CONTRIBUTING.md", "docs/")
+# Literals, and comment lines that follow each other.
+PYTHON_TOKEN = re.compile(r'(?:(?<=\n)[ \t]*#[^\n]*\n)+|#[^\n]*|"""(?:\\.|.)*?"""|"(?:\\.|[^"\\\n])*"|'
+                          r"'(?:\\.|[^'\\\n])*'", re.S)
+C_LIKE = (".c", ".h", ".inc", ".js", ".pml")
+PYTHON = (".py", ".pyi")
+PLAIN = (".md", ".json", ".yml", ".yaml", ".toml", ".cmake", ".in", ".sh", ".bash", ".spec", ".fish", ".txt", ".conf",
+         ".service")
+NO_SUFFIX = re.compile(r"[A-Za-z_-]+")  # scripts, Makefile; not .gitignore and the like
+# The words themselves, and the licence.
+EXEMPT = ("tests/", "LICENSE")
 
 
 def blanks(words):
@@ -79,24 +89,39 @@ def c_texts(source):
     return found
 
 
+def python_texts(source):
+    """(offset, text) of each literal and of each group of comment lines."""
+    return [(m.start(), re.sub(r"\n[ \t]*#", " ", m.group())) for m in PYTHON_TOKEN.finditer(source)]
+
+
 def doc_texts(source):
     """(offset, text) of each paragraph."""
     return [(m.start(), m.group()) for m in re.finditer(r"(?:[^\n]+\n?)+", source)]
 
 
+def is_read(name):
+    return not name.startswith(EXEMPT) and (
+        name.endswith(C_LIKE + PYTHON + PLAIN) or NO_SUFFIX.fullmatch(os.path.basename(name)))
+
+
+def texts_of(name, source):
+    if name.endswith(C_LIKE):
+        return c_texts(source)
+    return python_texts(source) if name.endswith(PYTHON) else doc_texts(source)
+
+
 def main():
     top = tree.root()
-    names = [n for n in tree.sources(top, ".c", ".h", ".md", ".json", ".yml")
-             if n.startswith(("cli/", "libcore/") + DOCS)]
+    names = [n for n in tree.files(top) if is_read(n)]
     findings, texts = [], 0
     for name in names:
         source = tree.text(top, name)
-        found = c_texts(source) if name.endswith((".c", ".h")) else doc_texts(source)
+        found = texts_of(name, source)
         texts += len(found)
         for offset, text in found:
             for words, instead in WORDS:
                 for match in re.finditer(blanks(words), text, re.I):
-                    within = 0 if name.endswith((".c", ".h")) else match.start()
+                    within = 0 if name.endswith(C_LIKE + PYTHON) else match.start()
                     line = source.count("\n", 0, offset + within) + 1
                     word = " ".join(match.group().split())
                     findings.append(f"{name}:{line}: '{word}': write {instead}")
