@@ -5,7 +5,7 @@
 /*
  * The commands. Each cmd_<name>.c ends in one constant descriptor; cmd_table.c lists them, and
  * that list is the only one: dispatch, help, completions and man pages walk it. A command may have
- * verbs (`flmem aggregate inspect`), which are descriptors of the same kind in a list of its own.
+ * verbs (`flmem aggregate inspect`), which are descriptors of the same kind in a separate list.
  */
 
 #include <stdbool.h>

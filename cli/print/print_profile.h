@@ -9,7 +9,7 @@
 /* What limits the figures: a running or killed program, losses, damage. On stderr. */
 void print_profile_notes(const struct flmem_heap_profile *profile);
 
-/* What --limit has left out: lines behind those that are shown. Nothing for 0. */
+/* What --limit has left out: lines after those that are shown. Nothing for 0. */
 void print_profile_more(size_t count);
 
 /* The head of the columns of measures, and one line of them: "-" for what is not known. */

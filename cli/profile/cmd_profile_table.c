@@ -15,7 +15,7 @@
 
 #define ROWS_SHOWN 50U
 
-/* Below the frame, behind the columns of measures. */
+/* Below the frame, after the columns of measures. */
 #define OWN_LINE_INDENT "                                                            "
 
 static const struct opt options_table[] = {

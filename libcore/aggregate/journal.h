@@ -38,7 +38,7 @@ int flmem_journal_append(int fd, uint64_t chunk, uint32_t crc32c);
 
 /*
  * Right after flmem_journal_start(): a number by which other processes know this very journal. It
- * is not a chunk to those who resume. Negative errno.
+ * does not count when a run is resumed. Negative errno.
  */
 int flmem_journal_mark(int fd, uint64_t number);
 bool flmem_journal_has_mark(int fd, uint64_t number);

@@ -337,7 +337,7 @@ static int start_attempt_task(struct task *task, bool *ret_lost, struct flmem_er
 
 /*
  * A host program may cancel the thread that waits: the one that works would then hold what it
- * shares with it, and a context that nobody frees.
+ * shares with it, and a context that is not freed.
  */
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err)

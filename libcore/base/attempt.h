@@ -51,7 +51,7 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 
 /*
  * Whether the caller runs within an attempt that was abandoned. Then it must not change or read the
- * process any more.
+ * process.
  */
 bool flmem_attempt_is_lost(void);
 
@@ -65,8 +65,8 @@ void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limi
 
 /*
  * Calls `run` on a thread that ends with it, and waits for that end; within an attempt the new
- * thread is part of it. It has the signal mask of the caller, who blocks all signals meanwhile. For
- * work whose effects the kernel undoes when its thread ends, such as tracing. Returns 0 or the
+ * thread is part of it. It has the signal mask of the caller, which blocks all signals meanwhile.
+ * For work whose effects the kernel undoes when its thread ends, such as tracing. Returns 0 or the
  * error number of pthread_create().
  */
 int flmem_attempt_run_on_thread(void (*run)(void *context), void *context);

@@ -4,7 +4,7 @@
 
 /*
  * Runs work on files in a child process. A file system in user space whose server is silent blocks
- * who uses it, and SIGKILL does not end that: a process with such a thread cannot end. The child
+ * its user, and SIGKILL does not end that: a process with such a thread cannot end. The child
  * can be left behind.
  */
 
@@ -21,12 +21,12 @@ struct flmem_forked_task {
 	int (*run)(void *context);
 	int (*prepare)(const void *rights); /* before it, likewise; NULL: nothing */
 	const void *rights;
-	void (*undo)(void *context); /* after it, if nobody waits any more; NULL: nothing */
+	void (*undo)(void *context); /* after it, if no caller waits; NULL: nothing */
 	void *context;		     /* its bytes come back from the child */
 	size_t size;
 	/*
 	 * In the context: those that are open stay open in the child, and those that it opens come
-	 * back. All others are closed there: who reads the output of flmem waits for its end.
+	 * back. All others are closed there: a reader of flmem's output waits until they are.
 	 */
 	int *descriptors[FLMEM_FORKED_TASK_DESCRIPTORS];
 };

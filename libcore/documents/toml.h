@@ -2,7 +2,7 @@
 #ifndef FLMEM_DOCUMENTS_TOML_H
 #define FLMEM_DOCUMENTS_TOML_H
 
-/* The single values of TOML, for its reader. The cursor is at their start, and then behind them. */
+/* The single values of TOML, for its reader. The cursor is at their start, and then after them. */
 
 #include "documents/build.h"
 

@@ -147,7 +147,7 @@ int flmem_toml_string(struct flmem_cursor *cursor, bool in_line, const char **re
 	if (!text)
 		return cursor->code;
 	flmem_cursor_step(cursor, quotes);
-	if (string.lines) /* a line end behind the first quotes does not count */
+	if (string.lines) /* a line end after the first quotes does not count */
 		flmem_cursor_step(cursor, flmem_cursor_looks_at(cursor, "\r\n") ? 2
 					  : flmem_cursor_peek(cursor) == '\n'	? 1
 										: 0);
@@ -176,7 +176,7 @@ static size_t span_digits(const char *text, unsigned base)
 	return length;
 }
 
-/* +1_000, -2.5 or 1e6; no digit may stand behind a leading zero. */
+/* +1_000, -2.5 or 1e6; no digit may stand after a leading zero. */
 static bool is_decimal(const char *text)
 {
 	const char *p = text + (*text == '+' || *text == '-');

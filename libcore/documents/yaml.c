@@ -137,7 +137,7 @@ static const char *kept_tag(struct yaml_reader *reader, const yaml_char_t *tag)
 		       : NULL;
 }
 
-/* The node for what comes next: behind its key, in a list, or as a document. NULL on error. */
+/* The node for what comes next: after its key, in a list, or as a document. NULL on error. */
 static struct flmem_node *yaml_add_node(struct yaml_reader *reader, const yaml_char_t *tag)
 {
 	struct flmem_node *node;

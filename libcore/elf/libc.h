@@ -22,7 +22,7 @@ struct flmem_modules;
 #define FLMEM_LIBC_VERSION_MAX 32
 
 /*
- * Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions: behind a list
+ * Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions: after a list
  * and the block of the thread pointer (704 bytes on x86-64), or 24 words where that is elsewhere.
  */
 #ifdef __aarch64__

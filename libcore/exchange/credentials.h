@@ -22,7 +22,7 @@ enum flmem_credential_kind {
 struct flmem_credential {
 	enum flmem_credential_kind kind;
 	char name[FLMEM_EXCHANGE_NAME_MAX + 1];
-	char value[FLMEM_CREDENTIAL_MAX]; /* zeros behind the NUL */
+	char value[FLMEM_CREDENTIAL_MAX]; /* zeros after the NUL */
 };
 
 struct flmem_credentials {

@@ -40,7 +40,7 @@ void flmem_upload_commit_print(const struct flmem_upload_commit *commit,
 			       unsigned char out[FLMEM_UPLOAD_JOURNAL_BYTES]);
 
 /*
- * Reads `count` records that follow each other and returns how many are valid: each ends behind the
+ * Reads `count` records that follow each other and returns how many are valid: each ends after the
  * one before, and at most at `length`. The others are from an interrupted write.
  */
 size_t flmem_upload_journal_parse(const unsigned char *bytes, size_t count, uint64_t length,

@@ -117,7 +117,7 @@ const struct flmem_input_kind *flmem_file_recognise(const struct flmem_found_fil
 /* Suffixes of configurations, with which a STEM is combined; ends in NULL. */
 extern const char *const flmem_file_suffixes[];
 
-/* The other kinds of one that words show, which words show, too; NULL behind the last. */
+/* The other kinds of one that words show, which words show, too; NULL after the last. */
 void flmem_file_recognise_more(const struct flmem_found_file *file,
 			       const struct flmem_document *document,
 			       const struct flmem_input_kind *known,

@@ -156,8 +156,8 @@ static bool find_in_tables(const char *line, size_t length, struct mark *ret_mar
 }
 
 /*
- * A log that was cut while its writer kept its place in it goes on behind a hole of NULs, at which
- * a search would end. Returns where the line begins behind them.
+ * A log that was cut while its writer kept its place in it goes on after a hole of NULs, at which
+ * a search would end. Returns where the line begins after them.
  */
 static char *pass_nuls(char *line, size_t *length)
 {

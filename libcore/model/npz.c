@@ -48,7 +48,7 @@ bool flmem_npz_is(const struct flmem_archive *archive)
 	return archive->count > 0;
 }
 
-/* Takes a piece of the text, and the spaces behind it. */
+/* Takes a piece of the text, and the spaces after it. */
 static bool take_npy_text(const char **at, const char *text)
 {
 	if (!flmem_text_starts(*at, text))

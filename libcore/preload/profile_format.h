@@ -42,7 +42,7 @@
 
 /* The environment of a sampled process: the file of the process that was started. */
 #define FLMEM_PROFILE_VARIABLE "FLMEM_PROFILE_FILE"
-/* MODE:NUMBER of the seccomp filters of the one who starts it, as in /proc/PID/status. */
+/* MODE:NUMBER of the seccomp filters of the process that starts it, as in /proc/PID/status. */
 #define FLMEM_PROFILE_FILTERS "FLMEM_PROFILE_FILTERS"
 
 /* X(identifier, number, text): the life of the file. */
@@ -131,7 +131,7 @@ enum flmem_profile_section_index {
 	FLMEM_PROFILE_SECTION_SLOTS = 16,
 };
 
-/* Bits of flmem_profile_header.flags, chosen by the one who starts the process but for the last. */
+/* Bits of flmem_profile_header.flags, chosen by the starter of the process but for the last. */
 enum {
 	FLMEM_PROFILE_NATIVE = 1, /* native frames also inside and between Python frames */
 	FLMEM_PROFILE_FOLLOW = 2, /* children have their own files, FILE.PID */

@@ -16,7 +16,7 @@
 
 /*
  * The function that carries out an order: void (const char *order, char *answer), which flmem calls
- * in a thread of its own, without the lock of an interpreter.
+ * in its own thread, without the lock of an interpreter.
  */
 #define FLMEM_SAMPLER_ORDER_SYMBOL "flmem_sampler_order"
 #define FLMEM_SAMPLER_ORDER_ATTACH "attach " /* and the path of the profile */
@@ -28,11 +28,11 @@
 /*
  * The socket of `flmem start --profile-socket` takes the same orders, and one more: SOCK_SEQPACKET,
  * one order and one answer to a connection. It has a path, so that the permissions of a directory
- * decide who may connect: an abstract name could be taken and be connected to by everybody, and
- * means another process in each container that shares the network. The directory is in the root of
- * the process, has mode 0700, and the effective user id (as the process sees it) in its name. The
- * socket is named by the inode of the PID namespace and the PID in it, so that containers may share
- * the directory.
+ * decide which users may connect: an abstract name could be taken and be connected to by everybody,
+ * and means another process in each container that shares the network. The directory is in the root
+ * of the process, has mode 0700, and the effective user id (as the process sees it) in its name.
+ * The socket is named by the inode of the PID namespace and the PID in it, so that containers may
+ * share the directory.
  */
 #define FLMEM_SAMPLER_SOCKET_DIRECTORY "/tmp/flmem-"
 #define FLMEM_SAMPLER_SOCKET_NAME      "sampler-" /* ..., "-", ... */

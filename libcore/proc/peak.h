@@ -6,7 +6,7 @@
  * The highest resident memory of a process between two moments, exact, because the kernel counts
  * it: VmHWM of /proc/PID/status (proc_pid_status(5)), which a write of 5 to /proc/PID/clear_refs
  * sets to the present resident memory (proc_pid_clear_refs(5), since Linux 4.0). The process itself
- * sees the same counter (VmHWM, ru_maxrss of getrusage(2)), so resetting it is for those who ask.
+ * sees the same counter (VmHWM, ru_maxrss of getrusage(2)), so it is reset only on request.
  */
 
 #include <flmem/error.h>

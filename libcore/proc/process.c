@@ -339,7 +339,7 @@ int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *
 	return 0;
 }
 
-/* 0 bytes: nobody runs in this address space any more. EIO: nothing is mapped there. */
+/* 0 bytes: no process runs in this address space. EIO: nothing is mapped there. */
 static int check_transfer(ssize_t done, size_t length)
 {
 	if (done < 0)
@@ -367,7 +367,7 @@ int flmem_process_failure(const struct flmem_process *process, int rc, struct fl
 
 	if (rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED)
 		return rc;
-	/* Nothing is at the address 0, so the read waits for nobody. */
+	/* Nothing is at the address 0, so the read never waits. */
 	if (process->mem_fd < 0 || pread(process->mem_fd, &byte, 1, 0) != 0)
 		return rc;
 	return flmem_process_error(process, -ESRCH, "read the memory", err);

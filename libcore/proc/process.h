@@ -70,8 +70,8 @@ void flmem_process_unpin(struct flmem_process *process);
 #define FLMEM_AUTO_PROCESS FLMEM_AUTO(flmem_process_close)
 
 /*
- * What failed for a reason that was read from the process: FLMEM_ENOPROC in its place, if nobody
- * runs in the memory that is pinned any more. All that was read since then may be of two programs.
+ * What failed for a reason that was read from the process: FLMEM_ENOPROC in its place, if no
+ * process runs in the memory that is pinned. All that was read since then may be of two programs.
  */
 int flmem_process_failure(const struct flmem_process *process, int rc, struct flmem_error *err);
 

@@ -29,7 +29,7 @@ static const struct flmem_plugin debuginfod = {
 
 static bool read_guarded_image(const void *context, uint64_t offset, void *out, size_t length)
 {
-	/* The image's own note, which nobody else has. */
+	/* The image's own note, which no other image has. */
 	return flmem_guarded_file_read((struct flmem_guarded_file *)(uintptr_t)context, offset, out,
 				       length);
 }

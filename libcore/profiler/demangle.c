@@ -94,7 +94,7 @@ static void take_source_name(struct mangled *m)
 		put_name_part(m, m->last, length);
 }
 
-/* S_, S1A_, T_, T0_ and the like, behind their first letter. */
+/* S_, S1A_, T_, T0_ and the like, after their first letter. */
 static void skip_sequence(struct mangled *m)
 {
 	while (isdigit((unsigned char)peek_char(m, 0)) || isupper((unsigned char)peek_char(m, 0)))
@@ -282,7 +282,7 @@ static void take_unqualified(struct mangled *m)
 		skip_quietly(m, take_source_name);
 }
 
-/* std:: and what has a letter of its own; other substitutions stand for something before. */
+/* std:: and what has its own letter; other substitutions stand for something before. */
 static void take_standard(struct mangled *m)
 {
 	static const char letters[] = "tabsiod";

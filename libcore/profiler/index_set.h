@@ -3,7 +3,7 @@
 #define FLMEM_PROFILER_INDEX_SET_H
 
 /*
- * A hash set of indices into an array of the caller, who compares the elements. The hash begins
+ * A hash set of indices into an array of the caller, which compares the elements. The hash begins
  * with a random number, so that a hostile file cannot choose keys that collide.
  */
 

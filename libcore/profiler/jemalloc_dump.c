@@ -243,7 +243,7 @@ static bool is_stack_next(const struct dump_text *text)
 	return next == '@';
 }
 
-/* A line "@ ..." and the one behind it. */
+/* A line "@ ..." and the one after it. */
 static int parse_stack(struct dump_text *text, struct flmem_error *err)
 {
 	struct flmem_jemalloc_dump *dump = text->dump;

@@ -60,7 +60,7 @@ struct flmem_jemalloc_dump {
 bool flmem_jemalloc_dump_is_one(int fd);
 
 /*
- * Reads a file from its start. FLMEM_EUSAGE, with a message to be put behind the name of the file:
+ * Reads a file from its start. FLMEM_EUSAGE, with a message to be put after the name of the file:
  * it exceeds a limit, or its first line is damaged.
  */
 int flmem_jemalloc_dump_read(int fd, struct flmem_jemalloc_dump *ret_dump, struct flmem_error *err);

@@ -148,7 +148,7 @@ static bool grows_mostly(const struct ends *ends, double slope)
 	       grows_between(ends, slope, last, steps);
 }
 
-/* What grew in nearly every round, and does not any more. */
+/* What grew in nearly every round, and no longer does. */
 static bool has_just_ended(const struct ends *ends, double slope)
 {
 	size_t still = 0, longest = 0;

@@ -11,8 +11,8 @@
 
 /*
  * For each module the index of the first one with its file and build-id, itself if there is none
- * before it. Only files of modules with `frames` are examined, which sets `silent`: who made the
- * profile chose their paths. NULL: memory is out. The caller frees it.
+ * before it. Only files of modules with `frames` are examined, which sets `silent`: the user that
+ * made the profile chose their paths. NULL: memory is out. The caller frees it.
  */
 uint32_t *flmem_heap_module_files(struct flmem_heap_module *modules, const size_t *frames,
 				  size_t count);

@@ -291,7 +291,7 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 	return rc;
 }
 
-/* Of a copy, whether the file has changed since it was made, or does not answer any more. */
+/* Of a copy, whether the file has changed since it was made, or no longer answers. */
 static bool profile_has_changed(struct flmem_guarded_file *source,
 				const struct flmem_profile_file *file)
 {

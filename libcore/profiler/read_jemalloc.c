@@ -123,7 +123,7 @@ static bool has_dump_frame(const struct dump_reader *r, const struct flmem_map *
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (r->addresses[middle] <= map->start) /* of return: behind the call */
+		if (r->addresses[middle] <= map->start) /* of return: after the call */
 			low = middle + 1;
 		else
 			high = middle;

@@ -51,7 +51,7 @@ static bool fill_native(struct flmem_profile_reader *reader, const struct flmem_
 		to->unresolved = "the profile was truncated before its modules";
 		return FLMEM_HEAP_LACKS(reader->profile, MODULES);
 	}
-	/* A return address is behind the call, maybe behind the end of the function. */
+	/* A return address is after the call, maybe after the end of the function. */
 	module = &reader->modules[from->module];
 	*ret_module = from->module;
 	to->offset = from->address - 1 - module->bias;

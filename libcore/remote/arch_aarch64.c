@@ -268,7 +268,7 @@ bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 	return !flmem_arch_interrupted_in(state, at);
 }
 
-/* The result of a call is not marked: the place behind the instruction counts as in the call. */
+/* The result of a call is not marked: the place after the instruction counts as in the call. */
 bool flmem_arch_in_program(const struct flmem_thread_state *state)
 {
 	return !state->at_svc && !state->after_svc;

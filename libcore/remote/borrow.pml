@@ -70,7 +70,7 @@ bool entering = false; /* it stops at its next system call */
 
 /* The stack, in the original address space. */
 bool frames = false, cookie = false, results = false;
-bool inhabited = true; /* somebody lives in it, the thread or who shares it */
+bool inhabited = true; /* used, by the thread or a process that shares it */
 
 /* flmem */
 bool frozen = false, killed = false, window = false, late = false;
@@ -461,7 +461,7 @@ active proctype flmem()
 again:	do
 	:: STEP(tries == TRIES) goto done }
 	:: STEP(tries < TRIES && at == SAFE && !stopped) break } /* look */
-	:: STEP(tries < TRIES && (at != SAFE || stopped)) tries++ } /* nobody to borrow */
+	:: STEP(tries < TRIES && (at != SAFE || stopped)) tries++ } /* no thread to borrow */
 	od;
 	STEP(true) tries++; ok = true };
 	stop_thread();
@@ -552,9 +552,9 @@ active proctype monitor()
 end:	do
 	/* It is never let run with the mask of the calls and without them. */
 	:: atomic { is_own && masked && !stopped -> assert(false) }
-	/* Outside of the windows nobody depends on flmem. */
+	/* Outside of the windows no process depends on flmem. */
 	:: atomic { tracer == FLMEM && !window -> assert(false) }
-	/* Time goes on even where nobody acts: spin looks for fair cycles in runs without end. */
+	/* Time goes on even where no process acts: spin looks for fair cycles in runs without end. */
 	:: tick = !tick
 	od
 }

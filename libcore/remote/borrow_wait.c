@@ -105,7 +105,7 @@ static int fail_abandoned(struct flmem_borrow_state *borrow, pid_t tid)
 		(int)borrow->view->process->pid, (int)tid);
 }
 
-/* Nobody takes the thread out of its calls afterwards. */
+/* The thread is not taken out of its calls afterwards. */
 static int leave_thread(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us)
 {
 	if (take_back(borrow, tid))

@@ -27,7 +27,7 @@
 /*
  * The thread runs from its restored registers to the entry of its call, some instructions of the
  * kernel away, and is released there: a signal that arrives later is the kernel's business. One
- * that arrives earlier is reported before its delivery. The kernel does not know any more that it
+ * that arrives earlier is reported before its delivery. The kernel no longer knows that it
  * has to end a call, so that is decided here: by the kind of call, and by SA_RESTART of the handler
  * where that matters. The thread itself has to ask for this flag: from the state of its chain, in
  * which it restores itself if flmem dies.

@@ -32,7 +32,7 @@ int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_cha
 int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,
 			  struct flmem_chain_code *ret_code);
 
-/* Also false if it cannot be read any more. */
+/* Also false if it can no longer be read. */
 bool flmem_chain_code_is_there(const struct flmem_process *process, const struct flmem_chain *chain,
 			       const struct flmem_chain_code *code);
 

@@ -15,7 +15,7 @@
  *
  * Since Linux 6.6 (EEVDF) a yield has no effect while the other thread has used up its share, as
  * after a long call of the allocator (kernel/sched/fair.c, pick_eevdf()). Therefore a short sleep
- * follows each yield; on an idle machine, where the other thread has a processor of its own, each
+ * follows each yield; on an idle machine, where the other thread has its own processor, each
  * 40 us of yields: an idle processor takes as long to wake up, above all a virtual one.
  */
 

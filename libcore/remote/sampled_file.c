@@ -35,7 +35,7 @@ char *flmem_sampled_file_of(const struct flmem_process *process, const struct fl
 {
 	char *name = NULL;
 
-	/* A page of a shared mapping that nobody has touched would be made by reading it. */
+	/* Reading a page of a shared mapping that no process has touched would allocate it. */
 	if (!flmem_maps_have_sampler(maps))
 		return NULL;
 	for (size_t i = 0; i < maps->count; i++) {

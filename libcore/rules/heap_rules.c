@@ -11,7 +11,7 @@
 
 #define SOURCE "flmem's guide to heap profiles"
 
-/* So that the line fits into the detail of a remark, behind the figures. */
+/* So that the line fits into the detail of a remark, after the figures. */
 #define LINE_TEXT_MAX 192
 #define OWN_TEXT_MAX  (LINE_TEXT_MAX + 32)
 

@@ -171,7 +171,7 @@ static void plan_stop_unless_initialised(struct flmem_cpython_session *session,
  * An interpreter that is not initialised is not entered at all. Since 3.14 finalisation turns away
  * only the threads that have a state when it begins. So PyThreadState_New() creates the state, then
  * the interpreter must not be finalising: what begins later finds that state. PyGILState_Ensure()
- * of 3.15 has a check of its own, but makes finalisation wait meanwhile, by a counter that fork()
+ * of 3.15 has its own check, but makes finalisation wait meanwhile, by a counter that fork()
  * copies and the child does not reset: a child that is forked in that moment never finishes
  * Py_FinalizeEx(). PyThreadState_New() counts as one use, hence the second PyGILState_Release(),
  * which ends the process if PyThreadState_New() had no memory: accepts_new_thread() requires it.

@@ -70,7 +70,7 @@ int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpyth
 			 struct flmem_cpython_place *ret_place, struct flmem_error *err);
 
 /*
- * FLMEM_EUNSAFE: it is not initialised (yet, or any more), or it changed too fast to be read;
+ * FLMEM_EUNSAFE: it is not initialised (not yet, or no longer), or it changed too fast to be read;
  * FLMEM_EUNSUPPORTED: the state is inconsistent.
  */
 int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_cpython_place *place,

@@ -221,7 +221,7 @@ static enum MHD_Result count_field(void *context, enum MHD_ValueKind kind, const
 	return MHD_YES;
 }
 
-/* NUL would end a path for the code behind, but not for a proxy in front. */
+/* NUL would end a path for the handler of the request, but not for a proxy before it. */
 static size_t unescape_url(void *context, struct MHD_Connection *connection, char *text)
 {
 	struct flmem_http_server *server = context;

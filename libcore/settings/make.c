@@ -281,7 +281,7 @@ static int choose_jemalloc_library(const struct flmem_settings_request *request,
 		return 0;
 	free(*ret_library);
 	*ret_library = NULL;
-	/* One that nobody asked for is not used where it does not fit. */
+	/* One that was not asked for is not used where it does not fit. */
 	return !named && request->allocator == FLMEM_SETTINGS_ALLOCATOR_AUTO ? 0 : rc;
 }
 

@@ -112,7 +112,7 @@ static bool take_block(struct worker *worker, struct slot *slot)
 	return slot->chunk;
 }
 
-/* Writes a chunk behind, and keeps it and the inputs' from filling the page cache. */
+/* Writes a chunk back, and keeps it and the inputs' from filling the page cache. */
 static void end_block(struct worker *worker, const struct slot *slot)
 {
 	off_t *oldest = &worker->behind[worker->behind_count % PENDING];

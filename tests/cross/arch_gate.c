@@ -60,7 +60,7 @@ static void make_gate(void)
 		exit(1);
 }
 
-/* The child has a gate of its own, open. */
+/* The child has its own gate, open. */
 static int fork_through(void)
 {
 	pid_t child = fork();

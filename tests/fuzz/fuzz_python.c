@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python of a job: every word lies in the text, behind the one before. Then the tree of calls. */
+/* Python of a job: every word lies in the text, after the one before. Then the tree of calls. */
 #include "document.h"
 #include "documents/python/python.h"
 

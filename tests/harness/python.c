@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * python WORDS...: as `/usr/bin/python3 WORDS`, run by the server whose socket FLMEM_PYTHON_SERVER
- * names (python_server.py, which see), or without one by an interpreter of its own.
+ * names (python_server.py, which see), or without one by a new interpreter.
  */
 #include <fcntl.h>
 #include <stdint.h>

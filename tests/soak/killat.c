@@ -75,7 +75,7 @@ static bool filter_calls(void)
 }
 
 /*
- * A group of its own, so that SIGTSTP stops it; it ends with this program, also when it stands. A
+ * A separate group, so that SIGTSTP stops it; it ends with this program, also when stopped. A
  * filter would refuse the calls of one that is let go of.
  */
 static pid_t start(char **argv, bool let_go)

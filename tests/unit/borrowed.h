@@ -119,7 +119,7 @@ static inline void pipe_close(const int ends[2])
 }
 
 /*
- * The system call behind ptrace(), for tests that put a function in its place: the C library
+ * The system call after ptrace(), for tests that put a function in its place: the C library
  * returns the word that the kernel stores.
  */
 static inline long ptrace_in_kernel(enum __ptrace_request request, long tid, long address,

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * The memory of Debian's 3.15.2 (tests/worlds/make-python) behind the cookie; offsetof() by its
+ * The memory of Debian's 3.15.2 (tests/worlds/make-python) after the cookie; offsetof() by its
  * debugging information gives the same.
  */
 static const uint64_t cpython_table_315[] = {

@@ -5,7 +5,7 @@
 /*
  * A process image with glibc's heaps in it, made by the layout of any release: main_arena and
  * malloc_par in a library's data, a heap with chunks in use, free, and in a fastbin, a second arena
- * in a heap of its own, a block with its own mapping. What it holds is known exactly.
+ * in its own heap, a block with its own mapping. What it holds is known exactly.
  */
 
 #include <errno.h>
@@ -109,7 +109,7 @@ static inline void image_params(struct glibc_image *image)
 		image_put(image, IMAGE_DATA, at + l->mp.tcache_count, 7);
 }
 
-/* No block has a mapping of its own, nor had. */
+/* No block has its own mapping, nor had. */
 static inline void image_no_mappings(struct glibc_image *image)
 {
 	const struct flmem_glibc_layout *l = image->layout;
@@ -124,7 +124,7 @@ static inline void image_no_mappings(struct glibc_image *image)
 	image->mmapped = 0;
 }
 
-/* The rule of malloc_trim, in words of its own: whole pages behind the chunk's first 48 bytes. */
+/* The rule of malloc_trim, written again: whole pages after the chunk's first 48 bytes. */
 static inline void image_free(struct glibc_image *image, uint64_t offset, uint64_t size)
 {
 	uint64_t first = (offset + 48 + IMAGE_PAGE - 1) / IMAGE_PAGE,

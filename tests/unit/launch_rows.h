@@ -60,7 +60,7 @@ static inline bool row_is_right(const char *file, const struct row *row)
 	return right;
 }
 
-/* All rows are tried, also behind one that is wrong. */
+/* All rows are tried, also after one that is wrong. */
 static inline bool scripts_are_right(const struct row *rows, size_t count)
 {
 	bool right = true;

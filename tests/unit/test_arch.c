@@ -263,10 +263,10 @@ static void a_signal_frame_is_known_by_its_shape(void **state)
 	(void)state;
 	words[0] = RESTORER;
 	words[1] = 7;		/* uc_flags */
-	words[21] = 0x7fff1000; /* rsp: behind the restorer, five words and 15 registers */
+	words[21] = 0x7fff1000; /* rsp: after the restorer, five words and 15 registers */
 	words[22] = 0x1234;	/* rip */
 	words[24] = 0x33;	/* cs of 64-bit code */
-	words[38] = 0x200;	/* the mask, behind eight reserved words */
+	words[38] = 0x200;	/* the mask, after eight reserved words */
 	assert_true(flmem_arch_is_signal_frame(words, 64, &mask));
 	assert_int_equal(mask, 0x200);
 	assert_false(flmem_arch_is_signal_frame(words, 38, &mask));

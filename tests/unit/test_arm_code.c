@@ -113,7 +113,7 @@ static void variables_are_found_in_code(void **state)
 	}
 }
 
-/* No instruction behind the bytes that were read is looked at. */
+/* No instruction after the bytes that were read is looked at. */
 static void code_ends_where_it_was_read(void **state)
 {
 	const struct row *row = &rows[0];

@@ -235,7 +235,7 @@ static void a_command_that_cannot_be_killed_in_time_holds_no_thread(void **state
 	assert_int_equal(page->faults, 0);
 }
 
-/* In the child, called by the chain: waits for a lock, and a signal of its own waits for it. */
+/* In the child, called by the chain: waits for a lock, and its own signal waits for it. */
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_with_signal(void)
 {
 	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1);

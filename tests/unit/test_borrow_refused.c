@@ -89,7 +89,7 @@ static void be_waiting(void)
 static void *run_on_a_made_stack(void *data)
 {
 	size_t index = (size_t)(uintptr_t)data;
-	/* Below the thread's own control block, as a stack of its own would be. */
+	/* Below the thread's own control block, as its own stack would be. */
 	char *wanted = (char *)__builtin_thread_pointer() - (index + 1) * BELOW_BLOCK;
 	unsigned char *arena = mmap(wanted - (uintptr_t)wanted % 4096, ARENA_BYTES,
 				    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -154,7 +154,7 @@ static void a_thread_that_reaps_every_child_does_not_hold_the_target_up(void **s
 		      (unsigned long long)atomic_load(&host.stolen));
 }
 
-/* Several threads of the host, each with a call of its own into the same target. */
+/* Several threads of the host, each with its own call into the same target. */
 struct caller {
 	pthread_t thread;
 	size_t done, refused;

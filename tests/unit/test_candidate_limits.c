@@ -428,7 +428,7 @@ static void every_fault_is_left_to_its_handler(void **state)
 	computes = false;
 }
 
-/* No test for memory may touch it: it runs on a stack of its own, with the data of another one. */
+/* No test for memory may touch it: it runs on its own stack, with the data of another one. */
 __attribute__((no_sanitize("address", "undefined"))) static int wait_for_good(void *unused)
 {
 	(void)unused;

@@ -135,7 +135,7 @@ static void an_area_lies_beside_the_data_and_is_passed_by_offset(void **state)
 	assert_memory_equal(scratch->bytes + (scratch->area - scratch->address), bytes,
 			    sizeof(bytes));
 	number = scratch->area + 4000;
-	/* rdi: behind the restorer, five words of ucontext and the eight of r8 to r15. */
+	/* rdi: after the restorer, five words of ucontext and the eight of r8 to r15. */
 	memcpy(&argument, scratch->bytes + (size_t)8 * (1 + 5 + 8), sizeof(argument));
 	assert_int_equal(argument, number);
 	chain.area.length = sizeof(bytes) + FLMEM_SCRATCH_MAX;

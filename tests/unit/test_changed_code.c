@@ -187,7 +187,7 @@ static void a_trim_asks_for_it(void **state)
 	assert_int_equal(flmem_target_hooks_check(&target.view, &list, &list.rows[0], NULL,
 						  &stopped_us, NULL),
 			 0);
-	/* Behind what a jump to another function overwrites. */
+	/* After what a jump to another function overwrites. */
 	put_code((uintptr_t)function("sleep") + 40, &breakpoint, 1);
 	assert_int_equal(flmem_target_hooks_check(&target.view, &list, &list.rows[0], NULL,
 						  &stopped_us, NULL),

@@ -550,7 +550,7 @@ static void another_interpreter_is_not_asked(void **state)
 	assert_string_equal(shared->path, "");
 }
 
-/* What lies behind the path belongs to the interpreter. */
+/* What lies after the path belongs to the interpreter. */
 static void a_path_that_does_not_fit_is_not_written(void **state)
 {
 	char longer[PATH_BYTES + 1];

@@ -17,7 +17,7 @@
 
 static const unsigned char cookie[FLMEM_CPYTHON_COOKIE + 1] = "c\"o\\o\n\xff\x01";
 
-/* Foreign bytes: a length and a text behind the cookie. */
+/* Foreign bytes: a length and a text after the cookie. */
 static size_t put_answer(unsigned char *bytes, uint32_t length, const char *text)
 {
 	memcpy(bytes, cookie, FLMEM_CPYTHON_COOKIE);
@@ -53,7 +53,7 @@ static void what_is_no_answer_is_none(void **state)
 	size_t length;
 
 	(void)state;
-	memset(bytes, 'x', sizeof(bytes)); /* what lies behind it is none of it */
+	memset(bytes, 'x', sizeof(bytes)); /* what lies after it is none of it */
 	length = put_answer(bytes, UINT32_MAX, "ok\n1234");
 	assert_true(flmem_cpython_answer_parse(bytes, length, cookie, &answer));
 	assert_true(answer.cut);

@@ -192,7 +192,7 @@ static void nesting_and_number_of_values_are_bounded(void **state)
 	assert_non_null(strstr(err.message, "too many values"));
 }
 
-/* As NVFlare writes a model of NumPy; what stands behind it has its place all the same. */
+/* As NVFlare writes a model of NumPy; what stands after it has its place all the same. */
 static void weights_are_read_and_mostly_not_kept(void **state)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};

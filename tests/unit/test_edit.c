@@ -147,7 +147,7 @@ struct corner {
 	bool holds;
 };
 
-/* The first would be a value of its own that ends behind what was written. */
+/* The first would be a separate value that ends after what was written. */
 static const struct corner corners[] = {
 	{YAML, "m: [1, 2]#\nn: 1\n", 3, 9, "7", false},
 	{YAML, "m: 2\nn: 1\n", 3, 4, "7", true},

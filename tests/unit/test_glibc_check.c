@@ -37,7 +37,7 @@ static void sound_lists_of_each_release_are_no_damage(void **state)
 	}
 }
 
-/* One word of the second listed chunk, or of what lies behind it, and what is said of it. */
+/* One word of the second listed chunk, or of what lies after it, and what is said of it. */
 static void damage_to_a_listed_block_is_told(void **state)
 {
 	static const struct {

@@ -213,7 +213,7 @@ static bool is_protected_at(struct glibc_image *image, unsigned of, uint64_t sta
 #define BRK_MAP	 0
 #define HEAP_MAP 2
 
-/* Where the heap ends with one of them: the head behind a block is written as well. */
+/* Where the heap ends with one of them: the head after a block is written as well. */
 static void each_address_that_is_written_counts(void **state)
 {
 	struct listed listed = listed_make(flmem_glibc_layouts);
@@ -252,7 +252,7 @@ static void memory_that_cannot_be_read_is_damage(void **state)
 	}
 }
 
-/* Nothing is known of the blocks behind it, so nothing is said of them. */
+/* Nothing is known of the blocks after it, so nothing is said of them. */
 static void a_fastbin_whose_block_is_not_resident_is_no_damage(void **state)
 {
 	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;

@@ -67,7 +67,7 @@ static void a_nameless_release_is_recognised(void **state)
 }
 
 /*
- * As long as nothing had a mapping of its own, most words of malloc_par are zero or 128 Ki, and
+ * As long as nothing had its own mapping, most words of malloc_par are zero or 128 Ki, and
  * those of one release read as another one's from 24 bytes before.
  */
 static void a_nameless_release_without_mappings_is_recognised(void **state)

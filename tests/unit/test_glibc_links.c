@@ -112,7 +112,7 @@ static unsigned walk_bins(const struct heap *heap, struct flmem_peek *peek)
 	return count;
 }
 
-/* One call for all bins and both ends of each; the chunks and what is behind them are read then. */
+/* One call for all bins and both ends of each; the chunks and what is after them are read then. */
 static void bins_are_read_together(void **state)
 {
 	const struct heap *heap = *state;

@@ -345,7 +345,7 @@ static void cut_dumps_are_survived(void **state)
 			continue;
 		assert_int_equal(p->cut, !has_maps || whole.data[length - 1] != '\n');
 		assert_true(p->totals.bytes[FLMEM_HEAP_LIVE] < 3 << 20);
-		/* Stacks behind the cut are not known; without any, 0 would be a guess. */
+		/* Stacks after the cut are not known; without any, 0 would be a guess. */
 		assert_int_equal(FLMEM_HEAP_LACKS(p, AMOUNTS), !has_maps);
 		assert_int_equal(FLMEM_HEAP_LACKS(p, MODULES), p->cut);
 		assert_int_equal(p->unknown[FLMEM_HEAP_LIVE] != NULL, !has_maps && !p->site_count);

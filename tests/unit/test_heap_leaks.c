@@ -190,7 +190,7 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 		{1000, 0, false, 0, 0},
 		{1000, 0, true, FLMEM_PROFILE_LATE, 0},
 		{1000, 12 * MIB, false, FLMEM_PROFILE_LATE, 0},
-		/* The program began with its execution, behind a wrapper that took its time. */
+		/* The program began with its execution, after a wrapper that took its time. */
 		{60000, 0, false, 0, 0},
 		{60000, 0, true, FLMEM_PROFILE_LATE, 0},
 		{60000, MIB, true, FLMEM_PROFILE_LATE, 0},

@@ -18,7 +18,7 @@
 #include "allocators/installed.h"
 #include "base/cleanup.h"
 
-/* A tree of its own per test, in which libraries are made of an ELF header and nothing else. */
+/* A tree per test, in which libraries are made of an ELF header and nothing else. */
 struct tree {
 	char path[64];
 	int fd;

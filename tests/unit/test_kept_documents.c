@@ -350,7 +350,7 @@ static void limits_are_as_kept(void **state)
 	kept_compare("documents/limits.txt", &out);
 }
 
-/* The trees of documents at the limit of depth of an expression of Python: what is behind it. */
+/* The trees of documents at the limit of depth of an expression of Python: what is after it. */
 static void put_deep(struct flmem_buf *out, const char *unit, size_t count)
 {
 	struct flmem_buf text = FLMEM_BUF_INIT;
@@ -375,7 +375,7 @@ static void open_brackets_are_as_kept(void **state)
 	kept_compare("documents/open.txt", &out);
 }
 
-/* How many of a line are in a list of a Python file, behind so many imports. */
+/* How many of a line are in a list of a Python file, after so many imports. */
 static size_t count_listed(const char *line, const char *list, size_t imports)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};

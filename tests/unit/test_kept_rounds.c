@@ -202,7 +202,7 @@ static void lines_are_as_kept(void **state)
 	kept_compare("round-lines.txt", &out);
 }
 
-/* What is behind the limit of a search by expression is not searched, what is before it is. */
+/* What is after the limit of a search by expression is not searched, what is before it is. */
 static void the_search_is_limited(void **state)
 {
 	static char line[4200];

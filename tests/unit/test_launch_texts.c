@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that are texts: in words, behind a pipe, in a here-string. */
+/* Commands that are texts: in words, after a pipe, in a here-string. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"

@@ -56,7 +56,7 @@ static void visit(void *context, char *line, size_t length)
 	flmem_buf_printf(seen, "%s|", line);
 }
 
-/* The lines that a read of the log gives, each with a bar behind it. */
+/* The lines that a read of the log gives, each with a bar after it. */
 static void assert_lines(struct flmem_log *log, const char *expected)
 {
 	FLMEM_AUTO_BUF struct flmem_buf seen = FLMEM_BUF_INIT;
@@ -193,7 +193,7 @@ static void a_log_that_is_cut_and_copied_back_is_read_on(void **state)
 	assert_lines(&log, "09:01 round 2|");
 }
 
-/* A writer without O_APPEND leaves a hole where the file was cut, and goes on behind it. */
+/* A writer without O_APPEND leaves a hole where the file was cut, and goes on after it. */
 static void a_hole_is_not_another_log(void **state)
 {
 	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};

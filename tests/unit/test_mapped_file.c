@@ -123,7 +123,7 @@ static bool read_function(struct flmem_image *image, uint64_t names, struct func
 	return memchr(function->name, 0, sizeof(function->name)) != NULL;
 }
 
-/* One whose entry is behind the headers, and at this offset of the file or behind it. */
+/* One whose entry is after the headers, and at this offset of the file or after it. */
 static bool find_function(struct flmem_image *image, uint64_t from, struct function *ret_function)
 {
 	uint64_t table, size, names, unused;
@@ -202,7 +202,7 @@ static void make_other(const char *path, const char *other, uint64_t from,
 			 sizeof(value));
 }
 
-/* Of a library, with an entry in its table of symbols that is at this offset or behind it. */
+/* Of a library, with an entry in its table of symbols that is at this offset or after it. */
 static void expect_told_apart(const struct tree *tree, const char *library, uint64_t from)
 {
 	struct function function = {0};

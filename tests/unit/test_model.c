@@ -66,7 +66,7 @@ static const char *put_file(const struct folder *folder, const char *name,
 	return path;
 }
 
-/* A safetensors file with this header and so many bytes behind it. */
+/* A safetensors file with this header and so many bytes after it. */
 static const char *put_safetensors(const struct folder *folder, const char *name,
 				   const char *header, size_t data)
 {

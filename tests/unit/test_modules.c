@@ -250,7 +250,7 @@ static void write_copy(const char *from)
 			 0);
 }
 
-/* A copy of a program in a directory of its own, removed by teardown. */
+/* A copy of a program in its own directory, removed by teardown. */
 static void copy_program(const char *from)
 {
 	snprintf(scene.directory, sizeof(scene.directory), "/tmp/flmem-modules-XXXXXX");

@@ -238,7 +238,7 @@ static void chunks_shrink_until_the_node_holds_them(void **state)
 		     .framework = FLMEM_FRAMEWORK_APPFL, .clients = 16, .node_bytes = 110 * GB},
 	     &small);
 	assert_int_equal(way_of(&large, "chunked")->chunk_bytes.value, UINT64_C(1) << 30);
-	/* Not below the largest tensor, which is a chunk of its own at any size: 1002 MiB. */
+	/* Not below the largest tensor, which is its own chunk at any size: 1002 MiB. */
 	assert_int_equal(way_of(&small, "chunked")->chunk_bytes.value, UINT64_C(1) << 30);
 	assert_true(way_of(&small, "chunked")->fits);
 	flmem_plan_clear(&large);

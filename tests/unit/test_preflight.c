@@ -286,7 +286,7 @@ static void a_process_without_memory_has_ended(void **state)
 	}
 }
 
-/* 0: the refusal names the capability; run in a process of its own, which loses the others. */
+/* 0: the refusal names the capability; run in its own process, which loses the others. */
 static int explain_with_ptrace_alone(pid_t pid)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

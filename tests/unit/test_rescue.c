@@ -250,7 +250,7 @@ static void nothing_is_due_outside_of_a_lock(void **state)
 }
 
 /*
- * Lets it go round once: woken without a reason it waits again, in a call of its own. A second stop
+ * Lets it go round once: woken without a reason it waits again, in its own call. A second stop
  * in a row could find it in front of the call that it is about to repeat.
  */
 static void settle(const struct fixture *fixture)
@@ -337,7 +337,7 @@ static void no_handler_runs_outside_of_a_lock(void **state)
 	send_signal(&fixture, SIGUSR1);
 	before = voluntary_switches(&fixture);
 	rescue_signals(&fixture, 0, 0);
-	/* Behind the stop it is blocked again; a signal that it may take comes before. */
+	/* After the stop it is blocked again; a signal that it may take comes before. */
 	await_true(polls(&fixture) && voluntary_switches(&fixture) > before + 1);
 	assert_int_equal(flmem_status_read_thread(&fixture.process, page->thread, &status), 0);
 	assert_true(status.sig_pending.value & SIGNAL_BIT(SIGUSR1));

@@ -47,7 +47,7 @@ static bool waits_for(const struct flmem_process *process, const _Atomic uint32_
 	       wait.number == SYS_futex && wait.args[0] == (uintptr_t)word;
 }
 
-/* The request that stops the thread comes just behind the release of the lock. */
+/* The request that stops the thread comes just after the release of the lock. */
 static long answer_rescue_woken(enum __ptrace_request request, long tid, long address, long data)
 {
 	if (request == PTRACE_INTERRUPT && release_before_stop)

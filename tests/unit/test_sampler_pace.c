@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the time of samples does to their number, with a clock of its own. */
+/* What the time of samples does to their number, with its own clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -98,7 +98,7 @@ static void test_what_is_the_own_stack(void **state)
 	assert_false(sampler_stack_is_own(sampler_thread.stack_top, &scratch));
 }
 
-/* What is certain ends with its bounds: behind them the kernel is asked, and nothing is there. */
+/* What is certain ends with its bounds: after them the kernel is asked, and nothing is there. */
 static void test_memory_that_is_certain(void **state)
 {
 	char out[8], *pages = mmap(NULL, CERTAIN + SAMPLER_PAGE, PROT_READ,
@@ -276,7 +276,7 @@ static const uint8_t cie_bytes[] = {1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 
 
 static struct sampler_rule rule_at(const uint8_t *code, size_t size, unsigned offset)
 {
-	/* A function of 64 bytes, 256 behind its entry. */
+	/* A function of 64 bytes, 256 after its entry. */
 	uint8_t bytes[64] = {0, 1, 0, 0, 64, 0, 0, 0, 0};
 	const struct sampler_cfi cie = {cie_bytes, sizeof(cie_bytes), 0x1000};
 	const struct sampler_cfi fde = {bytes, 9 + size, 0x2000};
@@ -479,7 +479,7 @@ static void test_content_of_code(void **state)
 	lines.content[299] ^= 1;
 	assert_int_not_equal(content_of(&name, &file, &lines), first);
 	lines.content[299] ^= 1;
-	lines.content[300] ^= 1; /* behind its end */
+	lines.content[300] ^= 1; /* after its end */
 	assert_int_equal(content_of(&name, &file, &lines), first);
 	name.hash = 5;
 	other = content_of(&name, &file, &lines);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a script does behind the classes that it calls, and what hides the rest of it. */
+/* What a script does after the classes that it calls, and what hides the rest of it. */
 #include <stdio.h>
 
 #include "script_rows.h"
@@ -66,7 +66,7 @@ static const struct row rows[] = {
 	 .severity = INFO},
 	{PASSED, "import nvflare.recipe.fedavg as f\nf._FedAvgValidator = V\n", .hits = 1,
 	 .line = 2},
-	/* the same name for another one: what is behind the "=" is still the class */
+	/* the same name for another one: what is after the "=" is still the class */
 	{PASSED, PT "R = wrap(R)\nR(" BOTH ")\n", .hits = 1, .line = 2, .says = "passed on",
 	 .severity = INFO},
 	{PASSED, PT "R = other\nR(" BOTH ")\n", .hits = 0},

@@ -432,7 +432,7 @@ static void commands_of_notebooks_are_read(void **state)
 	}
 }
 
-/* What is behind the part of a text that is read is a finding where it may matter. */
+/* What is after the part of a text that is read is a finding where it may matter. */
 static void long_texts_are_not_passed_over(void **state)
 {
 	static const char *const ends[] = {"nvflare simulator job", "export MALLOC_ARENA_MAX=x",

@@ -385,7 +385,7 @@ static void nothing_that_comes_is_missed(void **state)
 		fill_trial(&trial, i, &seed);
 		for (size_t k = 0; k < FLMEM_SYSCALL_ARGS; k++)
 			trial.call.args[k].known = (uint64_t)random_word(&seed) << (i % 33);
-		/* A verdict of its own for each way: the action bits are computed as well. */
+		/* A separate verdict for each way: the action bits are computed as well. */
 		trial.code[trial.length - 3].k = 0x7fffffff;
 		trial.code[trial.length - 2].k = 0;
 		flmem_filter_input_set(&input, &trial.call);

@@ -206,7 +206,7 @@ static void filters_that_are_not_all_read_are_refused(void **state)
 	assert_non_null(strstr(err.message, "cannot be read"));
 }
 
-/* Where the kernel does not show how many there are, only ENOENT behind the first is the end. */
+/* Where the kernel does not show how many there are, only ENOENT after the first is the end. */
 static void no_error_but_one_ends_the_filters(void **state)
 {
 	static const struct {

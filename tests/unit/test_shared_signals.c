@@ -50,7 +50,7 @@ static void take_signal(int number)
 	atomic_store(&page->handler, gettid());
 }
 
-/* As a program that reads its signals from a signalfd and is behind. */
+/* As a program that reads its signals from a signalfd, and is late. */
 static void queue_signals(void)
 {
 	const union sigval value = {0};

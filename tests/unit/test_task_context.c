@@ -105,7 +105,7 @@ static int change_groups(void)
 	return (int)syscall(SYS_setgroups, 1L, &group);
 }
 
-/* Behind those that it has, which its line in /proc begins with. */
+/* After those that it has, which its line in /proc begins with. */
 static int change_last_group(void)
 {
 	gid_t groups[64] = {0};

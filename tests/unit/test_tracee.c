@@ -230,7 +230,7 @@ static void an_ignored_signal_ends_no_wait(void **state)
 	expect_one_round();
 }
 
-/* In a process of its own, which is killed when it has seen the signal. */
+/* In its own process, which is killed when it has seen the signal. */
 static void trace_until_a_signal(void)
 {
 	struct flmem_tracee tracee = {0};

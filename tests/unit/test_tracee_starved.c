@@ -137,7 +137,7 @@ enum result {
 	LEFT,
 };
 
-/* On a thread of its own, as its end is what releases a thread that was left. */
+/* On its own thread, as its end is what releases a thread that was left. */
 static void *stop_and_release(void *result)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();

@@ -217,7 +217,7 @@ static bool is_stopped(pid_t tid)
 
 /*
  * The kernel finds the thread that is to be seized, and then waits for the program that it is about
- * to execute: it is seized under another number, behind the stop that reports the execution.
+ * to execute: it is seized under another number, after the stop that reports the execution.
  */
 static long answer_tracee_threads(enum __ptrace_request request, long tid, long address, long data)
 {

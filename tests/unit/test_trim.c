@@ -28,7 +28,7 @@ int __real_flmem_maps_read(const struct flmem_process *process, struct flmem_map
 int __wrap_flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
 			   struct flmem_error *err);
 
-/* The child ends behind the checks of a target and before its mappings are read. */
+/* The child ends after the checks of a target and before its mappings are read. */
 int __wrap_flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
 			   struct flmem_error *err)
 {

@@ -290,7 +290,7 @@ static void closed_descriptors_are_not_polled(void **state)
 		       "polls by a list that can no longer be read");
 }
 
-/* The terminal of a session of its own, whose first process reads it. */
+/* The terminal of its own session, whose first process reads it. */
 struct session {
 	int master, terminal;
 	pid_t first;

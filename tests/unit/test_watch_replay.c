@@ -137,7 +137,7 @@ static void kinds_of_memory_belong_to_the_sample_behind_them(void **state)
 	flmem_watch_summary_clear(&summary);
 }
 
-/* Neither samples nor rounds behind the end of a process count, those of others do. */
+/* Neither samples nor rounds after the end of a process count, those of others do. */
 static void nothing_counts_for_a_process_that_has_ended(void **state)
 {
 	static const struct flmem_record records[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that moves the break itself: its second thread, the only one that allocates, takes
- * memory behind the heap and gives it back all the time, while the first one waits. Nothing but
+ * memory after the heap and gives it back all the time, while the first one waits. Nothing but
  * malloc_trim() on that one moves the break meanwhile.
  *	safe_break
  */

@@ -3,7 +3,7 @@
  * safe_coroutine [-t N] [-p] BYTES: a thread waits on a stack that the program made itself inside
  * its heap, with BYTES of it left and other data of the program right below: no guard page, and the
  * mapping that holds the stack pointer says nothing about where the stack ends.
- *	-t N	N threads beside do the same, each on a stack of its own
+ *	-t N	N threads beside do the same, each on its own stack
  *	-p	the main thread waits on its own stack
  *	-b	one thread beside does so right below its own stack, in the same mapping
  *	-o	one thread beside waits on its own stack, right above other data in the same mapping

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Overwrites the instructions of the C library that make a system call and return, as libraries do
- * that take part in all system calls of a program. One thread is blocked in a call of its own.
+ * that take part in all system calls of a program. One thread is blocked in its own call.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * safe_signals: a handler that runs 1,000 times a second on a thread that waits and allocates.
- *	-a	the handler has a stack of its own	-t N	threads beside, which wait
+ *	-a	the handler has its own stack	-t N	threads beside, which wait
  */
 #include "safe_common.h"
 

@@ -3,7 +3,7 @@
  * safe_trap: a signal handler that caught its thread inside the allocator and then blocks in
  * read(). From outside the thread looks idle, but a call into the allocator on it would find a lock
  * that is held, or a half-changed heap. A byte on standard input lets the handler return.
- *	-a	the handler has a stack of its own	-t N	threads beside, which wait
+ *	-a	the handler has its own stack	-t N	threads beside, which wait
  */
 #include "safe_common.h"
 

@@ -14,7 +14,7 @@
  */
 bool flmem_glibc_arena_max_parse(const char *value, uint64_t *ret_limit);
 
-/* A number above 0 with text behind it ("4x"), which releases up to 2.38 take for the number. */
+/* A number above 0 with text after it ("4x"), which releases up to 2.38 take for the number. */
 bool flmem_glibc_arena_max_until_2_38(const char *value);
 
 #define FLMEM_GLIBC_ARENA_MAX_UNTIL_2_38 "from 2.39 on; earlier releases take the number in front"

@@ -35,7 +35,7 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 			 struct flmem_glibc_link *ret_link);
 
 /*
- * Reads the chunks of an arena's bins and what is behind them into the cache of `peek`, as far as
+ * Reads the chunks of an arena's bins and what is after them into the cache of `peek`, as far as
  * it has room: all bins at once, from both ends, as each call can read many pages. It checks
  * nothing.
  */

@@ -26,7 +26,7 @@ bool flmem_glibc_tunable_has(const char *tunables, const char *name);
 
 /*
  * True when an entry with this name has a number that sets no limit: -1, or more than 32 bits.
- * glibc takes it (as the largest of 64 bits), so the older variable does not count any more.
+ * glibc takes it (as the largest of 64 bits), so the older variable no longer counts.
  */
 bool flmem_glibc_tunable_is_boundless(const char *tunables, const char *name);
 

@@ -168,7 +168,7 @@ static bool find_own_table(const struct flmem_allocator *found, const struct hoo
 	return false;
 }
 
-/* A library of its own holds no table and no function of the program. */
+/* A jemalloc in a separate library holds no table and no function of the program. */
 static bool is_in_library(const struct flmem_allocator *found, const uint64_t *words, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

@@ -29,7 +29,7 @@ int flmem_jemalloc_plan_active(const struct flmem_allocator *found, bool active,
 /*
  * Appends the call that writes a dump. `area`, of `size` bytes, becomes the area of the chain and
  * has to outlive the run. The call opens the path for writing and holds locks of jemalloc while it
- * writes, so it is made on a thread of its own.
+ * writes, so it is made on its own thread.
  */
 int flmem_jemalloc_plan_dump(const struct flmem_allocator *found, const char *path,
 			     unsigned char *area, size_t size, struct flmem_chain *chain,

@@ -62,7 +62,7 @@ int flmem_io_read_pipe(int fd, size_t limit, struct flmem_buf *buf)
 	size_t before = buf->length;
 	int rc;
 
-	/* Not before the first read: a FIFO that nobody has opened to write is empty. */
+	/* Not before the first read: a FIFO that no process has opened to write is empty. */
 	do
 		rc = flmem_io_read_all(fd, limit - (buf->length - before), buf);
 	while (rc == -EAGAIN && (poll(&ready, 1, -1) >= 0 || errno == EINTR));

@@ -45,7 +45,8 @@ void flmem_buf_printf(struct flmem_buf *buf, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Passes the heap string to the caller (who frees it) and empties the buffer; NULL when it failed.
+ * Passes the heap string to the caller (which frees it) and empties the buffer; NULL when it
+ * failed.
  */
 char *flmem_buf_take(struct flmem_buf *buf);
 

@@ -12,13 +12,13 @@
 /*
  * Shortens a message in place to less than `size` bytes, which are at least 64: in the middle of
  * its longest 'quoted' texts, for example paths, while that is enough, else in its own middle. So
- * what failed, the ends of names, and the reason behind them stay. UTF-8 stays well-formed.
+ * what failed, the ends of names, and the reason after them stay. UTF-8 stays well-formed.
  */
 void flmem_text_fit(char *text, size_t size);
 
 /*
- * How many bytes at the start of `text`, of a message behind a quote, are the path, whole or
- * without its middle. A '/' or a quote follows, or what is left of the path behind a gap. 0: it
+ * How many bytes at the start of `text`, of a message after a quote, are the path, whole or
+ * without its middle. A '/' or a quote follows, or what is left of the path after a gap. 0: it
  * is another.
  */
 size_t flmem_text_fit_match(const char *text, const char *path);

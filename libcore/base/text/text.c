@@ -113,7 +113,7 @@ size_t flmem_text_utf8_length(const char *text)
 
 /*
  * C1 controls (U+0080..U+009F), which terminals obey; separators of lines and what turns the
- * direction of the text behind it (U+2028..U+202E, U+2066..U+2069), so that it reads as another
+ * direction of the text after it (U+2028..U+202E, U+2066..U+2069), so that it reads as another
  * (Unicode Standard Annex 9, CVE-2021-42574).
  */
 static bool is_control(const unsigned char *p)

@@ -247,7 +247,7 @@ static void add_environment(struct flmem_buf *code, const char *line, size_t len
 	flmem_buf_puts(code, QUOTES);
 }
 
-/* "-n1 !command" behind %time; NULL: it is not a line that IPython runs itself. */
+/* "-n1 !command" after %time; NULL: it is not a line that IPython runs itself. */
 static const char *inner_line(const char *rest, const char *end)
 {
 	rest += strspn(rest, " \t");
@@ -290,7 +290,7 @@ static void add_known_magic(struct flmem_notebook *notebook, const char *line, s
 						 length - (size_t)(rest - line));
 			return;
 		}
-	/* "%%bash" behind blank lines, or in a cell of %%time. */
+	/* "%%bash" after blank lines, or in a cell of %%time. */
 	notebook->shell |= is_shell_cell(line);
 	if (add_outer(notebook, line, length) || add_alias(notebook, line, length))
 		return;
@@ -393,7 +393,7 @@ static bool is_three(const char *text, const char *end, char quote)
 	return end - text >= 3 && text[0] == quote && text[1] == quote && text[2] == quote;
 }
 
-/* From behind a single quote to behind the one that ends the string, or to the end of the line. */
+/* From after a single quote to after the one that ends the string, or to the end of the line. */
 static const char *skip_single(const char *at, const char *end, char quote)
 {
 	for (; at < end && *at != '\n'; at++)

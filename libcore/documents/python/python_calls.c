@@ -36,7 +36,7 @@ struct calls {
 	char open[BRACKETS_MAX];
 	size_t open_count; /* may exceed the maximum */
 	char next;	   /* kind of the next "(" */
-	size_t vars_at;	   /* of the "." behind vars(...) */
+	size_t vars_at;	   /* of the "." after vars(...) */
 	size_t value_at;   /* of the word before a value that nothing else shows as such */
 	struct flmem_python_partials partials;
 };

@@ -16,7 +16,7 @@
  * entries that are assigned, `keys` those of dictionaries that are not arguments of such calls,
  * `rebound` the full names of those attributes that belong to something imported; what `del`
  * deletes counts as assigned, and of entries as a call of PATH.__delitem__, `definitions` the names
- * of functions, of what an object assigns to itself and of what is assigned behind an indent,
+ * of functions, of what an object assigns to itself and of what is assigned after an indent,
  * `paths` the strings that are a name with dots, as configurations name classes, `dictionaries`
  * those that are assigned to a name which the script then only passes on, `entries` (absent if
  * there are none) the first names of targets whose last key is known only when the program runs,

@@ -146,7 +146,7 @@ static bool ends_entry(const struct flmem_python_word *word)
 	       (word->kind == FLMEM_PYTHON_MARK && strchr(",)]}", *word->text));
 }
 
-/* A literal of one word, with a sign; the reader is then behind it. */
+/* A literal of one word, with a sign; the reader is then after it. */
 static bool read_single(struct flmem_cursor *cursor, struct flmem_python_reader *reader,
 			struct flmem_node *node)
 {
@@ -169,7 +169,7 @@ static void make_expression(struct flmem_node *node)
 	node->first = node->last = NULL;
 }
 
-/* Up to the comma or bracket behind the value of an entry. */
+/* Up to the comma or bracket after the value of an entry. */
 static void skip_value(struct flmem_python_reader *reader)
 {
 	size_t depth = 0;

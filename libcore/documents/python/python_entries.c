@@ -25,7 +25,7 @@ static bool skip_entry(struct flmem_python_reader *reader, struct flmem_place *r
 	return open;
 }
 
-/* "a.b[key].c[key] =" from the first word on; the reader is then behind the last "]" or name. */
+/* "a.b[key].c[key] =" from the first word on; the reader is then after the last "]" or name. */
 static bool read_entry_target(struct flmem_python_reader *reader, struct flmem_place *ret_key)
 {
 	bool open = false;

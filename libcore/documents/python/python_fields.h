@@ -16,7 +16,7 @@ bool flmem_python_at_literal(const struct flmem_python_reader *reader);
 
 /*
  * The next field of such a string: `*at` is 0 before the first one. `ret_reader` is at its first
- * word, with the "{" before it, and reads END behind its last, also where the string ends in it.
+ * word, with the "{" before it, and reads END after its last, also where the string ends in it.
  */
 bool flmem_python_field_next(const struct flmem_python *python,
 			     const struct flmem_python_word *string, size_t *at,

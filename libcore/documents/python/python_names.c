@@ -242,7 +242,7 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 					: FLMEM_EFAILED;
 }
 
-/* Binds a name to what is behind the "=" of the reader. */
+/* Binds a name to what is after the "=" of the reader. */
 static int bind_value(struct names_pass *pass, struct flmem_python_reader *reader, const char *name,
 		      const struct flmem_place *place)
 {

@@ -49,7 +49,7 @@ void flmem_python_names_clear(struct flmem_python_names *names);
 
 /*
  * The full path of a dotted name at an offset of the text. Of several bindings the last one before
- * it counts, else the first one behind it. A name that nothing binds may be of any module that is
+ * it counts, else the first one after it. A name that nothing binds may be of any module that is
  * imported with "*": `choice` counts those. False when there is no path, or no further choice.
  */
 bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,

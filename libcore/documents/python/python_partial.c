@@ -32,7 +32,7 @@ static bool unfold_partial(struct flmem_node *path, struct flmem_node *args,
 	return true;
 }
 
-/* Moves the arguments by position behind those that were given before. */
+/* Moves the arguments by position after those that were given before. */
 static void shift_positions(struct flmem_node *args, int count)
 {
 	for (struct flmem_node *n = args->first; n; n = n->next) {

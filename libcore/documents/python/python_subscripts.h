@@ -11,7 +11,7 @@
 /*
  * Adds such an assignment to a list of calls, as one of PATH.__setitem__ with the key and the value
  * as arguments "0" and "1"; the key of an entry of __dict__ to the list of attributes; nothing if
- * the name is not imported or the statement is another one. The reader is at the "[" right behind
+ * the name is not imported or the statement is another one. The reader is at the "[" right after
  * the name `dotted`, and stays there.
  */
 int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
@@ -23,7 +23,7 @@ bool flmem_python_ends_deletion(const struct flmem_python_word *word);
 
 /*
  * The same for "del os.environ["NAME"]", as a call of PATH.__delitem__ with the key alone. The
- * reader is then behind the subscript.
+ * reader is then after the subscript.
  */
 int flmem_python_subscript_deleted(struct flmem_cursor *cursor,
 				   const struct flmem_python_names *names,

@@ -8,12 +8,12 @@
 #include "documents/python/python.h"
 
 /*
- * Whether the statement assigns to the attribute that the reader is right behind: alone, with an
+ * Whether the statement assigns to the attribute that the reader is right after: alone, with an
  * annotation, in a chain, or as one of several.
  */
 bool flmem_python_is_target(const struct flmem_python_reader *reader, bool starts);
 
-/* "for a.name in", "with f() as a.name": whether the dotted name behind a word is a target. */
+/* "for a.name in", "with f() as a.name": whether the dotted name after a word is a target. */
 bool flmem_python_binds(const struct flmem_python_word *before, const char *dotted);
 
 /*
@@ -23,10 +23,10 @@ bool flmem_python_binds(const struct flmem_python_word *before, const char *dott
 int flmem_python_item_read(struct flmem_cursor *cursor, const struct flmem_python_reader *reader,
 			   struct flmem_node *items, struct flmem_node *keys);
 
-/* With the reader at the "(" behind "vars": whether an entry whose key is not known is assigned. */
+/* With the reader at the "(" after "vars": whether an entry whose key is not known is assigned. */
 bool flmem_python_vars_assigns(const struct flmem_python_reader *reader);
 
-/* The same: where the "." behind the ")" is; SIZE_MAX if there is none. */
+/* The same: where the "." after the ")" is; SIZE_MAX if there is none. */
 size_t flmem_python_vars_method(const struct flmem_python_reader *reader);
 
 /* The last part of a dotted name; "__dict__.update" for such a method. */

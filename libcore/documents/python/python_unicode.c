@@ -94,7 +94,7 @@ static uint32_t code_point(const char *text, size_t room, size_t *ret_length)
 	return code;
 }
 
-/* Writes the name in ASCII, blanks behind it; a name with any other letter stays as it is. */
+/* Writes the name in ASCII, blanks after it; a name with any other letter stays as it is. */
 static void fold_name(char *name, size_t length)
 {
 	char folded[FLMEM_PYTHON_DOTTED_MAX], letters[4];

@@ -7,16 +7,16 @@
 #include "documents/python/python.h"
 
 /*
- * Whether a name, before which `before` is and the reader right behind, is passed on or stored, not
+ * Whether a name, before which `before` is and the reader right after, is passed on or stored, not
  * annotated or compared. `bracket` is the innermost open one, '\0' outside of any.
  */
 bool flmem_python_is_value(const struct flmem_python_reader *reader,
 			   const struct flmem_python_word *before, char bracket);
 
-/* With the reader behind "lambda": where its ":" is; SIZE_MAX where that is too far ahead. */
+/* With the reader after "lambda": where its ":" is; SIZE_MAX where that is too far ahead. */
 size_t flmem_python_lambda_colon(const struct flmem_python_reader *reader);
 
-/* With the reader at the "[" behind a name: where the "=" is that stores there; else SIZE_MAX. */
+/* With the reader at the "[" after a name: where the "=" is that stores there; else SIZE_MAX. */
 size_t flmem_python_item_equals(const struct flmem_python_reader *reader);
 
 /* At "dict(". */

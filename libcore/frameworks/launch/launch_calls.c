@@ -196,7 +196,7 @@ static bool begins_with_literal(const char *text)
 	return strchr("\"'", *text) && !strchr("{$", text[strspn(text, "\"'")]);
 }
 
-/* Behind the first literal of a command at `text` what follows it; `*ret_length` is its own. */
+/* After the first literal of a command at `text` what follows it; `*ret_length` is its own. */
 static const char *literal_end(const char *text, const char **ret_literal, size_t *ret_length)
 {
 	const char *end;
@@ -453,7 +453,7 @@ static void note_text(struct flmem_launch_texts *texts)
 	}
 }
 
-/* env["NAME"] = "VALUE" of a copy of the environment, by the text behind the key. */
+/* env["NAME"] = "VALUE" of a copy of the environment, by the text after the key. */
 static void note_item(const struct flmem_rule_input *input, const struct flmem_node *key,
 		      struct flmem_launches *launches)
 {

@@ -97,7 +97,7 @@ static int read_joined_words(const struct flmem_node *map, const struct flmem_no
 	return launch;
 }
 
-/* Whether the word behind this one is code: [python3, -c, CODE]. */
+/* Whether the word after this one is code: [python3, -c, CODE]. */
 static bool is_before_code(const struct flmem_node *words, const struct flmem_node *n)
 {
 	const char *first = flmem_node_string(words->first);

@@ -59,7 +59,7 @@ static bool runs_python(const struct flmem_buf *text)
 	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
 }
 
-/* Behind the name of a package: the rest of a host or a file, as nvflare.com and nvflare.log. */
+/* After the name of a package: the rest of a host or a file, as nvflare.com and nvflare.log. */
 static bool is_host_or_file(const char *rest)
 {
 	static const char *const ends[] = {

@@ -214,7 +214,7 @@ static struct flmem_place command_around(const char *text, size_t at)
 	return command;
 }
 
-/* The next word from `*at` on, before `end`; false behind the last. */
+/* The next word from `*at` on, before `end`; false after the last. */
 static bool next_command_word(const char *text, size_t end, size_t *at,
 			      struct flmem_place *ret_word)
 {
@@ -251,7 +251,7 @@ static bool find_limit_option(const char *text, size_t end, size_t at, const cha
 	return true;
 }
 
-/* The short -m of docker is that of Python, too, behind which is the name of a module. */
+/* The short -m of docker is that of Python, too, after which is the name of a module. */
 static bool find_docker_value(const char *text, size_t end, size_t at, struct flmem_place *word)
 {
 	if (find_limit_option(text, end, at, "--memory", word))

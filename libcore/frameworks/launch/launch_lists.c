@@ -199,7 +199,7 @@ bool flmem_launch_note_submission(struct flmem_launch_scan *scan,
 	return true;
 }
 
-/* "--env NAME=VALUE,NAME=VALUE" of Apptainer, also with "=" behind the option. */
+/* "--env NAME=VALUE,NAME=VALUE" of Apptainer, also with "=" after the option. */
 static bool is_apptainer_list(const struct flmem_launch_scan *scan,
 			      const struct flmem_launch_word *word)
 {
@@ -240,7 +240,7 @@ static const struct directive {
 	const char *name; /* of both, for findings; or NULL */
 	char separator;	  /* besides a comma; or NUL */
 	bool steps;	  /* srun takes the list over */
-	bool anywhere;	  /* also behind commands */
+	bool anywhere;	  /* also after commands */
 } directives[] = {
 	{.mark = "#SBATCH",
 	 .option = "--export",
@@ -272,7 +272,7 @@ static bool next_argument(struct flmem_launch_scan *scan, struct flmem_launch_wo
 	return true;
 }
 
-/* What is behind an option in the same argument, "" for one alone; NULL: it is another one. */
+/* What is after an option in the same argument, "" for one alone; NULL: it is another one. */
 static char *find_option_value(char *argument, const char *option)
 {
 	char *value = argument + strlen(option);

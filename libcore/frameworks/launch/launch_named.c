@@ -141,7 +141,7 @@ static bool is_naming_verb(const char *program, const char *verb)
 	return flmem_text_is_one_of(program, programs) && flmem_text_is_one_of(verb, verbs);
 }
 
-/* Programs that run the command behind them, and directives of images. */
+/* Programs that run the command after them, and directives of images. */
 static bool is_before_program(const struct flmem_launch_scan *scan)
 {
 	const char *command = scan->now.command;
@@ -186,7 +186,7 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 {
 	const char *text = program_in(word->text);
 
-	/* behind "$(pgrep ...)" the command goes on */
+	/* after "$(pgrep ...)" the command goes on */
 	if (scan->now.names_only && scan->scope < scan->now.names_scope)
 		scan->now.names_only = false;
 	if (scan->now.names_only) {

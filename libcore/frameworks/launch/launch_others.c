@@ -11,7 +11,7 @@
 
 #define WORDS_MAX FLMEM_LAUNCH_WORD_MAX
 
-/* Whether a command writes a file that a shell reads: the one behind ">" on its line. */
+/* Whether a command writes a file that a shell reads: the one after ">" on its line. */
 bool flmem_launch_writes_script(const struct flmem_launch_scan *scan)
 {
 	static const char *const ends[] = {".sh", ".bash",   ".sbatch",	     ".slurm", ".pbs",
@@ -33,7 +33,7 @@ bool flmem_launch_writes_script(const struct flmem_launch_scan *scan)
 	return false;
 }
 
-/* Behind "$(" at `text`, the bracket that ends it; at most `end`. */
+/* After "$(" at `text`, the bracket that ends it; at most `end`. */
 static const char *substitution_end(const char *text, const char *end)
 {
 	int depth = 1;

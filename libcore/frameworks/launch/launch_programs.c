@@ -38,7 +38,7 @@ struct entry_point {
 	enum flmem_role role;
 };
 
-/* Whether a dotted name is PREFIX, or goes on behind it. */
+/* Whether a dotted name is PREFIX, or goes on after it. */
 static bool is_part_of_package(const char *path, const char *prefix)
 {
 	size_t length = strlen(prefix);

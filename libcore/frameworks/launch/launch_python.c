@@ -29,7 +29,7 @@ static const struct {
 	{"accelerate.commands.accelerate_cli", "launch"},
 };
 
-/* Programs that run a file of Python, also behind others (srun python3, uv run). */
+/* Programs that run a file of Python, also after others (srun python3, uv run). */
 static bool runs_python_file(const struct flmem_launch_scan *scan, const char *name)
 {
 	static const char *const names[] = {"torchrun",	 "deepspeed", "kernprof",
@@ -47,7 +47,7 @@ static bool runs_python_file(const struct flmem_launch_scan *scan, const char *n
 	       flmem_text_starts(name, "sys.executable");
 }
 
-/* Whether a word is the program of a statement: the first one, or behind what runs programs. */
+/* Whether a word is the program of a statement: the first one, or after what runs programs. */
 static bool is_program_word(const char *before, bool shell)
 {
 	static const char *const runners[] = {"exec", "nohup", "time", "srun", "mpirun"};
@@ -67,7 +67,7 @@ static bool starts_with_any(const char *text, const char *const *words)
 	return false;
 }
 
-/* Modules that run the file of Python behind them. */
+/* Modules that run the file of Python after them. */
 static bool is_runner_module(const char *text)
 {
 	static const char *const names[] = {"torch.distributed", "accelerate.commands.launch",
@@ -217,7 +217,7 @@ void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
 	scan->now.interprets = false;
 }
 
-/* "-m" and "-c", also behind flags: "-uc"; --module of torchrun. NUL: another option. */
+/* "-m" and "-c", also after flags: "-uc"; --module of torchrun. NUL: another option. */
 static char option_of(const char *text)
 {
 	static const char flags[] = "bBdEiIOPqsSuvx";

@@ -44,7 +44,7 @@ enum flmem_launch_prints {
 	FLMEM_LAUNCH_TO_OTHERS, /* env -i bash, ssh, xargs */
 };
 
-/* What the words behind an entry point follow. */
+/* What the words after an entry point follow. */
 struct flmem_launch_entry {
 	char previous[FLMEM_LAUNCH_PROGRAM_MAX], earlier[FLMEM_LAUNCH_PROGRAM_MAX];
 	bool interprets;
@@ -115,7 +115,7 @@ struct flmem_launch_scan {
 	bool steps_drop;	  /* srun passes on only what #SBATCH --export lists */
 	bool batch_drops;	  /* sbatch passes on nothing, by SBATCH_EXPORT */
 	const char *step_dropper; /* the variable by which steps drop; NULL: #SBATCH --export */
-	bool after_pipe;	  /* a shell of its own runs the statement */
+	bool after_pipe;	  /* a separate shell runs the statement */
 	size_t listed;		  /* how many variables that is: the first ones */
 	const char *exported[8];  /* by name alone; ends in NULL */
 	char folder[FLMEM_LAUNCH_PROGRAM_MAX]; /* last part of the one that it is in, or "" */
@@ -203,7 +203,7 @@ bool flmem_launch_note_command(struct flmem_launch_scan *scan,
 const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *text,
 				    char out[FLMEM_LAUNCH_PROGRAM_MAX]);
 
-/* The text behind the option -S of env, which splits it; NULL: the word is none. */
+/* The text after the option -S of env, which splits it; NULL: the word is none. */
 const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, const char *text,
 				      const char *before);
 
@@ -276,7 +276,7 @@ bool flmem_launch_only_shows(const char *program);
 /* Whether what the command that begins here prints are commands or arguments of another program. */
 bool flmem_launch_is_piped_to_others(const struct flmem_launch_scan *scan);
 
-/* The start script of a kit that find and the like list: at each word, behind the command. */
+/* The start script of a kit that find and the like list: at each word, after the command. */
 void flmem_launch_note_found(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 void flmem_launch_end_found(struct flmem_launch_scan *scan);
 
@@ -284,7 +284,7 @@ void flmem_launch_end_found(struct flmem_launch_scan *scan);
 bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			     const char *before);
 
-/* What launchers pass on (launch_launchers.c): at their name, at an option, behind the command. */
+/* What launchers pass on (launch_launchers.c): at their name, at an option, after the command. */
 void flmem_launch_begin_launcher(struct flmem_launch_scan *scan,
 				 const struct flmem_launch_word *word);
 void flmem_launch_note_launcher(struct flmem_launch_scan *scan,
@@ -325,7 +325,7 @@ bool flmem_launch_is_code(const char *text);
 bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,
 			    const struct flmem_launch *at, int *launch);
 
-/* The text behind APPTAINERENV_ or SINGULARITYENV_; else the text. */
+/* The text after APPTAINERENV_ or SINGULARITYENV_; else the text. */
 const char *flmem_launch_skip_apptainer(const char *text);
 
 /* Skips a comment, with what a scheduler reads in it: #SBATCH --export=ALL,NAME=VALUE. */
@@ -345,7 +345,7 @@ void flmem_launch_note_separator(struct flmem_launch_scan *scan);
 /* Whether a word is a keyword of the shell at the start of a statement. */
 bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text);
 
-/* Whether a word is an operator of a heredoc, or the mark behind one. */
+/* Whether a word is an operator of a heredoc, or the mark after one. */
 bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan,
 			       const struct flmem_launch_word *word);
 

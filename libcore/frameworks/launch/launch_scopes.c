@@ -213,7 +213,7 @@ static void open_round(struct flmem_launch_scan *scan)
 	}
 }
 
-/* Behind a pattern of "case" it only ends the pattern. */
+/* After a pattern of "case" it only ends the pattern. */
 static void close_round(struct flmem_launch_scan *scan)
 {
 	if (leave_scope(scan, FLMEM_LAUNCH_WORDS))
@@ -284,7 +284,7 @@ bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 	return true;
 }
 
-/* "<<MARK", "<<-MARK", "<< MARK", also behind a word; "<<<" is followed by a text instead. */
+/* "<<MARK", "<<-MARK", "<< MARK", also after a word; "<<<" is followed by a text instead. */
 bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *mark = strstr(word->text, "<<");

@@ -451,7 +451,7 @@ static void note_section(struct flmem_launch_scan *scan, const struct flmem_laun
 			      (strcmp(text, "%appenv") != 0 || !strstr(scan->text, "%apprun"));
 }
 
-/* UnsetEnvironment= of a unit and ENTRYPOINT of an image apply to what is set behind them, too. */
+/* UnsetEnvironment= of a unit and ENTRYPOINT of an image apply to what is set after them, too. */
 static bool ends_for_file(const struct flmem_launch_scan *scan)
 {
 	return !scan->shell && (strcmp(scan->now.command, "ENTRYPOINT") == 0 ||

@@ -147,7 +147,7 @@ const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, cons
 	return NULL;
 }
 
-/* The text behind "<<<" of what runs commands; NULL: it is none. */
+/* The text after "<<<" of what runs commands; NULL: it is none. */
 static const char *here_string_of(const struct flmem_launch_scan *scan, const char *text,
 				  const char *before)
 {
@@ -283,7 +283,7 @@ static enum flmem_launch_prints pipe_reader(const char *word, size_t length, boo
 	return flmem_text_is_one_of(name, others) ? FLMEM_LAUNCH_TO_OTHERS : FLMEM_LAUNCH_NOWHERE;
 }
 
-/* Behind quotes, of which `text` is the first; at most `end`. */
+/* After quotes, of which `text` is the first; at most `end`. */
 static const char *skip_quotes(const char *text, const char *end)
 {
 	const char *close = text + 1;
@@ -305,7 +305,7 @@ static const char *command_end(const char *text, const char *end)
 		case '\\':
 			text += 2;
 			break;
-		case '&': /* "&>", and "2>&1" behind its ">" */
+		case '&': /* "&>", and "2>&1" after its ">" */
 			if (text[1] != '>' && text[-1] != '>')
 				return text;
 			text++;
@@ -321,7 +321,7 @@ static const char *command_end(const char *text, const char *end)
 	return end;
 }
 
-/* The same of one command: by its first word, if it is also the first one behind the pipe. */
+/* The same of one command: by its first word, if it is also the first one after the pipe. */
 static enum flmem_launch_prints reader_in(const char *text, const char *end, bool first)
 {
 	enum flmem_launch_prints reader = FLMEM_LAUNCH_NOWHERE;

@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Programs that set variables of a file or a service for the command behind them. */
+/* Programs that set variables of a file or a service for the command after them. */
 static bool sets_variables(const char *name)
 {
 	static const char *const programs[] = {

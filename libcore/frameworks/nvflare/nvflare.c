@@ -28,7 +28,7 @@
 /* Where a command line names the site. */
 enum site_place {
 	SITE_NONE,
-	SITE_OPTION,  /* behind `site_key` */
+	SITE_OPTION,  /* after `site_key` */
 	SITE_SETTING, /* --set ... KEY=SITE */
 };
 

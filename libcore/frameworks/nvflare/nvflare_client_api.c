@@ -51,7 +51,7 @@ static bool has_class(const struct flmem_check *check, size_t start, size_t end)
 	return false;
 }
 
-/* Behind a name: "= Class(...)", ": Class". */
+/* After a name: "= Class(...)", ": Class". */
 static bool gets_class(const struct flmem_check *check, size_t at)
 {
 	const char *text = check->input->document.text.data;

@@ -35,7 +35,7 @@ struct flmem_comm_value flmem_comm_value_of_text(const char *text)
 	return value;
 }
 
-/* null is as if the key were absent; what is behind the point of a number is dropped. */
+/* null is as if the key were absent; what is after the point of a number is dropped. */
 struct flmem_comm_value flmem_comm_value_of_node(const struct flmem_node *node)
 {
 	struct flmem_comm_value value = {.state = FLMEM_COMM_UNKNOWN};

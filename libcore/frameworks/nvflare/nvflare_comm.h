@@ -59,7 +59,7 @@ struct flmem_comm_fault {
 	const char *detail;
 };
 
-/* What one file, one launch or one process sets, and who wants to know of its faults. */
+/* What one file, one launch or one process sets, and the callback for its faults. */
 struct flmem_comm_config {
 	struct flmem_comm_value values[FLMEM_COMM_KEYS];
 	void (*report)(const struct flmem_comm_config *config,

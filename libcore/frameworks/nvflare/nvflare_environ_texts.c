@@ -20,7 +20,7 @@
 
 /* The calls of a list that a place is in; places are asked for in the order of the text. */
 struct calls_around {
-	const struct flmem_node *next; /* the first behind the place */
+	const struct flmem_node *next; /* the first after the place */
 	const struct flmem_node *open[AROUND_MAX];
 	size_t count;
 };

@@ -11,7 +11,7 @@
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 #define LEVELS_MAX   64U
-#define WORDS_MAX    64U /* behind a name, up to the mode of open() */
+#define WORDS_MAX    64U /* after a name, up to the mode of open() */
 #define REPORTED_MAX 64U
 #define NAMES_MAX    16U
 #define WALKS_MAX    8U
@@ -140,7 +140,7 @@ static bool is_reading_command(const struct flmem_python_word *word)
 	return false;
 }
 
-/* Behind "(NAME": from there to the mode of open(); whether that only reads. */
+/* After "(NAME": from there to the mode of open(); whether that only reads. */
 static bool opens_to_read(struct flmem_python_reader ahead)
 {
 	int depth = 1;
@@ -165,7 +165,7 @@ static bool opens_to_read(struct flmem_python_reader ahead)
 	return false;
 }
 
-/* ".write_text(...)" and the like behind a path. */
+/* ".write_text(...)" and the like after a path. */
 static bool method_writes(struct flmem_python_reader ahead, bool *ret_known)
 {
 	static const char *const reads[] = {"read_text", "read_bytes", "exists", "is_file", "name",
@@ -198,7 +198,7 @@ static bool is_compared_name(const struct job_file_search *search,
 	       (flmem_python_is(&ahead->word, "=") && ahead->word.text[1] == '=');
 }
 
-/* Whether a call may write the file that is its argument `index`, of which `ahead` is behind. */
+/* Whether a call may write the file that is its argument `index`, with `ahead` after it. */
 static bool call_writes(const struct flmem_python_word *function, unsigned index,
 			const struct flmem_python_reader *ahead)
 {
@@ -209,7 +209,7 @@ static bool call_writes(const struct flmem_python_word *function, unsigned index
 	return !only_reads_file(function);
 }
 
-/* At what is behind an argument: to the end of its bracket. */
+/* At what is after an argument: to the end of its bracket. */
 static void skip_to_close(struct flmem_python_reader *ahead)
 {
 	static const char *const closes[] = {")", "]", "}", NULL};

@@ -62,7 +62,7 @@ static bool starts_nvflare(const struct flmem_check *check, const struct flmem_l
 		(owner == FLMEM_FRAMEWORK_NONE && !runs_others(check, launches)));
 }
 
-/* What starts without a limit of its own may get one from the file that starts the script. */
+/* What starts without its own limit may get one from the file that starts the script. */
 static void check_callers(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	struct flmem_launch_check one = {.check = check, .launches = launches, .index = -1};

@@ -63,7 +63,7 @@ static const char *command_start(const struct set_before *before)
 	return before->at - text > NEAR ? before->at - NEAR : text;
 }
 
-/* Behind a program of NVFlare, or as the value of a variable: the file runs one. */
+/* After a program of NVFlare, or as the value of a variable: the file runs one. */
 static bool is_of_program(const struct set_before *before)
 {
 	const char *text = before->input->document.text.data, *option = before->at;
@@ -153,7 +153,7 @@ static void add_set_word(const struct flmem_rule_input *input, struct flmem_nvfl
 	sets->count++;
 }
 
-/* Reads the words behind the option; the last option counts, as argparse replaces the list. */
+/* Reads the words after the option; the last option counts, as argparse replaces the list. */
 static const char *read_words(const struct set_before *before, const char *at,
 			      struct flmem_nvflare_sets *sets)
 {

@@ -34,7 +34,7 @@ bool flmem_nvflare_spec_has_modes(const struct flmem_node *asked);
  */
 const struct flmem_node *flmem_nvflare_spec_portable(const struct flmem_nvflare_spec *spec);
 
-/* Behind a call of a script, or the first one: those of functions, then those of methods. */
+/* After a call of a script, or the first one: those of functions, then those of methods. */
 const struct flmem_node *flmem_nvflare_next_call(const struct flmem_check *check,
 						 const struct flmem_node *call);
 

@@ -91,7 +91,7 @@ struct flmem_attach_result {
 	 * found out; with jemalloc.
 	 */
 	const char *loaded_by;
-	bool deleted; /* at the detach the file was not under this name any more, or was cut */
+	bool deleted; /* at the detach the file no longer had this name, or was cut */
 	struct flmem_attach_entries entries; /* with the sampler */
 };
 

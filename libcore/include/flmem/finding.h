@@ -101,7 +101,7 @@ struct flmem_checked_oom_log {
 
 /*
  * Executors of the checked NVFlare jobs whose trainers take variables of their environment instead
- * of the job's settings: those that start a process of its own, before 2.9.
+ * of the job's settings: those that start a separate process, before 2.9.
  */
 struct flmem_trainer_facts {
 	size_t count;

@@ -37,7 +37,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_prepare(const struct flmem_profile_
 
 /*
  * FLMEM_EFAILED if the folder of a file that is to be written is on a file system whose server does
- * not answer; flmem could not end. Other errors are left to who writes the file.
+ * not answer; flmem could not end. Other errors are left to the caller that writes the file.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_output_check(const char *path,
 							  struct flmem_error *err);
@@ -70,7 +70,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_program_check(const char *program,
 
 /*
  * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
- * not a heap profile, a copy that no process reads, or of a process that is not sampled any more.
+ * not a heap profile, a copy that no process reads, or of a process that is no longer sampled.
  * FLMEM_ENOPROC if its process is not seen, which was killed or is of another container or host:
  * the round is stored nevertheless.
  */

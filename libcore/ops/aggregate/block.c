@@ -449,7 +449,7 @@ static void measure_rows(const struct block *block, size_t count)
 			flmem_exact_sum_add(sum++, c->kernels->distance(rows[i], rows[j], count));
 }
 
-/* Inputs that are skipped for a NaN have measures that nobody uses. */
+/* Measures of inputs that are skipped for a NaN are not used. */
 static int measure_span(const struct block *block, const struct span *span, struct flmem_error *err)
 {
 	const struct flmem_kernels *kernels = block->run->combination.kernels;

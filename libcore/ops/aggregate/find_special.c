@@ -82,7 +82,7 @@ struct search_piece {
 	uint64_t at, bytes;
 };
 
-/* The next piece; false if there is none, or it does not matter any more. */
+/* The next piece; false if there is none, or it no longer matters. */
 static bool take_piece(struct special_search *search, struct search_piece *ret_piece)
 {
 	const struct flmem_layout *layout = search->layout;

@@ -31,7 +31,7 @@ struct flmem_input_stream {
 	/* What is before `offset` is not read again. */
 	void (*release)(void *context, uint64_t offset);
 	void *context;
-	uint64_t data_offset; /* in the file, behind its header */
+	uint64_t data_offset; /* in the file, after its header */
 };
 
 struct flmem_input_file {

@@ -41,8 +41,8 @@ bool flmem_input_has_pages(const struct flmem_input *input)
 }
 
 /*
- * By itself the kernel reads on behind what is read, up to the read_ahead_kb of the device, also
- * behind a test with RWF_NOWAIT. That would make later chunks look as if others had read them.
+ * By itself the kernel reads on after what is read, up to the read_ahead_kb of the device, also
+ * after a test with RWF_NOWAIT. That would make later chunks look as if others had read them.
  */
 void flmem_input_read_exactly(const struct flmem_input *input)
 {

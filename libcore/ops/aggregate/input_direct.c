@@ -162,7 +162,7 @@ static bool is_worth_filling(const struct flmem_direct_window *window,
 	       (flmem_direct_takes(rest) || continues_window(window, piece));
 }
 
-/* A file that ends too early is reported by who reads it through the page cache. */
+/* A file that ends too early is reported by the code that reads it through the page cache. */
 static void fill_direct_window(struct flmem_direct_window *window,
 			       const struct flmem_input_piece *piece)
 {

@@ -4,9 +4,9 @@
 
 /*
  * Inputs that the page cache has are read where they are, without a copy: a third less processor
- * time (docs/benchmarks.md, "Averaging"). A page that cannot be had any more, as the file was
+ * time (docs/benchmarks.md, "Averaging"). A page that can no longer be read, as the file was
  * truncated or its device failed, raises SIGBUS: then the pages of that window are replaced by
- * zeros, and who has read them repeats it by flmem_input_read(), which reports the cause.
+ * zeros, and the reader repeats it by flmem_input_read(), which reports the cause.
  */
 
 #include <signal.h>

@@ -24,7 +24,7 @@ static bool has_prepared_bytes(int fd, uint64_t bytes)
 int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint64_t offset,
 				const char *bytes, size_t length, struct flmem_error *err)
 {
-	/* What is written behind the end would leave zeros in place of the bytes that are gone. */
+	/* What is written after the end would leave zeros in place of the bytes that are gone. */
 	if (!has_prepared_bytes(fd, offset + length))
 		return fd == part->fd
 			       ? flmem_part_file_report_cut(part->place.path, err)
@@ -220,8 +220,8 @@ static int check_journal(const struct flmem_part_file *part, struct flmem_error 
 }
 
 /*
- * The journal first: it has its name until the output has its own, unlike the part. So nobody takes
- * the journal, or the folder of the part, from a writer that is about to finish.
+ * The journal first: it has its name until the output has its own, unlike the part. So no process
+ * takes the journal, or the folder of the part, from a writer that is about to finish.
  */
 static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 {

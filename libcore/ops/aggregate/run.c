@@ -443,7 +443,7 @@ static int start_workers(struct flmem_run *run, struct worker *workers, pthread_
 	return i ? 0 : flmem_error_nomem(err, "cannot start a thread");
 }
 
-/* Behind the last chunk that an earlier run has written. */
+/* After the last chunk that an earlier run has written. */
 static size_t find_resumed_limit(const struct flmem_run *run)
 {
 	size_t limit = run->chunk_limit;

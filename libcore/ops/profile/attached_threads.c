@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sampler makes system calls in malloc() of every thread. Those of one thread were evaluated
- * when it was borrowed; another one may have added a filter of its own, which kills the process.
+ * when it was borrowed; another one may have added its own filter, which kills the process.
  */
 
 #include <sys/syscall.h>

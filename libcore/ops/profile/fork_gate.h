@@ -4,10 +4,10 @@
 
 /*
  * A gate for the forks of a process: while it is closed they wait. A child that is forked in the
- * middle of dlopen() has the linker as it is at that moment, and nobody in the child finishes it.
- * The sampler's own handlers of forks are in the library that is loaded then, so this gate comes
- * without the linker: two pages, and handlers in them that are registered as pthread_atfork() does.
- * They stay there, open.
+ * middle of dlopen() has the linker as it is at that moment, and no thread of the child finishes
+ * it. The sampler's own handlers of forks are in the library that is loaded then, so this gate
+ * comes without the linker: two pages, and handlers in them that are registered as pthread_atfork()
+ * does. They stay there, open.
  */
 
 #include <stdbool.h>
@@ -53,7 +53,7 @@ int flmem_fork_gate_make(struct flmem_fork_gate *gate, flmem_fork_gate_call *cal
 
 /*
  * Closes it and waits for forks that are on their way; FLMEM_EUNSAFE where one takes too long. The
- * forks that wait open it after about two seconds, should nobody else.
+ * forks that wait open it after about two seconds, if flmem does not.
  */
 int flmem_fork_gate_close(void *gate, struct flmem_error *err);
 

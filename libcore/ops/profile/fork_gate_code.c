@@ -74,7 +74,7 @@ __asm__(GATE_BEGINS ".set .Lforks, .Lgate + 4096 + 8\n"
 		    "movl $0, .Lclosed(%rip)\n"
 		    "ret\n" GATE_ENDS);
 #elif defined(__aarch64__)
-/* x9 and above are nobody's across a call; x14 has the return address, which no handler signs. */
+/* x9 and above are free across a call; x14 has the return address, which no handler signs. */
 __asm__(GATE_BEGINS ".set .Lforks, .Lgate + 65536 + 8\n"
 		    "flmem_fork_gate_prepare:\n"
 		    "hint #34\n" /* a landing pad (BTI) */

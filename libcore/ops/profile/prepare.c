@@ -120,7 +120,7 @@ static bool may_be_in_memory(uint32_t kind)
 	return !kind || kind == TMPFS_MAGIC || kind == RAMFS_MAGIC;
 }
 
-/* The kernel counts all of it for the control group of who allocates it. */
+/* The kernel counts all of it for the control group of the process that allocates it. */
 int flmem_profile_room_check(uint32_t kind, uint64_t size, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;

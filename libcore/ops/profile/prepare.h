@@ -16,7 +16,7 @@
 #define FLMEM_PROFILE_ROOM_HOW "give it a smaller --limit"
 
 #define FLMEM_SAMPLER_LIBRARY "libflmem-sampler.so"
-/* The same sampler, whose functions nobody calls before it is attached to. */
+/* The same sampler, whose functions are not called before it is attached to. */
 #define FLMEM_SAMPLER_READY_LIBRARY "libflmem-sampler-ready.so"
 
 /* FLMEM_EUSAGE for an invalid size. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A filter cannot be read without privileges, but who lives below it may try it: in a child, which
- * makes every call of the sampler with arguments that do nothing.
+ * A filter cannot be read without privileges, but a process that it applies to may try it: in a
+ * child, which makes every call of the sampler with arguments that do nothing.
  */
 #include "ops/profile/profile_filters.h"
 

@@ -8,7 +8,7 @@
 
 #define FLMEM_PROFILE_FILTERS_MAX 32
 
-/* For FLMEM_PROFILE_FILTERS. Others than these came later, and nobody has tried them. */
+/* For FLMEM_PROFILE_FILTERS. Later ones than these are untested. */
 void flmem_profile_filters_name(char out[FLMEM_PROFILE_FILTERS_MAX]);
 
 /* FLMEM_EUNSUPPORTED: they kill for a call of the sampler. A child tries each. */

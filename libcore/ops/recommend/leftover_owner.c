@@ -20,7 +20,7 @@
 #define UUID_LENGTH 36U /* of the ids that the server gives jobs */
 #define SLACK_S	    60U /* the clock may have been set since the host started */
 
-/* What one process has open and who it is, read once for all directories. */
+/* What one process has open and which it is, read once for all directories. */
 struct owner_candidate {
 	struct flmem_process process;
 	struct flmem_status status;

@@ -34,7 +34,7 @@ struct job {
 	size_t count; /* of the files */
 	struct flmem_rule_input *inputs;
 	size_t read;			 /* of the readable inputs */
-	struct flmem_rule_input *others; /* behind the inputs */
+	struct flmem_rule_input *others; /* after the inputs */
 	size_t other_count;
 	struct flmem_recommendations *found;
 	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */

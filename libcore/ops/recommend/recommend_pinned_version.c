@@ -20,7 +20,7 @@ struct pins {
 	bool differ;
 };
 
-/* Behind the name of the package and "[extras]"; NULL: another name. */
+/* After the name of the package and "[extras]"; NULL: another name. */
 static const char *behind_name(const char *text, const char *at, const char *package)
 {
 	static const char others[] =

@@ -20,7 +20,7 @@ struct flmem_control {
 	const char *workspace; /* the caller's */
 	int directory_fd;      /* locked */
 	int watch_fd;	       /* inotify; -1: none */
-	bool restart_stays;    /* restart.fl could not be removed, and is not a request any more */
+	bool restart_stays;    /* restart.fl could not be removed, and is no longer a request */
 };
 
 #define FLMEM_CONTROL_INIT                         \

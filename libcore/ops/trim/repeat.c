@@ -16,7 +16,7 @@
 /* The state of one process of the list. */
 struct trim_state {
 	struct flmem_process process;
-	bool over;	  /* the process is not trimmed any more */
+	bool over;	  /* the process is no longer trimmed */
 	int code;	  /* why it was dropped, or 0 */
 	uint64_t next_us; /* monotonic clock: earliest time of the next trim */
 	uint64_t trims;

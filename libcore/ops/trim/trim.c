@@ -383,7 +383,7 @@ static int await_libraries(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
-/* A process that is ending has released its memory: no library is found in it any more. */
+/* A process that is ending has released its memory: no library is found in it. */
 static int explain_missing(const struct flmem_trim_job *job, int rc, struct flmem_error *err)
 {
 	const struct flmem_process *process = &job->target->process;

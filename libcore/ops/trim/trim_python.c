@@ -13,7 +13,7 @@
 /*
  * gc.collect() returns the unreachable objects that it found. Programs whose threads are greenlets
  * run in one thread: a finaliser that waits for one of their locks in another thread may never
- * end, and then Python collects nothing any more (gevent 26.9); one that sleeps leaves descriptors
+ * end, and then Python no longer collects (gevent 26.9); one that sleeps leaves descriptors
  * of an event loop behind. Tcl ends the process when an interpreter is deleted in another thread
  * than its own.
  *

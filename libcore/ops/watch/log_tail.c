@@ -184,7 +184,10 @@ static bool is_other_file(const struct flmem_log *log)
 	       (status.st_dev != log->device || status.st_ino != log->inode);
 }
 
-/* A hole: who writes without O_APPEND goes on where it was, also after somebody cut the file. */
+/*
+ * A hole: a writer without O_APPEND continues at its offset, also after another process cut the
+ * file.
+ */
 static bool is_log_hole(const char *bytes, size_t length)
 {
 	return !bytes[0] && memcmp(bytes, bytes + 1, length - 1) == 0;

@@ -11,7 +11,7 @@
  *
  * malloc() computes with whole numbers. So the program may have it called with any rounding, with
  * exceptions that raise SIGFPE (feenableexcept()), and reads the flags of its own operations after
- * it: what is computed here has an environment of its own, as feholdexcept() makes one.
+ * it: what is computed here has its own environment, as feholdexcept() makes one.
  */
 
 #include "preload/sampler/sampler.h"

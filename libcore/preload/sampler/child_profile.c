@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The profile of a child of fork(), which finds its control block cleared by the kernel: it begins
- * a file of its own, or samples nothing. All of it runs in malloc(), perhaps on the small stack of
+ * its own file, or samples nothing. All of it runs in malloc(), perhaps on the small stack of
  * a signal handler, so its buffers are in `sampler_life`.
  */
 

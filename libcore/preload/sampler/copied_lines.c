@@ -16,7 +16,7 @@ static void want_line(struct sampler_copies *lines, uint32_t i, uintptr_t at)
 	lines->wanted[lines->wanted_count++] = (uint8_t)i;
 }
 
-/* A line that was read by itself meanwhile, or gave way to one, is not wanted any more. */
+/* A line that was read by itself meanwhile, or gave way to one, is no longer wanted. */
 static uint32_t place_wanted(struct sampler_copies *lines)
 {
 	uint32_t count = 0;
@@ -105,7 +105,7 @@ void sampler_copies_fetch(void)
 		fetch_wanted(sampler_thread.lines, SAMPLER_LINE_GATHERED);
 }
 
-/* Where a line goes that is read by itself: instead of the one that gives way, or behind all. */
+/* Where a line goes that is read by itself: instead of the one that gives way, or after all. */
 static uint32_t find_copy_place(const struct sampler_copies *lines, uint32_t i)
 {
 	if (lines->state[i] > SAMPLER_LINE_WANTED)

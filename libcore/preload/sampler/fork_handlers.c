@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forks and walks over the linker's list exclude each other. A child of fork() gets the list locked
- * if another thread of its parent walks over it at that moment; nobody in the child unlocks it, and
- * its next dlopen() or exception waits forever (glibc renews other locks of the linker in a child,
- * this one not). A page that is writable for a moment would stay so in the child, too. So nothing
- * else in the sampler calls dl_iterate_phdr() (tests/checks/forbidden.py).
+ * if another thread of its parent walks over it at that moment; no thread of the child unlocks it,
+ * and its next dlopen() or exception waits forever (glibc renews other locks of the linker in a
+ * child, this one not). A page that is writable for a moment would stay so in the child, too. So
+ * nothing else in the sampler calls dl_iterate_phdr() (tests/checks/forbidden.py).
  *
  * Both waits are bounded: a function of the program that the linker calls with its list locked may
  * fork.

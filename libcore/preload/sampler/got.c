@@ -167,7 +167,7 @@ static bool is_in_object(const struct sampler_object *object, uintptr_t address)
 /*
  * It leads to the linker, which would replace it by the function at the first call: by the code of
  * the PLT that names this very relocation (psABI: push its index; with IBT an endbr64 before it).
- * On aarch64 all share the first entry of the PLT, which saves x16 and x30 (with BTI behind a
+ * On aarch64 all share the first entry of the PLT, which saves x16 and x30 (with BTI after a
  * landing pad). A function of the object itself does not begin like that.
  */
 static bool is_unbound(const struct pass *pass, const struct sampler_object *object,

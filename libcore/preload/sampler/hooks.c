@@ -280,7 +280,7 @@ EXPORT void *mmap(void *at, size_t length, int access, int flags, int fd, off_t 
 			     access, flags, CALLER_FRAME);
 }
 
-/* A library may have a function of its own for the one name and not for the other. */
+/* A library may have its own function for the one name and not for the other. */
 EXPORT void *mmap64(void *at, size_t length, int access, int flags, int fd, off_t offset)
 {
 	return count_mapping(sampler_next.mmap64(at, length, access, flags, fd, offset), length,
@@ -306,7 +306,7 @@ EXPORT int munmap(void *at, size_t length)
 			     : sampler_next.munmap(at, length);
 }
 
-/* What is added is an allocation of its own, whether the mapping was sampled or not. */
+/* What is added is a separate allocation, whether the mapping was sampled or not. */
 static void sample_growth(uintptr_t at, size_t length, uint32_t kind, const void *const *frame)
 {
 	if (!is_allocators_own(frame[1]) && !count_down(length) && sampler_is_due(length))

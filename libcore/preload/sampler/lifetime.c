@@ -2,7 +2,7 @@
 /*
  * The life of a profile: `flmem profile run` prepares its file for the process that it becomes by
  * execve(). A process that executes another program begins it again. A child of fork() finds its
- * control block cleared by the kernel; it begins a file of its own, or samples nothing.
+ * control block cleared by the kernel; it begins its own file, or samples nothing.
  */
 
 #include "preload/sampler/lifetime.h"
@@ -347,7 +347,7 @@ bool sampler_may_write(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= bytes;
 }
 
-/* For who reads the file; where that fails it says that the program has not started. */
+/* For readers of the file; where that fails it says that the program has not started. */
 static void note_refusal(int fd, const char *why)
 {
 	struct flmem_profile_header *header = &sampler_life.header, *there;
@@ -508,8 +508,8 @@ static void clear_control(void)
 }
 
 /*
- * Nothing is asked of the file here: somebody may have cut or changed it. In a child that is forked
- * in the middle, something else may be at these addresses later: the header goes first.
+ * Nothing is asked of the file here: another process may have cut or changed it. In a child that is
+ * forked in the middle, something else may be at these addresses later: the header goes first.
  */
 static void unmap_profile(void)
 {

@@ -222,7 +222,7 @@ static uint32_t find_module_record(struct flmem_profile_module *module)
 }
 
 /*
- * Of the library at `module`: a hash of its headers, behind which linkers put its build-id. 0:
+ * Of the library at `module`: a hash of its headers, after which linkers put its build-id. 0:
  * there is none. Files that are not libraries may change at any time.
  */
 static uint64_t find_module_identity(struct sampler_scratch *scratch, uintptr_t module)

@@ -33,7 +33,7 @@ bool sampler_mapping_add(uintptr_t start, size_t length)
 	return false;
 }
 
-/* What is removed of a sampled mapping, and what stays before and behind it. */
+/* What is removed of a sampled mapping, and what stays before and after it. */
 struct overlap {
 	uintptr_t start;
 	size_t length, front, back;
@@ -44,7 +44,7 @@ static uint64_t share_of_weight(uint64_t weight, size_t part, size_t whole)
 	return (uint64_t)((unsigned __int128)weight * part / whole);
 }
 
-/* What is behind a hole gets a sample beside that of the rest. False: it stays a part of it. */
+/* What is after a hole gets a sample beside that of the rest. False: it stays a part of it. */
 static bool split_mapping(const struct overlap *at)
 {
 	const uintptr_t behind_start = at->start + at->length - at->back;
@@ -97,7 +97,7 @@ static void give_mapping_back(struct sampler_mapping *mapping)
 	__atomic_store_n(&mapping->start, 0, __ATOMIC_RELEASE);
 }
 
-/* The place of the list is the caller's: nobody finds it. */
+/* The list is in the caller's frame, where no other thread finds it. */
 static void remove_overlap(struct sampler_mapping *mapping, struct overlap at,
 			   struct sampler_removal *removal)
 {

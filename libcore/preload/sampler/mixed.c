@@ -107,7 +107,7 @@ static void mix_innermost(struct mixing *at)
 	}
 }
 
-/* Whether the native frames behind the last call that was found are where they belong. */
+/* Whether the native frames after the last call that was found are where they belong. */
 static void settle_mixture(struct mixing *at)
 {
 	if (is_all_python_out(at) && !at->is_lost)

@@ -24,7 +24,7 @@ static size_t arena_used;
 static volatile bool is_resolving;
 static bool is_loaded; /* later, into a program that runs */
 
-/* Each block is behind its size. It is never given back, and is zero. */
+/* Each block is after its size. It is never given back, and is zero. */
 static void *arena_allocate(size_t size)
 {
 	size_t room = (size + 2 * ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
@@ -171,7 +171,7 @@ static const struct {
 #undef SAMPLER_ROW
 };
 
-/* A program may have an allocator of its own, whose blocks are not those of the next one. */
+/* A program may have its own allocator, whose blocks are not those of the next one. */
 static void find_own_allocator(struct sampler_next *found)
 {
 	uintptr_t own_free = sampler_first_definition("free");
@@ -222,7 +222,7 @@ bool sampler_hooks_pass_on(const char *name, uintptr_t function)
 	return next == function;
 }
 
-/* Calls of a program that has a malloc() of its own do not come here where it is preloaded. */
+/* Calls of a program that has its own malloc() do not come here where it is preloaded. */
 void sampler_hooks_owner(char *out, size_t size)
 {
 	const uintptr_t first = is_loaded ? 0 : sampler_first_definition("malloc");

@@ -286,7 +286,7 @@ bool sampler_is_alone(void)
 	return search.count == 1;
 }
 
-/* A program may have a malloc() of its own, and still call the mmap() of the sampler. */
+/* A program may have its own malloc(), and still call the mmap() of the sampler. */
 bool sampler_is_interposed(void)
 {
 	return sampler_first_definition("malloc") == (uintptr_t)sampler_own_malloc ||

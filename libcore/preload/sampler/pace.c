@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many samples there are where nobody has chosen an interval. A loop that allocates gigabytes a
- * second has thousands of them, more than its profile needs; the interval grows until they take
- * less than 0.7 % of one processor, and shrinks again when they are few. Weights are those of the
- * interval that a sample was drawn with, so estimates stay unbiased. Samples of code that is new to
- * the profile take longer, and only once: while a program imports its modules none is left out.
+ * How many samples there are where the user has not chosen an interval. A loop that allocates
+ * gigabytes a second has thousands of them, more than its profile needs; the interval grows until
+ * they take less than 0.7 % of one processor, and shrinks again when they are few. Weights are
+ * those of the interval that a sample was drawn with, so estimates stay unbiased. Samples of code
+ * that is new to the profile take longer, and only once: while a program imports its modules none
+ * is left out.
  */
 #include <time.h>
 

@@ -421,7 +421,7 @@ static uint64_t read_stack_chunk_size(uintptr_t chunk)
  * The interpreter sets the pointer to the newest part of a thread's data stack before it unmaps the
  * one that was there, so that part is mapped at every instruction, also in a signal handler, and in
  * one piece. (_PyThreadState_PopFrame(); the end of a state, and of a greenlet, clear it first.)
- * A build of its own may have another layout, so this is believed once it was seen: the kernel was
+ * A custom build may have another layout, so this is believed once it was seen: the kernel was
  * asked for the part, and it had the frame that was running.
  */
 static void find_stack_chunk(uintptr_t thread, uintptr_t frame)
@@ -451,7 +451,7 @@ static void walk_locked(struct sampler_scratch *scratch, uintptr_t thread)
 }
 
 /*
- * Frames of functions lie one behind the other in the newest part of the data stack, since 3.11.
+ * Frames of functions lie one after the other in the newest part of the data stack, since 3.11.
  * Where the last sample was in the same function, its frames are there already.
  */
 static void gather_stack(uintptr_t thread, uintptr_t frame)

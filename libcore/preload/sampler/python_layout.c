@@ -207,7 +207,7 @@ static uint32_t find_end(const uint32_t *offsets, size_t count)
 	return end;
 }
 
-/* Each field as if it were a pointer: there are more behind the last one in every version. */
+/* Each field as if it were a pointer: there are more after the last one in every version. */
 static bool find_spans(struct sampler_python *p)
 {
 	const uint32_t frame[] = {p->frame_code, p->frame_previous, p->frame_instruction,

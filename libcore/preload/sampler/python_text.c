@@ -130,10 +130,10 @@ static bool mix_bytes(uint64_t *hash, uintptr_t data, size_t length)
 	return true;
 }
 
-/* How a str and a bytes object go on behind their type; `state` is of a str alone. */
+/* How a str and a bytes object go on after their type; `state` is of a str alone. */
 struct sized {
 	uint64_t length;
-	int64_t hash; /* of what it has; -1: nobody asked for it yet */
+	int64_t hash; /* of what it has; -1: not asked for yet */
 	uint64_t state;
 };
 

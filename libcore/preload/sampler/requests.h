@@ -8,7 +8,7 @@
 
 /* lifetime.c: NULL, or why it does not begin. Nothing is sampled when it is called. */
 HIDDEN const char *sampler_profile_open(const char *path);
-/* False: a call that uses it does not end; it stays mapped, and nothing is sampled any more. */
+/* False: a call that uses it does not end; it stays mapped, and sampling ends. */
 HIDDEN bool sampler_profile_close(void);
 /* In the file that was closed: how many calls did not come to the sampler. */
 HIDDEN void sampler_profile_note_unseen(uint64_t unseen);

@@ -28,7 +28,7 @@
 #define STACK_NEED 2560U /* more than any sample takes: tests/victims/sampled/small_stack.c */
 #define PAGES_MAX  SAMPLER_PAGE /* of a stack: one byte per page in a buffer */
 #define UNSEEN_MAX 1024U
-#define STEP_MAX   (UINT64_C(1) << 20) /* a stack is extended by, where nobody asked for it */
+#define STEP_MAX   (UINT64_C(1) << 20) /* a stack is extended by, where no reader asked for it */
 
 /* Of the dynamic linker: where the main thread's stack begins. */
 extern void *__libc_stack_end __attribute__((weak)); /* NOLINT(bugprone-reserved-identifier) */

@@ -36,7 +36,7 @@ struct sampler_thread {
 	uint32_t pid;
 	uint8_t busy;	 /* inside the sampler */
 	uint8_t opened;	 /* it has called dlopen(): there may be new objects */
-	uint8_t forking; /* calls of fork(), from its own handler before it to the one behind */
+	uint8_t forking; /* calls of fork(), from its own handler before it to the one after */
 	uint8_t walks;	 /* over the linker's list, one within the other */
 	uint8_t holds;	 /* how often it holds the profile: once more in each signal handler */
 	uint8_t ordered; /* one of flmem's, which has evaluated its filters */
@@ -69,7 +69,7 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
 #define SAMPLER_LINE	    256U /* bytes; of memory that is copied */
 #define SAMPLER_LINES	    256U
-#define SAMPLER_BLOCK	    1024U /* within a page; read where nobody has wanted its lines */
+#define SAMPLER_BLOCK	    1024U /* within a page; read where its lines were not wanted */
 #define SAMPLER_LINE_WAYS   4U	  /* lines that have copies of the same addresses */
 #define SAMPLER_SPAN_MAX    256U  /* bytes of a frame or a code object of Python that are read */
 
@@ -281,7 +281,7 @@ static inline uintptr_t sampler_return_address(uintptr_t saved)
 
 /*
  * restricted.c: the program has restricted what its threads may ask of the kernel, or is about to.
- * Not cleared in a child, which inherits that. No sample is taken any more, and one that is being
+ * Not cleared in a child, which inherits that. No new sample is taken, and one that is being
  * taken ends without another call.
  */
 extern uint32_t sampler_quiet HIDDEN;
@@ -334,7 +334,7 @@ static inline void sampler_copy_text(char *out, size_t size, const char *text)
 	out[i] = '\0';
 }
 
-/* An address of /proc/self/maps; *text is behind it then. */
+/* An address of /proc/self/maps; *text is after it then. */
 static inline uintptr_t sampler_read_hex(const char **text)
 {
 	uintptr_t value = 0;
@@ -407,7 +407,7 @@ static inline uint32_t sampler_section_used(unsigned section)
 }
 
 /* lifetime.c */
-/* For good: the file cannot be written any more. */
+/* For good: the file can no longer be written. */
 HIDDEN void sampler_stop(void);
 HIDDEN uint64_t sampler_now_ms(void);
 
@@ -468,8 +468,8 @@ HIDDEN void sampler_data_set(uintptr_t start, uintptr_t end);
 HIDDEN bool sampler_data_has(uintptr_t address);
 HIDDEN void sampler_memory_refresh(void);
 /*
- * Somebody may have cut the file: a write behind its end would kill the program. Or it has another
- * content, of which nothing is to be trusted.
+ * Another process may have cut the file: a write after its end would kill the program. Or it has
+ * another content, of which nothing is to be trusted.
  */
 HIDDEN bool sampler_file_is_whole(void);
 
@@ -538,7 +538,7 @@ HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_
 HIDDEN void sampler_return(uintptr_t address, const struct flmem_profile_live *live,
 			   uint32_t round);
 /*
- * False in a child that began a profile of its own in the handler of a signal that interrupted
+ * False in a child that began its own profile in the handler of a signal that interrupted
  * this: the sample is its parent's.
  */
 HIDDEN bool sampler_is_in_profile(const struct flmem_profile_live *live);

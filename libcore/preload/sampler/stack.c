@@ -2,7 +2,7 @@
 /*
  * The calling stack. Native frames are left as the tables of their code say (unwind.h), and where
  * there are none by the chain of frame pointers. Each frame must lie further up in the same stack,
- * and each return address must be behind a call instruction in code of a file.
+ * and each return address must be after a call instruction in code of a file.
  */
 
 #include "preload/sampler/stack.h"
@@ -121,7 +121,7 @@ static bool push_native(struct sampler_scratch *scratch, uintptr_t address, bool
 	return frame != FLMEM_PROFILE_NONE && sampler_stack_push(scratch, frame);
 }
 
-/* A coroutine has a stack of its own, which another thread may unmap once it has ended. */
+/* A coroutine has its own stack, which another thread may unmap once it has ended. */
 static bool read_stack_words(uintptr_t at, uintptr_t *out, size_t words)
 {
 	const struct sampler_thread *thread = &sampler_thread;

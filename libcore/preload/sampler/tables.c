@@ -84,7 +84,7 @@ static bool is_equal_string(uint32_t record, const void *wanted)
 	       memcmp(block->bytes, text->bytes, text->length) == 0;
 }
 
-/* Follows the first block's bytes into the blocks behind it. */
+/* Follows the first block's bytes into the blocks after it. */
 static uint32_t add_string_record(const void *wanted)
 {
 	const struct text *text = wanted;

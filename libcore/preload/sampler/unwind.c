@@ -75,7 +75,7 @@ struct cfi_room {
 	size_t size;
 };
 
-/* Behind its length; `ret_id`: its second number. */
+/* After its length; `ret_id`: its second number. */
 static bool read_cfi_entry(uintptr_t at, struct cfi_room room, struct sampler_cfi *ret_cfi,
 			   uint32_t *ret_id)
 {

@@ -38,7 +38,7 @@ struct sampler_code_range {
 };
 
 /*
- * The rule for the instruction at `pc`. `cie` and `fde` begin behind the length and the ID or the
+ * The rule for the instruction at `pc`. `cie` and `fde` begin after the length and the ID or the
  * pointer of their entries and end with them. False where they are not of that kind, are
  * inconsistent, or do not have the address.
  */

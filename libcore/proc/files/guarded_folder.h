@@ -24,13 +24,13 @@ void flmem_guarded_folder_close(struct flmem_guarded_folder **folder);
 /* Of a folder of this machine, the folder's; -1: another. */
 int flmem_guarded_folder_descriptor(const struct flmem_guarded_folder *folder);
 
-/* Returns 1, 0 behind the last entry, or a negative errno as above. */
+/* Returns 1, 0 after the last entry, or a negative errno as above. */
 int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
 			      struct flmem_guarded_entry *ret_entry);
 
 /*
  * FLMEM_EFAILED where the folder of a file that is to be written does not answer; any other error
- * is left to who writes it. What may be silent is opened by a child process. It may fall silent
+ * is left to the writer. What may be silent is opened by a child process. It may fall silent
  * later.
  */
 int flmem_guarded_place_check(const char *path, struct flmem_error *err);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Whether files of its file system wait for nobody but disks of this machine. */
+/* Whether files of its file system wait only for disks of this machine. */
 bool flmem_local_path_is_here(int fd);
 
 /*

@@ -5,8 +5,9 @@
 /*
  * The highest memory of a control group between two moments, exact, because the kernel counts it:
  * memory.peak of version 2. Since Linux 6.12 a write resets it for later reads through the same
- * descriptor only (Documentation/admin-guide/cgroup-v2.rst, "memory.peak"), so nobody else sees
- * the reset. It counts all processes of the group, their page cache and what the kernel charges.
+ * descriptor only (Documentation/admin-guide/cgroup-v2.rst, "memory.peak"), so no other process
+ * sees the reset. It counts all processes of the group, their page cache and what the kernel
+ * charges.
  */
 
 #include <stdbool.h>

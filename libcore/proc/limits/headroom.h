@@ -44,7 +44,7 @@ int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem
 bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
 			  uint64_t *ret_limit);
 
-/* Its two steps, for who needs several limits: the text of that file, and one of it. */
+/* Its two steps, for callers that need several limits: the text of that file, and one of it. */
 bool flmem_headroom_limits_read(const struct flmem_process *process, struct flmem_buf *limits);
 bool flmem_headroom_limit_find(const char *limits, const char *name, uint64_t *ret_limit);
 

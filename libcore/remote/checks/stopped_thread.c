@@ -18,7 +18,7 @@
 /*
  * C libraries put the control block of a thread that they start at the upper end of its stack. A
  * stack without one was made by the program, and its end is unknown. One that was made below the
- * stack of a thread may be in the same mapping, behind the guard page of that stack, or without one
+ * stack of a thread may be in the same mapping, after the guard page of that stack, or without one
  * between them.
  */
 static const char *refuse_stack(const struct flmem_borrow_state *borrow,
@@ -233,7 +233,7 @@ static uint64_t list_faults(void)
  * which another thread could handle, the kernel gives to no other when a tracer blocks it
  * (ptrace_request() in kernel/ptrace.c). One that comes later goes to another thread. A thread that
  * computes while a timer sends it signals may have one at each stop: what no other could handle
- * waits then, as what comes during the calls does. A fault of its own must not: its handler would
+ * waits then, as what comes during the calls does. A fault in the calls must not: its handler would
  * run in the calls, with their registers.
  */
 static bool has_signal(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,

@@ -75,7 +75,7 @@ static bool has_child(const struct flmem_process *process, pid_t tid, const stru
 	struct flmem_status status;
 	pid_t wanted = awaited->child;
 
-	/* In a namespace of its own it knows its children by other ids. */
+	/* In its own namespace it knows its children by other ids. */
 	if (!awaited->by_descriptor && (flmem_status_read(process, &status, NULL) ||
 					flmem_u64_or(status.ns_pid, 0) != (uint64_t)process->pid))
 		wanted = 0;

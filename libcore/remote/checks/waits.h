@@ -39,7 +39,7 @@ struct flmem_wait {
 /*
  * True if a thread in this wait may be borrowed; else *ret_reason is the reason (static). Reads a
  * few words of the target to which the arguments of the call point, and the descriptors of the
- * thread, which may have a table of its own.
+ * thread, which may have its own table.
  */
 bool flmem_wait_classify(const struct flmem_process *process, pid_t tid,
 			 const struct flmem_task_wait *at, struct flmem_wait *ret_wait,

@@ -43,7 +43,7 @@ static bool filters_bar(pid_t tid, const struct flmem_syscall *call)
 /*
  * The call that a stopped thread makes next, with its place; false if it makes none again. It has
  * to be the one in which the thread slept: that one has passed the filters once. A program can have
- * a filter of its own return what the kernel returns from interrupted calls, and a thread that
+ * its own filter return what the kernel returns from interrupted calls, and a thread that
  * waits for a process which decides about its call has not passed that decision.
  */
 static bool read_next_call(const struct flmem_tracee *tracee, struct flmem_task_wait *ret_call)

@@ -4,7 +4,7 @@
 
 /*
  * A thread that was stopped in a system call makes it again when it is released, and its filters
- * decide again. The call was allowed when the thread made it, but may not be any more: another
+ * decide again. The call was allowed when the thread made it, but may no longer be: another
  * thread has set a filter for all since (SECCOMP_FILTER_FLAG_TSYNC), or a process that is asked
  * about each call (SECCOMP_RET_USER_NOTIF) has let it pass, and has ended or does not answer now.
  * Filters can be read of stopped threads only. So such a thread enters that one call with its

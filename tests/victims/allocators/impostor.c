@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Made into a library to preload, with the malloc() of own_malloc.c and the names that flmem's
- * sampler exports. It is not the sampler: it hands no call on to the allocator behind it.
+ * sampler exports. It is not the sampler: it hands no call on to the allocator after it.
  */
 
 unsigned char flmem_sampler_state[8192];

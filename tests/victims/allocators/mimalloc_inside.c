@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * As Debian's python3.13: a program at a fixed address that holds mimalloc for its own use, without
- * names, and takes the address of malloc. The linker makes an entry of its own for malloc then,
+ * names, and takes the address of malloc. The linker makes its own entry for malloc then,
  * which is what the slots of all libraries lead to.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with an allocator of its own that nobody knows. */
+/* A program with a custom allocator. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -69,7 +69,7 @@ static bool ask(const char *name, size_t *value)
 		return false;
 	if (mallctl(name, value, &length, NULL, 0) == 0)
 		return true;
-	/* Before 5.0, all arenas are the one behind the last. */
+	/* Before 5.0, all arenas are the one after the last. */
 	if (strncmp(name, all, strlen(all)) != 0 ||
 	    mallctl("arenas.narenas", &count, &count_length, NULL, 0) != 0)
 		return false;

@@ -395,7 +395,7 @@ static void cyclic(void)
 	((size_t *)blocks[block_count / 200 * 100])[-1] = (size_t)-4096 | 1;
 }
 
-/* A free chunk of its own among many in use, in the first of the bins; behind it, what it was. */
+/* A free chunk of its own among many in use, in the first of the bins; after it, what it was. */
 static size_t *free_chunk(void)
 {
 	size_t *block;

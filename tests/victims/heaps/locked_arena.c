@@ -53,7 +53,7 @@ static void *take(void *holds)
 	return NULL;
 }
 
-/* One thread after the other, each with an arena of its own. */
+/* One thread after the other, each with its own arena. */
 static void make_arenas(int count)
 {
 	pthread_attr_t small;

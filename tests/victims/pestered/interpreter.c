@@ -80,7 +80,7 @@ static void put_number(char *object, size_t offset, uint64_t number)
 	memcpy(object + offset, &number, sizeof(number));
 }
 
-/* Pages, and one behind them that cannot be read. */
+/* Pages, and one after them that cannot be read. */
 static char *make_pages(size_t size)
 {
 	char *pages =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with an allocator of its own, whose blocks other functions take as well: reallocarray()
+ * A program with its own allocator, whose blocks other functions take as well: reallocarray()
  * of the C library, which calls realloc(), and free_sized() where there is one.
  */
 #include <stddef.h>

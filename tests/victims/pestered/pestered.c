@@ -123,7 +123,7 @@ static void map_above(char *above)
 		fail("mmap");
 }
 
-/* The register holds an address behind the stack, in memory that goes unseen. */
+/* The register holds an address above the stack, in memory that goes unseen. */
 static void *run_stale(void *context)
 {
 	char *above = (char *)context + HALF;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A library with an allocator of its own, whose blocks must not reach free() of another one. SIZED:
+ * A library with its own allocator, whose blocks must not reach free() of another one. SIZED:
  * it has no malloc(), but the free_sized() that the C library of the program lacks. OWN_IFUNC: its
  * functions are chosen by resolvers. PATCHED: it defines none, but has put its own functions into
  * its entries of the global offset table.

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 
 /*
- * long_path LIBRARY: a function of the library allocates, whose line in /proc/self/maps is behind
+ * long_path LIBRARY: a function of the library allocates, whose line in /proc/self/maps is after
  * that of a file whose path is longer than a page. Directories are made in the working directory,
  * and removed before.
  */

@@ -3,7 +3,7 @@
 
 /*
  * Mappings that are moved, grow, or fail to be unmapped: moved [GROWING|many]. It prints lines as
- * `sampled` does; each case is a function, so it has a site of its own.
+ * `sampled` does; each case is a function, so it has its own site.
  */
 
 #include <stdint.h>
@@ -38,7 +38,7 @@ static void unmap_in_vain(void)
 	must_be(munmap(map + 1, PAGE) == -1);
 	must_be(munmap(map, 0) == -1);
 	must_be(munmap(map, SIZE_MAX) == -1);
-	must_be(munmap(map, ((size_t)1 << 56) + PAGE) == -1); /* other ones are behind it */
+	must_be(munmap(map, ((size_t)1 << 56) + PAGE) == -1); /* other ones are after it */
 	must_be(mremap(map, 4 * PAGE, 0, MREMAP_MAYMOVE) == MAP_FAILED);
 }
 

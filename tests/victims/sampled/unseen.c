@@ -43,7 +43,7 @@ static void *allocate_in(void *library, size_t size)
 	return at;
 }
 
-/* That of the C library, behind the sampler. */
+/* That of the C library, after the sampler. */
 static int close_unseen(void *library)
 {
 	int (*function)(void *);

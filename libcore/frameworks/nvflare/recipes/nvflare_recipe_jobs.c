@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job of a recipe, which a script changes behind the recipe: Recipe keeps it as `_job` in
+ * The job of a recipe, which a script changes directly: Recipe keeps it as `_job` in
  * 2.9.0, recipe/spec.py, and as `job` before.
  */
 #include <string.h>
@@ -96,7 +96,7 @@ static bool passes_on(const struct job_search *search, const struct flmem_python
 	       (flmem_python_is(next, ":") && flmem_python_ends(front)); /* "a.job: TYPE = x" */
 }
 
-/* From a "[" to behind its "]", as far as keys go. */
+/* From a "[" to after its "]", as far as keys go. */
 static void skip_key(struct flmem_python_reader *ahead)
 {
 	int depth = 0;
@@ -109,7 +109,7 @@ static void skip_key(struct flmem_python_reader *ahead)
 	}
 }
 
-/* At the word behind ".job": whether what follows changes the job, or passes it on. */
+/* At the word after ".job": whether what follows changes the job, or passes it on. */
 static bool changes_job(const struct job_search *search)
 {
 	struct flmem_python_reader ahead = search->reader;

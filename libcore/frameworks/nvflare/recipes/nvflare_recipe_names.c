@@ -23,7 +23,7 @@ static bool equals_span(const char *text, struct flmem_nvflare_span a, struct fl
 	       memcmp(text + a.start, text + b.start, a.end - a.start) == 0;
 }
 
-/* "class" or "def", also behind "async": the reader is then at the name. */
+/* "class" or "def", also after "async": the reader is then at the name. */
 static bool begins_definition(struct flmem_python_reader *ahead, bool *ret_class)
 {
 	*ret_class = flmem_python_is(&ahead->word, "class");
@@ -168,7 +168,7 @@ flmem_nvflare_recipe_call_at(const struct flmem_nvflare_recipes *recipes, size_t
 		       compare_calls);
 }
 
-/* Of "a.b", the part behind the last dot; false if there is none. */
+/* Of "a.b", the part after the last dot; false if there is none. */
 static bool last_part(const char *text, struct flmem_nvflare_span *name)
 {
 	const char *dot = memrchr(text + name->start, '.', name->end - name->start);
@@ -300,7 +300,7 @@ static struct flmem_nvflare_definition *constructor_of(struct flmem_nvflare_reci
 	return NULL;
 }
 
-/* At the "(" behind a function's name: the words of its parameters. */
+/* At the "(" after a function's name: the words of its parameters. */
 struct parameter_reader {
 	struct flmem_python_reader reader;
 	int depth;

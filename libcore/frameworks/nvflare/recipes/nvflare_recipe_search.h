@@ -15,7 +15,7 @@ struct flmem_nvflare_use_level {
 	bool header, lambda, member; /* of a definition; it has one; a method is called */
 	unsigned index;		     /* of the argument */
 	struct flmem_python_word function, first; /* of a call: "c" and "a" of a.b.c( */
-	struct flmem_python_word front, keyword;  /* what the operand begins behind */
+	struct flmem_python_word front, keyword;  /* what the operand begins after */
 };
 
 /* A walk over the words of a script. */
@@ -42,7 +42,7 @@ struct flmem_nvflare_use_search {
 struct flmem_nvflare_use {
 	struct flmem_python_word word; /* the first */
 	struct flmem_python_word front, front_earlier;
-	struct flmem_python_reader ahead; /* behind it */
+	struct flmem_python_reader ahead; /* after it */
 	size_t end;			  /* of the name; 0: it is a call */
 	bool kept;			  /* a function that makes one, which is not called there */
 };

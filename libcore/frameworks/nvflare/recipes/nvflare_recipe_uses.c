@@ -51,7 +51,7 @@ static void report_use(struct flmem_nvflare_use_search *search,
 	flmem_nvflare_report_word(search->check, word, "recipe", changed);
 }
 
-/* "NAME =" or "NAME: TYPE =" at the reader, which is then behind the "=". */
+/* "NAME =" or "NAME: TYPE =" at the reader, which is then after the "=". */
 static bool accept_target(struct flmem_python_reader *ahead, struct flmem_nvflare_span *ret_name)
 {
 	struct flmem_nvflare_span name = {.start = ahead->word.place.start};

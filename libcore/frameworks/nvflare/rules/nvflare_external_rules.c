@@ -85,7 +85,7 @@ static bool is_job_base(const char *path)
 	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
 }
 
-/* What makes the job: a class of its own before a call. Its full name is in `*ret_path`. */
+/* What makes the job: a custom class before a call. Its full name is in `*ret_path`. */
 static const struct flmem_node *find_job(const struct flmem_check *check, const char **ret_path)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "bases");

@@ -137,7 +137,7 @@ static bool sets_allocator(const struct flmem_node *node)
 	return false;
 }
 
-/* A file of its own may set anything. */
+/* A custom file may set anything. */
 static bool has_template_file(const struct flmem_node *root)
 {
 	const struct flmem_node *study = flmem_node_first(flmem_node_get(root, "studies"));

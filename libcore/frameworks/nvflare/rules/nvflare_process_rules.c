@@ -173,7 +173,7 @@ static bool is_job_role(enum flmem_role role)
 
 /*
  * fuel/utils/memory_utils.py finds malloc_trim() in libc.so.6, whichever malloc the process uses.
- * jemalloc decays by itself; musl has a rule of its own.
+ * jemalloc decays by itself; musl has its own rule.
  */
 static bool gc_wrong_allocator(const struct flmem_process_report *process,
 			       struct flmem_live_remark *remark)

@@ -96,7 +96,7 @@ static void gc_overridden(const struct flmem_launch_check *one,
 	report_override(one, variable, "memory_gc_rounds", text);
 }
 
-/* Anything but true is false to NVFlare; false in a job may be a default that nobody chose. */
+/* Anything but true is false to NVFlare; false in a job may be a default. */
 static void cuda_overridden(const struct flmem_launch_check *one,
 			    const struct flmem_launch_variable *variable)
 {

@@ -4,7 +4,7 @@
 
 /*
  * Chunks of files that are sent, with their checksums. While the server takes one, a thread reads
- * the one behind it.
+ * the one after it.
  */
 
 #include <pthread.h>
@@ -49,7 +49,7 @@ int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_p
 			  struct flmem_error *err);
 
 /*
- * Begins to read the chunk behind the last one. Not before that was sent: where client and server
+ * Begins to read the chunk after the last one. Not before that was sent: where client and server
  * share two processors, the server would get none. The file stays open until
  * flmem_push_reader_idle().
  */

@@ -18,7 +18,7 @@ int flmem_exchange_status_read(const struct flmem_exchange_server *server,
 	return rc ? rc : flmem_exchange_client_state(&client, NULL, 0, ret_status, err);
 }
 
-/* The round cannot be published any more. */
+/* The round can no longer be published. */
 static int check_ended(const struct flmem_exchange_client *client,
 		       const struct flmem_exchange_status *status, uint64_t round,
 		       struct flmem_error *err)

@@ -42,14 +42,14 @@ struct flmem_pull_writer {
 	struct flmem_digest *digest;
 	char *ring;
 	uint64_t added;	 /* what the threads may take */
-	uint64_t filled; /* with what they may not; only who adds uses it, and the next */
+	uint64_t filled; /* with what they may not; used by the adding thread only, as the next */
 	uint64_t end;	 /* of the room that is known to be free */
 	struct ring_reader readers[READERS];
 	bool ending;
 	int error;
 };
 
-/* What is written behind the end of a part that others cut would leave zeros in it. */
+/* What is written after the end of a part that others cut would leave zeros in it. */
 static bool is_part_cut(const struct flmem_pull_writer *writer)
 {
 	struct stat status;
@@ -224,7 +224,7 @@ int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, s
 
 		if (some > writer->end - writer->filled)
 			some = writer->end - writer->filled;
-		/* Nobody else uses that part of the ring. */
+		/* Only this thread uses that part of the ring. */
 		memcpy(writer->ring + at, bytes, (size_t)some);
 		writer->filled += some;
 		bytes += some;

@@ -42,7 +42,7 @@ void flmem_exchange_answer_text(struct flmem_http_request *request, const char *
 /* What a resource supports, for Allow (RFC 9110, 10.2.1). */
 const char *flmem_exchange_methods(const struct flmem_http_request *request);
 
-/* The handlers of one resource each; `rest` is the path behind its name. */
+/* The handlers of one resource each; `rest` is the path after its name. */
 void flmem_exchange_status(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const char *name);
 void flmem_exchange_model(struct flmem_exchange *x, struct flmem_http_request *request,

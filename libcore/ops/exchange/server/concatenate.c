@@ -88,7 +88,7 @@ static int assemble_parts(struct flmem_exchange *x, const char *id, uint64_t len
 	return error ? error : length ? -flmem_uploads_journal(x, id, &commit, true) : 0;
 }
 
-/* With the lock. Nobody else takes the parts while they are read. */
+/* With the lock. No other request takes the parts while they are read. */
 static void mark_parts(struct flmem_exchange *x, const struct flmem_tus_concat *concat, bool used,
 		       bool remove)
 {

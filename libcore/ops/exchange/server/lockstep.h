@@ -91,7 +91,7 @@ void flmem_lockstep_publish(struct flmem_exchange *x);
 /* Of an upload of the round before: whether the result has it. Its file is removed then. */
 bool flmem_lockstep_was_combined(const struct flmem_exchange *x, const struct flmem_upload *upload);
 
-/* Nobody waits any more. */
+/* No request waits. */
 void flmem_lockstep_end(struct flmem_exchange *x);
 
 /* Clients that have sent everything. */

@@ -20,7 +20,7 @@ struct lane_reader {
 };
 
 /*
- * The first read after a start is behind all that was combined before: the clients go on from
+ * The first read after a start is after all that was combined before: the clients go on from
  * there, whatever they had sent to the server that was killed.
  */
 static void set_position(struct flmem_exchange *x, uint64_t done)
@@ -41,7 +41,7 @@ static void set_position(struct flmem_exchange *x, uint64_t done)
 }
 
 /*
- * Behind a chunk that a power failure took, later ones may be intact: nobody reads their data, so
+ * After a chunk that a power failure took, later ones may be intact: their data are not read, so
  * the clients must not wait for that. With the lock of lockstep.
  */
 static void skip_combined(struct flmem_lockstep *lockstep, struct flmem_lane *lane, uint64_t offset)
@@ -118,7 +118,7 @@ static bool find_lanes(struct flmem_exchange *x, struct lane_reader *readers,
 	return true;
 }
 
-/* Whose update has this path, behind a quote; NULL: nobody's, or what distinguishes it is cut. */
+/* Whose update has this path, after a quote; NULL: none has, or what distinguishes it is cut. */
 static const char *find_named_client(const struct flmem_exchange *x,
 				     const struct flmem_aggregate_request *request,
 				     const char *quoted, size_t *ret_length)

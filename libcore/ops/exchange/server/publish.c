@@ -184,7 +184,9 @@ int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *n
 	for (size_t i = 0; published && i < published->count; i++)
 		if (strcmp(published->files[i].name, name) == 0)
 			file = published->files[i];
-	/* With the lock, since the oldest round is removed without it being published any more. */
+	/*
+	 * With the lock, since the oldest round is removed even if it can no longer be published.
+	 */
 	if (*file.name && !generated)
 		fd = open_model_file(x, round, name);
 	pthread_mutex_unlock(&x->lock);

@@ -29,7 +29,7 @@
 #define OPTIMIZER  "optimizer.safetensors"
 #define COPY_BYTES ((size_t)1 << 20)
 
-/* Sums have the order of the inputs, so that must not depend on who was first. */
+/* Sums have the order of the inputs, so that must not depend on which was first. */
 static int compare_updates(const void *a, const void *b)
 {
 	return strcmp(((const struct flmem_update *)a)->client,

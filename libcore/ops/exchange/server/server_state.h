@@ -3,8 +3,8 @@
 #define FLMEM_OPS_EXCHANGE_SERVER_STATE_H
 
 /*
- * What the threads of a server share. One lock protects it; nobody waits for a disk or for a peer
- * while holding it. Lines of the log are written with it, in the order of what they report.
+ * What the threads of a server share. One lock protects it; no thread waits for a disk or for a
+ * peer while holding it. Lines of the log are written with it, in the order of what they report.
  */
 
 #include <pthread.h>
@@ -128,7 +128,7 @@ struct flmem_exchange_note {
 
 void flmem_exchange_log(struct flmem_exchange *x, const struct flmem_exchange_note *note);
 
-/* Wakes all who wait for a change; with the lock. */
+/* Wakes all threads that wait for a change; with the lock. */
 void flmem_exchange_wake(struct flmem_exchange *x);
 
 #endif

@@ -103,7 +103,7 @@ struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 	return NULL;
 }
 
-/* Two pieces, one behind the other. They are used up. */
+/* Two pieces, one after the other. They are used up. */
 static int write_pieces(int fd, struct iovec pieces[2], uint64_t at)
 {
 	while (pieces[0].iov_len + pieces[1].iov_len) {
@@ -133,7 +133,7 @@ static void sum_piece(struct flmem_upload_transfer *transfer, const char *bytes,
 	flmem_finite_stream_add(&transfer->values, bytes, length);
 }
 
-/* What is gathered, or the begin of it, and `length` behind that. */
+/* What is gathered, or the begin of it, and `length` after that. */
 static void write_summed(struct flmem_upload_transfer *transfer, size_t gathered, const char *bytes,
 			 size_t length)
 {

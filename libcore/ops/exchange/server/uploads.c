@@ -152,7 +152,7 @@ int flmem_uploads_create(struct flmem_exchange *x, const struct flmem_upload_rec
 	upload = add_upload(x, id, record);
 	if (!upload)
 		return flmem_error_nomem(err, "cannot make an upload");
-	/* Nobody else takes it meanwhile; its size counts. */
+	/* No other request takes it meanwhile; its size counts. */
 	upload->checking = true;
 	pthread_mutex_unlock(&x->lock);
 	rc = make_files(x, id, record);
@@ -287,7 +287,7 @@ int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 	/* A lost record costs its bytes once more, but a complete upload was confirmed. */
 	if (!rc && last && fdatasync(fd) < 0)
 		rc = -errno;
-	/* It is not confirmed; records behind one that was cut would count for nothing. */
+	/* It is not confirmed; records after one that was cut would count for nothing. */
 	if (rc)
 		(void)!ftruncate(fd, before.st_size);
 	return rc;
