@@ -58,21 +58,21 @@ static int json_finish(void *state, const struct flmem_watch_summary *summary,
 }
 
 /* What was printed last of a process. */
-struct printed {
+struct printed_sample {
 	pid_t pid;
 	uint64_t start_time, at_us, rss_bytes;
 };
 
 struct line_output {
-	struct printed *printed;
+	struct printed_sample *printed;
 	size_t count, room;
 };
 
-static struct printed *add_printed(struct line_output *lines,
-				   const struct flmem_watch_process *process)
+static struct printed_sample *add_printed(struct line_output *lines,
+					  const struct flmem_watch_process *process)
 {
 	size_t room = lines->room ? lines->room * 2 : 16;
-	struct printed *grown = lines->printed;
+	struct printed_sample *grown = lines->printed;
 
 	if (lines->count == lines->room) {
 		grown = reallocarray(lines->printed, room, sizeof(*grown));
@@ -81,13 +81,13 @@ static struct printed *add_printed(struct line_output *lines,
 		lines->printed = grown;
 		lines->room = room;
 	}
-	lines->printed[lines->count] = (struct printed){
+	lines->printed[lines->count] = (struct printed_sample){
 		.pid = process->pid, .start_time = process->start_time, .rss_bytes = UINT64_MAX};
 	return &lines->printed[lines->count++];
 }
 
-static struct printed *find_printed(struct line_output *lines,
-				    const struct flmem_watch_process *process)
+static struct printed_sample *find_printed(struct line_output *lines,
+					   const struct flmem_watch_process *process)
 {
 	for (size_t i = 0; i < lines->count; i++)
 		if (lines->printed[i].pid == process->pid &&
@@ -97,7 +97,7 @@ static struct printed *find_printed(struct line_output *lines,
 }
 
 /* In a log file a line each second would hide what happens. */
-static bool is_news(const struct printed *last, const struct flmem_watch_sample *sample)
+static bool is_news(const struct printed_sample *last, const struct flmem_watch_sample *sample)
 {
 	uint64_t before = last->rss_bytes, now = sample->rss_bytes;
 	uint64_t change = now > before ? now - before : before - now;
@@ -108,7 +108,7 @@ static bool is_news(const struct printed *last, const struct flmem_watch_sample 
 
 static bool text_sample(void *state, const struct flmem_watch_sample *sample)
 {
-	struct printed *last = find_printed(state, sample->process);
+	struct printed_sample *last = find_printed(state, sample->process);
 
 	if (last && !is_news(last, sample))
 		return true;

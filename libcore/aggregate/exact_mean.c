@@ -17,7 +17,7 @@
 #endif
 
 /* Binary formats: digits with the leading one, and exponent of the smallest normal number. */
-static const struct format {
+static const struct float_format {
 	int digits, lowest, exponent_bits;
 } formats[] = {
 	[FLMEM_ELEMENT_F16] = {11, -14, 5},   [FLMEM_ELEMENT_BF16] = {8, -126, 8},
@@ -29,7 +29,7 @@ static const struct format {
  * To the nearest number of the format, ties to even. The quantum is a power of two, so dividing by
  * it is exact; adding 1.5 x 2^52 rounds to a whole number (IEEE 754).
  */
-static inline double round_to(const struct format *format, double x)
+static inline double round_to(const struct float_format *format, double x)
 {
 	const double whole = 0x1.8p52;
 	uint64_t bits, exponent;
@@ -47,7 +47,7 @@ static inline double round_to(const struct format *format, double x)
 }
 
 /* The number with these bits, of a format with 8 or 16 bits. */
-static double decode_small(const struct format *format, unsigned bits)
+static double decode_small(const struct float_format *format, unsigned bits)
 {
 	int fraction_bits = format->digits - 1;
 	unsigned fraction = bits & ((1U << fraction_bits) - 1);
@@ -93,7 +93,7 @@ static void decode_elements(enum flmem_element element, const void *from, double
 	}
 }
 
-static void round_row(const struct format *format, double *row)
+static void round_row(const struct float_format *format, double *row)
 {
 	if (format->digits == 53)
 		return; /* a double is one already */
@@ -102,14 +102,14 @@ static void round_row(const struct format *format, double *row)
 }
 
 /* Elements of a group. */
-struct part {
+struct group_part {
 	size_t skip, count; /* in the group */
 	uint64_t done;	    /* elements of the call in front of it */
 };
 
 /* Notes the first element of an input that is not the value of its generator. */
-static size_t compare_input(struct flmem_exact_mean *mean, size_t input, const struct part *part,
-			    const double *row, const int32_t *units)
+static size_t compare_input(struct flmem_exact_mean *mean, size_t input,
+			    const struct group_part *part, const double *row, const int32_t *units)
 {
 	size_t bytes = flmem_element_bytes(mean->element), limit = part->count;
 	double found[GROUP];
@@ -133,11 +133,11 @@ static size_t compare_input(struct flmem_exact_mean *mean, size_t input, const s
  * many elements of the part are right in all inputs.
  */
 VERSIONS static size_t make_means(struct flmem_exact_mean *mean, uint64_t group,
-				  const struct part *part, double *ret_means)
+				  const struct group_part *part, double *ret_means)
 {
-	const struct format *format = &formats[mean->element];
+	const struct float_format *format = &formats[mean->element];
 	double total = 0, row[GROUP], sums[GROUP] = {0};
-	struct part right = *part;
+	struct group_part right = *part;
 	int32_t units[GROUP];
 
 	for (size_t i = 0; i < mean->inputs; i++) {
@@ -168,7 +168,7 @@ uint64_t flmem_exact_mean_compare(struct flmem_exact_mean *mean, uint64_t first,
 {
 	size_t bytes = flmem_element_bytes(mean->element), right;
 	double means[GROUP], found[GROUP];
-	struct part part = {0};
+	struct group_part part = {0};
 
 	for (; part.done < count; part.done += part.count) {
 		uint64_t left = count - part.done;

@@ -57,19 +57,19 @@ static const struct {
 #define DIRECTORY_LIMIT 64
 #define CACHE_LIMIT	((size_t)16 << 20)
 
-struct directories {
+struct directory_list {
 	char *rows[DIRECTORY_LIMIT];
 	size_t count;
 };
 
-static void directories_clear(struct directories *list)
+static void directories_clear(struct directory_list *list)
 {
 	while (list->count)
 		free(list->rows[--list->count]);
 }
 
 /* Directories past the limit are left out: real linker configurations are far below it. */
-static void add_directory(struct directories *list, const char *path, size_t length)
+static void add_directory(struct directory_list *list, const char *path, size_t length)
 {
 	if (length < 2 || path[0] != '/' || list->count == DIRECTORY_LIMIT)
 		return;
@@ -112,7 +112,7 @@ static size_t find_cache_start(const struct flmem_buf *cache)
 	return start;
 }
 
-static void add_cache_directories(int rootfd, struct directories *list)
+static void add_cache_directories(int rootfd, struct directory_list *list)
 {
 	FLMEM_AUTO_BUF struct flmem_buf cache = FLMEM_BUF_INIT;
 	size_t start, room;
@@ -139,7 +139,7 @@ static void add_cache_directories(int rootfd, struct directories *list)
 	}
 }
 
-static void add_environment_directories(struct directories *list)
+static void add_environment_directories(struct directory_list *list)
 {
 	const char *conda = getenv("CONDA_PREFIX"), *search = getenv("LD_LIBRARY_PATH");
 	char path[4096];
@@ -197,7 +197,7 @@ static int check_library(struct installed_search *search, const char *directory,
 
 static int search_directories(struct installed_search *search)
 {
-	FLMEM_AUTO(directories_clear) struct directories list = {0};
+	FLMEM_AUTO(directories_clear) struct directory_list list = {0};
 	int rc = 0;
 
 	add_environment_directories(&list);

@@ -23,7 +23,7 @@
 #define ABANDONED_MAX 64U
 
 /* Shared by the worker thread and the waiting one; the last of the two frees it. */
-struct task {
+struct attempt_task {
 	struct flmem_attempt how;
 	void *context;
 	pthread_mutex_t lock; /* protects `done`, `err` and the owner of the context */
@@ -36,30 +36,31 @@ struct task {
 	sigset_t stops; /* signals that the caller's thread handles otherwise */
 	timer_t timer;	/* ends this process (flmem_attempt_set_limit()); `lock` protects it, too */
 	struct itimerspec limit; /* 0: no timer */
-	struct task *next;	 /* in the list of abandoned tasks; `abandoned_lock` protects it */
+	struct attempt_task
+		*next; /* in the list of abandoned tasks; `abandoned_lock` protects it */
 };
 
 static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct task *abandoned;
+static struct attempt_task *abandoned;
 static pthread_once_t fork_handled = PTHREAD_ONCE_INIT;
 
-static _Thread_local struct task *current;
+static _Thread_local struct attempt_task *current;
 
 bool flmem_attempt_is_lost(void)
 {
 	return current && atomic_load_explicit(&current->lost, memory_order_relaxed);
 }
 
-static void free_task(struct task *task)
+static void free_task(struct attempt_task *task)
 {
 	pthread_mutex_destroy(&task->lock);
 	pthread_cond_destroy(&task->end);
 	free(task);
 }
 
-static struct task *new_task(const struct flmem_attempt *how, void *context)
+static struct attempt_task *new_task(const struct flmem_attempt *how, void *context)
 {
-	struct task *task = calloc(1, sizeof(*task));
+	struct attempt_task *task = calloc(1, sizeof(*task));
 
 	if (!task)
 		return NULL;
@@ -72,7 +73,7 @@ static struct task *new_task(const struct flmem_attempt *how, void *context)
 	return task;
 }
 
-static void add_abandoned(struct task *task)
+static void add_abandoned(struct attempt_task *task)
 {
 	pthread_mutex_lock(&abandoned_lock);
 	task->next = abandoned;
@@ -80,9 +81,9 @@ static void add_abandoned(struct task *task)
 	pthread_mutex_unlock(&abandoned_lock);
 }
 
-static void remove_abandoned(const struct task *task)
+static void remove_abandoned(const struct attempt_task *task)
 {
-	struct task **link = &abandoned;
+	struct attempt_task **link = &abandoned;
 
 	pthread_mutex_lock(&abandoned_lock);
 	while (*link && *link != task)
@@ -118,7 +119,7 @@ static void handle_fork(void)
 /* Why no attempt on this process may start, or NULL. */
 static const char *why_not_now(pid_t subject)
 {
-	const struct task *task;
+	const struct attempt_task *task;
 	const char *why = NULL;
 	unsigned count = 0;
 
@@ -135,7 +136,7 @@ static const char *why_not_now(pid_t subject)
 
 static void *run_attempt(void *argument)
 {
-	struct task *task = argument;
+	struct attempt_task *task = argument;
 	bool lost;
 
 	atomic_store(&task->tid, (int)syscall(SYS_gettid));
@@ -182,7 +183,7 @@ static bool can_block_forever(long number)
  * is in none, or in one that ends by itself. For a runnable thread the kernel shows only "running"
  * (proc_pid_syscall(5)).
  */
-static bool read_attempt_syscall(const struct task *task, char ret_call[CALL_BYTES],
+static bool read_attempt_syscall(const struct attempt_task *task, char ret_call[CALL_BYTES],
 				 long *ret_number)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
@@ -204,7 +205,7 @@ static bool read_attempt_syscall(const struct task *task, char ret_call[CALL_BYT
 
 void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limit)
 {
-	struct task *task = current;
+	struct attempt_task *task = current;
 
 	if (!task)
 		return;
@@ -218,7 +219,7 @@ void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limi
 }
 
 /* Sets the timer of a thread that is blocked in this call and therefore traces nothing. */
-static void set_timer(struct task *task, long number, const struct itimerspec *time)
+static void set_timer(struct attempt_task *task, long number, const struct itimerspec *time)
 {
 	if (task->limit.it_value.tv_sec && number == SYS_ptrace)
 		timer_settime(task->timer, 0, time, NULL);
@@ -228,7 +229,7 @@ static void set_timer(struct task *task, long number, const struct itimerspec *t
  * Count the slices that this thread has waited, not time: while flmem is stopped or the machine
  * sleeps, the worker cannot get an answer either.
  */
-static bool wait_for_task(struct task *task)
+static bool wait_for_task(struct attempt_task *task)
 {
 	const unsigned patience = task->how.patience_ms / SLICE_MS + 1;
 	char before[CALL_BYTES] = "", now[CALL_BYTES];
@@ -255,7 +256,8 @@ static bool wait_for_task(struct task *task)
 	return task->done;
 }
 
-static int run_task(struct task *task, pthread_t thread, bool *ret_lost, struct flmem_error *err)
+static int run_task(struct attempt_task *task, pthread_t thread, bool *ret_lost,
+		    struct flmem_error *err)
 {
 	const unsigned patience_ms = task->how.patience_ms;
 	int rc;
@@ -316,7 +318,7 @@ static void hand_over_stops(sigset_t *ret_stops, sigset_t *ret_before)
 			sigdelset(ret_stops, stops[i]);
 }
 
-static int start_attempt_task(struct task *task, bool *ret_lost, struct flmem_error *err)
+static int start_attempt_task(struct attempt_task *task, bool *ret_lost, struct flmem_error *err)
 {
 	pthread_t thread;
 	sigset_t before;
@@ -342,7 +344,7 @@ static int start_attempt_task(struct task *task, bool *ret_lost, struct flmem_er
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err)
 {
-	struct task *task;
+	struct attempt_task *task;
 	const char *why;
 	int cancel, rc;
 
@@ -363,8 +365,8 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 struct thread_run {
 	void (*run)(void *context);
 	void *context;
-	struct task *task; /* of the caller */
-	sigset_t mask;	   /* likewise */
+	struct attempt_task *task; /* of the caller */
+	sigset_t mask;		   /* likewise */
 };
 
 static void *run_on_own_thread(void *argument)

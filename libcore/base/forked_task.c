@@ -27,14 +27,14 @@
 #define SYS_close_range 436
 #endif
 
-struct outcome {
+struct task_outcome {
 	int rc;
 	bool handed[DESCRIPTORS];
 };
 
 /* Both messages are made of these. */
-struct packet {
-	struct outcome outcome;
+struct outcome_message {
+	struct task_outcome outcome;
 	struct iovec parts[2];
 	_Alignas(struct cmsghdr) unsigned char control[CONTROL_SIZE];
 };
@@ -118,7 +118,8 @@ static void close_all_but(const int *kept, size_t count)
 	}
 }
 
-static struct msghdr wrap_packet(const struct flmem_forked_task *task, struct packet *packet)
+static struct msghdr wrap_packet(const struct flmem_forked_task *task,
+				 struct outcome_message *packet)
 {
 	packet->parts[0] = (struct iovec){&packet->outcome, sizeof(packet->outcome)};
 	packet->parts[1] = (struct iovec){task->context, task->size};
@@ -132,7 +133,7 @@ static struct msghdr wrap_packet(const struct flmem_forked_task *task, struct pa
 
 /* What `run` has opened. */
 static void hand_over(const struct flmem_forked_task *task, const int *before,
-		      struct packet *packet, struct msghdr *message)
+		      struct outcome_message *packet, struct msghdr *message)
 {
 	struct cmsghdr *head = (struct cmsghdr *)(void *)packet->control;
 	int fds[DESCRIPTORS];
@@ -157,7 +158,7 @@ static void hand_over(const struct flmem_forked_task *task, const int *before,
 
 __attribute__((noreturn)) static void be_forked_task(const struct flmem_forked_task *task, int end)
 {
-	struct packet packet = {0};
+	struct outcome_message packet = {0};
 	struct msghdr message = wrap_packet(task, &packet);
 	int before[DESCRIPTORS + 1];
 
@@ -175,8 +176,8 @@ __attribute__((noreturn)) static void be_forked_task(const struct flmem_forked_t
 }
 
 /* The received descriptors, in the order of the context's. */
-static void take_descriptors(const struct flmem_forked_task *task, const struct packet *packet,
-			     const int *before)
+static void take_descriptors(const struct flmem_forked_task *task,
+			     const struct outcome_message *packet, const int *before)
 {
 	const unsigned char *at = CMSG_DATA((const struct cmsghdr *)(const void *)packet->control);
 
@@ -194,7 +195,7 @@ static void take_descriptors(const struct flmem_forked_task *task, const struct 
 /* False: it has not come. */
 static bool take_outcome(const struct flmem_forked_task *task, int end, int *ret_rc)
 {
-	struct packet packet = {0};
+	struct outcome_message packet = {0};
 	struct msghdr message = wrap_packet(task, &packet);
 	int before[DESCRIPTORS];
 

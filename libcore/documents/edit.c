@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The style of the entries of a map, from its last one. */
-struct style {
+struct entry_style {
 	const char *newline;
 	const char *quote;     /* around keys */
 	const char *separator; /* between key and value, `separator_length` bytes */
@@ -69,7 +69,8 @@ static const char *newline_at(const struct flmem_document *document, size_t offs
 	return end && end > text && end[-1] == '\r' ? "\r\n" : "\n";
 }
 
-static struct style style_of(const struct flmem_document *document, const struct flmem_node *map)
+static struct entry_style style_of(const struct flmem_document *document,
+				   const struct flmem_node *map)
 {
 	static const char *const separators[] = {
 		[FLMEM_SYNTAX_JSON] = ": ",
@@ -79,7 +80,7 @@ static struct style style_of(const struct flmem_document *document, const struct
 	};
 	const struct flmem_node *last = map->last;
 	size_t end = last ? last->place.end : map->place.end;
-	struct style style = {
+	struct entry_style style = {
 		.newline = newline_at(document, end - (end > 0)),
 		.quote = document->syntax == FLMEM_SYNTAX_JSON ? "\"" : "",
 		.separator = separators[document->syntax],
@@ -94,7 +95,7 @@ static struct style style_of(const struct flmem_document *document, const struct
 }
 
 /* "key": value, with a map around the value for each further word of a dotted key. */
-static void put_entry(const struct style *style, const char *key, const char *value,
+static void put_entry(const struct entry_style *style, const char *key, const char *value,
 		      struct flmem_buf *text)
 {
 	const char *dot = strchr(key, '.');
@@ -157,7 +158,7 @@ static bool fill_empty(const struct flmem_document *document, const struct flmem
 		       const char *key, const char *value, struct flmem_edit *ret_edit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct style style = style_of(document, map);
+	struct entry_style style = style_of(document, map);
 	bool lines = document->syntax != FLMEM_SYNTAX_YAML &&
 		     document->syntax != FLMEM_SYNTAX_TOML && map->parent &&
 		     map->place.line != document->root->place.line;
@@ -187,7 +188,7 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 			     const char *key, const char *value, struct flmem_edit *ret_edit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct style style = style_of(document, map);
+	struct entry_style style = style_of(document, map);
 	const struct flmem_node *last = map->last;
 	bool own_line = begins_its_line(document, last->key_place.start);
 	size_t at = last->place.end, line_end = end_of_line(document, at);
@@ -240,7 +241,7 @@ static bool append_in_block(const struct flmem_document *document, const struct 
 			    const char *key, const char *value, struct flmem_edit *ret_edit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct style style = style_of(document, map);
+	struct entry_style style = style_of(document, map);
 	const struct flmem_node *last = map->last;
 	size_t end = last->place.end, at;
 	bool below = end && document->text.data[end - 1] == '\n'; /* a text of several lines */

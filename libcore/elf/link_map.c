@@ -123,12 +123,12 @@ static struct flmem_module *find_module_of(const struct flmem_modules *modules,
 /*
  * The page that was read last: entries next to each other in the list are usually close in memory.
  */
-struct near {
+struct cached_page {
 	uint64_t start; /* 0: none was */
 	unsigned char bytes[4096];
 };
 
-static bool read_object(const struct flmem_modules *modules, uint64_t at, struct near *near,
+static bool read_object(const struct flmem_modules *modules, uint64_t at, struct cached_page *near,
 			struct remote_object *ret_object)
 {
 	const uint64_t start = at & ~(uint64_t)(sizeof(near->bytes) - 1);
@@ -151,7 +151,7 @@ static bool read_object(const struct flmem_modules *modules, uint64_t at, struct
 bool flmem_modules_read_link_map(struct flmem_modules *modules)
 {
 	struct remote_object object;
-	struct near near = {0};
+	struct cached_page near = {0};
 	uint64_t at;
 
 	if (!find_first_object(modules, &at))

@@ -18,7 +18,7 @@ struct log_cursor {
 };
 
 /* The marker that a line contains. */
-struct mark {
+struct marker_match {
 	enum flmem_round_kind kind;
 	uint64_t number; /* of the round, or of the chunk */
 	const char *client;
@@ -79,7 +79,7 @@ static bool read_round_number(struct log_cursor *c, uint64_t *ret_number)
 	return c->at > first;
 }
 
-static bool read_client(struct log_cursor *c, struct mark *mark)
+static bool read_client(struct log_cursor *c, struct marker_match *mark)
 {
 	mark->client = c->at;
 	while (c->at < c->end && (unsigned char)*c->at > ' ' && *c->at != '"' && *c->at != '\\')
@@ -103,7 +103,7 @@ static bool read_table_row(struct log_cursor *c, uint64_t *ret_number)
 
 /* Matches the text after `before`. */
 static bool matches_here(struct log_cursor *c, const struct flmem_round_marker *m,
-			 struct mark *mark)
+			 struct marker_match *mark)
 {
 	uint64_t chunks;
 
@@ -129,14 +129,14 @@ static bool matches_here(struct log_cursor *c, const struct flmem_round_marker *
 }
 
 static bool matches_marker(const struct flmem_round_marker *m, const char *line, size_t length,
-			   struct mark *ret_mark)
+			   struct marker_match *ret_mark)
 {
 	struct log_cursor c = {.at = line, .end = line + length};
 
 	/* An earlier occurrence of the same words may be followed by other text, so search on. */
 	while (seek_text(&c, m->before)) {
 		struct log_cursor here = c;
-		struct mark mark = {.kind = m->kind};
+		struct marker_match mark = {.kind = m->kind};
 
 		if (matches_here(&here, m, &mark)) {
 			*ret_mark = mark;
@@ -146,7 +146,7 @@ static bool matches_marker(const struct flmem_round_marker *m, const char *line,
 	return false;
 }
 
-static bool find_in_tables(const char *line, size_t length, struct mark *ret_mark)
+static bool find_in_tables(const char *line, size_t length, struct marker_match *ret_mark)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
 		for (const struct flmem_round_marker *m = (*f)->markers; m && m->before; m++)
@@ -172,7 +172,7 @@ static char *pass_nuls(char *line, size_t *length)
 }
 
 static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t length,
-			  struct mark *ret_mark)
+			  struct marker_match *ret_mark)
 {
 	regmatch_t groups[2];
 	struct log_cursor c;
@@ -181,7 +181,7 @@ static bool find_by_regex(const struct flmem_rounds *rounds, char *line, size_t 
 	line[length < SEARCHED_MAX ? length : SEARCHED_MAX] = '\0';
 	if (regexec(&rounds->regex, line, 2, groups, 0) != 0)
 		return false;
-	*ret_mark = (struct mark){.kind = FLMEM_ROUND_COUNTED_START};
+	*ret_mark = (struct marker_match){.kind = FLMEM_ROUND_COUNTED_START};
 	if (rounds->regex.re_nsub < 1 || groups[1].rm_so < 0)
 		return true;
 	c = (struct log_cursor){.at = line + groups[1].rm_so, .end = line + groups[1].rm_eo};
@@ -275,14 +275,14 @@ static void end_task(struct flmem_rounds *r, size_t log)
 		r->ending = true;
 }
 
-static bool is_client(const struct flmem_rounds *r, const struct mark *mark)
+static bool is_client(const struct flmem_rounds *r, const struct marker_match *mark)
 {
 	return strlen(r->first_client) == mark->client_length &&
 	       memcmp(r->first_client, mark->client, mark->client_length) == 0;
 }
 
 /* The first client seen defines the rounds: its next update starts the next round. */
-static bool start_by_client(struct flmem_rounds *r, size_t log, const struct mark *mark,
+static bool start_by_client(struct flmem_rounds *r, size_t log, const struct marker_match *mark,
 			    struct flmem_round_change *change)
 {
 	if (!may_count(r, log) || mark->client_length >= sizeof(r->first_client))
@@ -298,7 +298,7 @@ static bool start_by_client(struct flmem_rounds *r, size_t log, const struct mar
  * A line that looks like a whole update precedes each chunk, so such lines no longer count; the
  * first chunk was counted by that line.
  */
-static bool start_by_chunk(struct flmem_rounds *r, size_t log, const struct mark *mark,
+static bool start_by_chunk(struct flmem_rounds *r, size_t log, const struct marker_match *mark,
 			   struct flmem_round_change *change)
 {
 	bool known = r->in_chunks;
@@ -310,7 +310,7 @@ static bool start_by_chunk(struct flmem_rounds *r, size_t log, const struct mark
 bool flmem_rounds_read(struct flmem_rounds *rounds, size_t log, char *line, size_t length,
 		       struct flmem_round_change *ret_change)
 {
-	struct mark mark;
+	struct marker_match mark;
 
 	*ret_change = (struct flmem_round_change){0};
 	if (rounds->has_regex ? !find_by_regex(rounds, line, length, &mark)

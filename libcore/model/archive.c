@@ -24,7 +24,7 @@
 #define NO_LARGE      "its 64-bit directory cannot be found"
 #define MANY_DISKS    "it is split over several disks: join its parts first (zip -s 0)"
 
-struct directory {
+struct central_directory {
 	uint64_t offset, bytes, entries;
 };
 
@@ -69,7 +69,7 @@ static bool ends_on_one_disk(const char *end, uint64_t mark)
  * damaged, absent although needed, or differs from the end record.
  */
 static const char *find_large(const struct flmem_source *source, const char *small, uint64_t *at,
-			      struct directory *directory)
+			      struct central_directory *directory)
 {
 	bool needed = directory->bytes == LARGE || directory->offset == LARGE;
 	char locator[LOCATOR_BYTES], record[END64_BYTES];
@@ -212,8 +212,8 @@ static int read_records(const char *path, const struct flmem_buf *bytes,
 }
 
 static int read_directory(const struct flmem_source *source, const char *path,
-			  const struct directory *directory, uint64_t end, struct flmem_buf *bytes,
-			  struct flmem_error *err)
+			  const struct central_directory *directory, uint64_t end,
+			  struct flmem_buf *bytes, struct flmem_error *err)
 {
 	if (directory->offset > end || directory->bytes > end - directory->offset)
 		return damaged_archive(path, "its directory starts after its end", err);
@@ -235,7 +235,7 @@ static int read_directory(const struct flmem_source *source, const char *path,
 
 /* Finds the directory; `ret_end` is what follows it. */
 static int find_directory(const struct flmem_source *source, const char *path, uint64_t file_bytes,
-			  struct directory *ret_directory, uint64_t *ret_end,
+			  struct central_directory *ret_directory, uint64_t *ret_end,
 			  struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf tail = FLMEM_BUF_INIT;
@@ -256,7 +256,7 @@ int flmem_archive_list(const struct flmem_source *source, const char *path,
 {
 	FLMEM_AUTO_BUF struct flmem_buf bytes = FLMEM_BUF_INIT;
 	FLMEM_AUTO_ARCHIVE struct flmem_archive archive = {0};
-	struct directory directory = {0};
+	struct central_directory directory = {0};
 	uint64_t end = 0, file_bytes;
 	int rc = flmem_source_size(source, &file_bytes);
 

@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 #include "model/pickle.h"
 
-enum call {
+enum callable_kind {
 	CALL_NOTHING, /* no function */
 	CALL_DICT,
 	CALL_TENSOR,	   /* storage, first element, shape, strides, gradient, hooks */
@@ -19,7 +19,7 @@ enum call {
 
 static const struct {
 	const char *module, *name;
-	enum call call;
+	enum callable_kind call;
 	const char *stored; /* of a storage: its type; "": bytes */
 } names[] = {
 	{"collections", "OrderedDict", CALL_DICT, NULL},

@@ -17,7 +17,7 @@
 
 #define LENGTH_BYTES 8U
 
-struct header {
+struct header_reader {
 	const char *path;
 	struct flmem_json_scan scan;
 	struct flmem_tensor_list *list;
@@ -25,7 +25,7 @@ struct header {
 	bool noted; /* __metadata__ was read */
 };
 
-static int invalid_tensor(const struct header *header, const char *tensor, const char *why)
+static int invalid_tensor(const struct header_reader *header, const char *tensor, const char *why)
 {
 	char shown[128];
 
@@ -35,7 +35,7 @@ static int invalid_tensor(const struct header *header, const char *tensor, const
 			       shown, why);
 }
 
-static int invalid_syntax(const struct header *header)
+static int invalid_syntax(const struct header_reader *header)
 {
 	return flmem_error_set(header->err, FLMEM_EUSAGE, 0,
 			       "'%s' is not a valid safetensors file: its header %s at byte %zu",
@@ -43,7 +43,7 @@ static int invalid_syntax(const struct header *header)
 			       (size_t)(header->scan.at - header->list->texts[0]) + LENGTH_BYTES);
 }
 
-static int safetensors_no_memory(const struct header *header)
+static int safetensors_no_memory(const struct header_reader *header)
 {
 	return flmem_error_nomem(header->err, "cannot read the header of '%s'", header->path);
 }
@@ -64,7 +64,7 @@ static bool grow_header_array(void **array, size_t count, size_t *room, size_t s
 	return true;
 }
 
-static int read_shape(struct header *header, struct flmem_tensor *tensor)
+static int read_shape(struct header_reader *header, struct flmem_tensor *tensor)
 {
 	struct flmem_tensor_list *list = header->list;
 	uint64_t extent;
@@ -87,7 +87,7 @@ static int read_shape(struct header *header, struct flmem_tensor *tensor)
 	return flmem_json_scan_expect(&header->scan, ']') ? 0 : invalid_syntax(header);
 }
 
-static int read_data_offsets(struct header *header, struct flmem_tensor *tensor)
+static int read_data_offsets(struct header_reader *header, struct flmem_tensor *tensor)
 {
 	uint64_t begin, end;
 
@@ -110,7 +110,7 @@ enum {
 	SEEN_RANGE = 4,
 };
 
-static int read_dtype(struct header *header, struct flmem_tensor *tensor)
+static int read_dtype(struct header_reader *header, struct flmem_tensor *tensor)
 {
 	const char *stored;
 
@@ -120,12 +120,13 @@ static int read_dtype(struct header *header, struct flmem_tensor *tensor)
 	return tensor->dtype ? 0 : invalid_tensor(header, tensor->name, "has no known dtype");
 }
 
-static int read_tensor_field(struct header *header, struct flmem_tensor *tensor, unsigned *seen)
+static int read_tensor_field(struct header_reader *header, struct flmem_tensor *tensor,
+			     unsigned *seen)
 {
 	static const struct {
 		const char *key;
 		unsigned bit;
-		int (*read)(struct header *header, struct flmem_tensor *tensor);
+		int (*read)(struct header_reader *header, struct flmem_tensor *tensor);
 	} fields[] = {
 		{"dtype", SEEN_DTYPE, read_dtype},
 		{"shape", SEEN_SHAPE, read_shape},
@@ -148,7 +149,7 @@ static int read_tensor_field(struct header *header, struct flmem_tensor *tensor,
 }
 
 /* The shape must fill the range exactly. */
-static int check_tensor_size(const struct header *header, const struct flmem_tensor *tensor)
+static int check_tensor_size(const struct header_reader *header, const struct flmem_tensor *tensor)
 {
 	uint64_t elements = 1, bits;
 
@@ -163,7 +164,7 @@ static int check_tensor_size(const struct header *header, const struct flmem_ten
 	return 0;
 }
 
-static int read_header_tensor(struct header *header, const char *name)
+static int read_header_tensor(struct header_reader *header, const char *name)
 {
 	struct flmem_tensor_list *list = header->list;
 	struct flmem_tensor tensor = {.name = name};
@@ -194,7 +195,7 @@ static int read_header_tensor(struct header *header, const char *name)
 	return 0;
 }
 
-static int read_note(struct header *header)
+static int read_note(struct header_reader *header)
 {
 	struct flmem_tensor_list *list = header->list;
 	struct flmem_tensor_note note;
@@ -211,7 +212,7 @@ static int read_note(struct header *header)
 }
 
 /* __metadata__ may hold strings only. */
-static int read_notes(struct header *header)
+static int read_notes(struct header_reader *header)
 {
 	int rc;
 
@@ -230,7 +231,7 @@ static int read_notes(struct header *header)
 	return rc;
 }
 
-static int read_header_entries(struct header *header)
+static int read_header_entries(struct header_reader *header)
 {
 	const char *name;
 	int rc;
@@ -265,7 +266,7 @@ static int compare_tensor_offset(const void *a, const void *b)
 	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static int check_ranges(const struct header *header)
+static int check_ranges(const struct header_reader *header)
 {
 	struct flmem_tensor_list *list = header->list;
 	const struct flmem_tensor *twice;
@@ -288,7 +289,7 @@ static int check_ranges(const struct header *header)
 	return twice ? invalid_tensor(header, twice->name, "occurs twice") : 0;
 }
 
-static int read_length(const struct flmem_source *source, const struct header *header,
+static int read_length(const struct flmem_source *source, const struct header_reader *header,
 		       uint64_t file_bytes, uint64_t *ret_length)
 {
 	unsigned char raw[LENGTH_BYTES];
@@ -312,7 +313,7 @@ static int read_length(const struct flmem_source *source, const struct header *h
 	return 0;
 }
 
-static int read_header_text(const struct flmem_source *source, struct header *header,
+static int read_header_text(const struct flmem_source *source, struct header_reader *header,
 			    uint64_t file_bytes)
 {
 	struct flmem_tensor_list *list = header->list;
@@ -346,7 +347,7 @@ int flmem_safetensors_read(const struct flmem_source *source, const char *path,
 			   struct flmem_tensor_list *ret_list, struct flmem_error *err)
 {
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
-	struct header header = {.path = path, .list = &list, .err = err};
+	struct header_reader header = {.path = path, .list = &list, .err = err};
 	uint64_t file_bytes;
 	int rc = flmem_source_size(source, &file_bytes);
 

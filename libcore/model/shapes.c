@@ -51,7 +51,7 @@ static const uint64_t resnet_widths[] = {64, 128, 256, 512};
 #define RESNET_CLASSES 1000
 #define RESNET_BLOCKS  2U
 
-struct builder {
+struct shape_builder {
 	struct flmem_tensor_list *list;
 	const struct flmem_dtype *real, *count;
 	bool failed;
@@ -79,7 +79,7 @@ static bool grow_shape_array(struct flmem_tensor_list *list)
 }
 
 /* Extents end at the first 0. */
-static void add_shape_tensor(struct builder *builder, const struct flmem_dtype *dtype,
+static void add_shape_tensor(struct shape_builder *builder, const struct flmem_dtype *dtype,
 			     const uint64_t extents[RANK_MAX], const char *prefix, const char *name)
 {
 	struct flmem_tensor_list *list = builder->list;
@@ -106,8 +106,8 @@ static void add_shape_tensor(struct builder *builder, const struct flmem_dtype *
 	list->data_bytes += tensor->bytes;
 }
 
-static void add_real(struct builder *builder, const uint64_t extents[RANK_MAX], const char *prefix,
-		     const char *name)
+static void add_real(struct shape_builder *builder, const uint64_t extents[RANK_MAX],
+		     const char *prefix, const char *name)
 {
 	add_shape_tensor(builder, builder->real, extents, prefix, name);
 }
@@ -129,7 +129,7 @@ static uint64_t extent_of(const struct flmem_known_model *model, enum tensor_ext
 	return 0;
 }
 
-static void add_decoder(struct builder *builder, const struct flmem_known_model *model)
+static void add_decoder(struct shape_builder *builder, const struct flmem_known_model *model)
 {
 	const uint64_t embedding[RANK_MAX] = {model->vocabulary, model->hidden};
 	const uint64_t norm[RANK_MAX] = {model->hidden};
@@ -152,7 +152,7 @@ static void add_decoder(struct builder *builder, const struct flmem_known_model 
 }
 
 /* Batch normalisation: also what it counts while it trains. */
-static void add_norm(struct builder *builder, const char *prefix, uint64_t width)
+static void add_norm(struct shape_builder *builder, const char *prefix, uint64_t width)
 {
 	static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
 	const uint64_t extents[RANK_MAX] = {width}, scalar[RANK_MAX] = {0};
@@ -162,7 +162,7 @@ static void add_norm(struct builder *builder, const char *prefix, uint64_t width
 	add_shape_tensor(builder, builder->count, scalar, prefix, "num_batches_tracked");
 }
 
-static void add_residual_block(struct builder *builder, const char *prefix, uint64_t inputs,
+static void add_residual_block(struct shape_builder *builder, const char *prefix, uint64_t inputs,
 			       uint64_t width, bool first)
 {
 	const uint64_t conv1[RANK_MAX] = {width, inputs, 3, 3};
@@ -183,7 +183,7 @@ static void add_residual_block(struct builder *builder, const char *prefix, uint
 	add_norm(builder, part, width);
 }
 
-static void add_resnet18(struct builder *builder)
+static void add_resnet18(struct shape_builder *builder)
 {
 	const uint64_t stem[RANK_MAX] = {resnet_widths[0], 3, 7, 7};
 	const uint64_t classes[RANK_MAX] = {RESNET_CLASSES};
@@ -230,7 +230,7 @@ int flmem_shape_list(const char *shape, const struct flmem_dtype *dtype,
 {
 	const struct flmem_known_model *decoder = flmem_known_model_find(shape);
 	FLMEM_AUTO_TENSOR_LIST struct flmem_tensor_list list = {0};
-	struct builder builder = {
+	struct shape_builder builder = {
 		.list = &list,
 		.real = dtype ?: flmem_dtype_find(decoder ? decoder->dtype : "fp32"),
 		.count = flmem_dtype_find("int64"),

@@ -384,7 +384,7 @@ static enum flmem_transfer_step request_range(struct range_request *request,
 }
 
 /* How often, and how long after the last failure, something is tried again. */
-struct attempts {
+struct retry_state {
 	unsigned failed, most;
 	uint64_t progress;
 };
@@ -399,7 +399,7 @@ static unsigned most_retries(const struct flmem_http *http)
 }
 
 /* False if it was the last one. */
-static bool wait_for_retry(struct flmem_http *http, struct attempts *attempts,
+static bool wait_for_retry(struct flmem_http *http, struct retry_state *attempts,
 			   uint64_t retry_seconds)
 {
 	const struct flmem_http_access *access = http->access;
@@ -441,7 +441,7 @@ static enum flmem_transfer_step open_range(struct flmem_http_file *file,
 	return step;
 }
 
-static int report_attempts(const struct attempts *attempts, struct flmem_error *err)
+static int report_attempts(const struct retry_state *attempts, struct flmem_error *err)
 {
 	int code = err ? err->code : FLMEM_EFAILED;
 
@@ -454,7 +454,7 @@ static int report_attempts(const struct attempts *attempts, struct flmem_error *
 static int read_through(struct flmem_http_file *file, struct flmem_transfer *transfer,
 			struct byte_range range, char *out, struct flmem_error *err)
 {
-	struct attempts attempts = {.most = most_retries(file->http)};
+	struct retry_state attempts = {.most = most_retries(file->http)};
 	struct flmem_error why = {0};
 
 	while (range.begin < range.end) {
@@ -509,7 +509,7 @@ int flmem_http_file_read(struct flmem_http_file *file, uint64_t offset, uint64_t
 static int identify_file(struct flmem_http_file *file, struct flmem_transfer *transfer,
 			 struct flmem_error *err)
 {
-	struct attempts attempts = {.most = most_retries(file->http)};
+	struct retry_state attempts = {.most = most_retries(file->http)};
 	const struct flmem_reply *reply = &transfer->reply;
 	const struct byte_range range = {0, FIRST_BYTES};
 	enum flmem_transfer_step step;

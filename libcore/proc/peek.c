@@ -316,12 +316,12 @@ void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t l
 }
 
 /* Parts of one transfer; pages in a row are one part. */
-struct transfer {
+struct peek_transfer {
 	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
 	size_t parts;
 };
 
-static void add_page(struct transfer *transfer, unsigned char *to, uint64_t from, size_t page)
+static void add_page(struct peek_transfer *transfer, unsigned char *to, uint64_t from, size_t page)
 {
 	struct iovec *last = transfer->remote + transfer->parts;
 
@@ -334,7 +334,7 @@ static void add_page(struct transfer *transfer, unsigned char *to, uint64_t from
 	transfer->local[transfer->parts++] = (struct iovec){to, page};
 }
 
-static int run_transfer(struct flmem_peek *peek, const struct transfer *transfer)
+static int run_transfer(struct flmem_peek *peek, const struct peek_transfer *transfer)
 {
 	return transfer->parts ? peek->source.read(peek->source.context, transfer->local,
 						   transfer->remote, transfer->parts)
@@ -346,7 +346,7 @@ static int load_pages(struct flmem_peek *peek, uint64_t start, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
 	const size_t first = (size_t)(start / page % peek->slots);
-	struct transfer transfer;
+	struct peek_transfer transfer;
 	uint64_t resident = 0;
 	int rc;
 
@@ -394,7 +394,7 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
-	struct transfer transfer = {.parts = 0};
+	struct peek_transfer transfer = {.parts = 0};
 
 	for (size_t i = 0; i < count && i < FLMEM_PEEK_PAGES_MAX; i++) {
 		const uint64_t start = addresses[i] & ~(uint64_t)(page - 1);
@@ -444,7 +444,7 @@ int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count,
 			  uint64_t *ret_resident)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
-	struct transfer transfer;
+	struct peek_transfer transfer;
 	uint64_t resident = 0;
 	int rc;
 

@@ -28,13 +28,13 @@ enum field_kind {
 	FIELD_FEATURES,
 };
 
-struct field {
+struct status_field {
 	const char *key;
 	enum field_kind kind;
 	size_t offset;
 };
 
-static const struct field fields[] = {
+static const struct status_field fields[] = {
 	{"Name", FIELD_NAME, offsetof(struct flmem_status, name)},
 	{"State", FIELD_STATE, offsetof(struct flmem_status, state)},
 	{"Tgid", FIELD_NUMBER, offsetof(struct flmem_status, tgid)},
@@ -195,7 +195,7 @@ static void store_number(struct status_cursor *c, enum field_kind kind, struct f
 		*number = FLMEM_KNOWN(value);
 }
 
-static void store_field(const struct field *field, struct status_cursor *c,
+static void store_field(const struct status_field *field, struct status_cursor *c,
 			struct flmem_status *status)
 {
 	void *place = (char *)status + field->offset;

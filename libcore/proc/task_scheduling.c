@@ -20,7 +20,7 @@
 #include "proc/task.h"
 
 /* struct sched_attr of the kernel, in its first version; only newer C libraries define it. */
-struct attributes {
+struct sched_attributes {
 	uint32_t size, policy;
 	uint64_t flags;
 	int32_t nice;
@@ -36,18 +36,18 @@ struct attributes {
 #define SHARE_USUAL	20 /* of nice 0 */
 #define SHARE_REAL_TIME 41
 
-static bool read_attributes(pid_t tid, struct attributes *ret_attributes)
+static bool read_attributes(pid_t tid, struct sched_attributes *ret_attributes)
 {
 	return syscall(SYS_sched_getattr, tid, ret_attributes, sizeof(*ret_attributes), 0) == 0;
 }
 
-static bool is_real_time(const struct attributes *attributes)
+static bool is_real_time(const struct sched_attributes *attributes)
 {
 	return attributes->policy == SCHED_FIFO || attributes->policy == SCHED_RR ||
 	       attributes->policy == POLICY_DEADLINE;
 }
 
-static int processor_share_of(const struct attributes *attributes)
+static int processor_share_of(const struct sched_attributes *attributes)
 {
 	if (is_real_time(attributes))
 		return SHARE_REAL_TIME;
@@ -58,7 +58,7 @@ static int processor_share_of(const struct attributes *attributes)
 static bool has_better(const struct flmem_process *process, int share)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	struct attributes other;
+	struct sched_attributes other;
 
 	if (share >= SHARE_USUAL)
 		return false;
@@ -80,9 +80,9 @@ static bool is_time_limited(const struct flmem_process *process)
 }
 
 static const char *refuse_real_time(const struct flmem_process *process,
-				    const struct attributes *own)
+				    const struct sched_attributes *own)
 {
-	struct attributes first;
+	struct sched_attributes first;
 
 	if (own->policy == POLICY_DEADLINE)
 		return "is a real-time thread with a budget (SCHED_DEADLINE)";
@@ -186,7 +186,7 @@ void flmem_task_groups_clear(struct flmem_task_groups *groups)
 const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid,
 					  struct flmem_task_groups *groups)
 {
-	struct attributes own;
+	struct sched_attributes own;
 
 	if (!read_attributes(tid, &own))
 		return "has a scheduling policy that cannot be read";

@@ -12,7 +12,7 @@
 #include "profiler/index_set.h"
 #include "profiler/sampling_error.h"
 
-struct pairing {
+struct row_pairing {
 	struct flmem_index_set set;
 	struct flmem_heap_difference *rows;
 	struct flmem_heap_frame *keys; /* of the rows: their frames without the program's file */
@@ -20,11 +20,11 @@ struct pairing {
 };
 
 struct difference_wanted {
-	const struct pairing *pairing;
+	const struct row_pairing *pairing;
 	const struct flmem_heap_frame *key; /* NULL: of stacks without frames */
 };
 
-static void clear_pairing(struct pairing *pairing)
+static void clear_pairing(struct row_pairing *pairing)
 {
 	flmem_index_set_clear(&pairing->set);
 	free(pairing->rows);
@@ -72,14 +72,14 @@ static bool is_difference(const void *context, uint32_t index)
 }
 
 /* One side of the comparison; `program` is the file of its program. */
-struct side {
+struct compared_profile {
 	const struct flmem_heap_profile *profile;
 	const char *program;
 	unsigned number;
 };
 
 /* The lines of both profiles count; that of the second is the one to change. */
-static void put_own_frame(const struct side *side, const struct flmem_heap_row *row,
+static void put_own_frame(const struct compared_profile *side, const struct flmem_heap_row *row,
 			  struct flmem_heap_difference *difference)
 {
 	const struct flmem_heap_frame *frames = side->profile->frames;
@@ -94,7 +94,7 @@ static void put_own_frame(const struct side *side, const struct flmem_heap_row *
 					FLMEM_FRAME_FUNCTION);
 }
 
-static bool add_side(struct pairing *pairing, const struct side *side,
+static bool add_side(struct row_pairing *pairing, const struct compared_profile *side,
 		     const struct flmem_heap_row *row)
 {
 	const struct flmem_heap_frame *frame =
@@ -127,7 +127,7 @@ static bool add_side(struct pairing *pairing, const struct side *side,
 	return true;
 }
 
-static int add_rows_of(struct pairing *pairing, const struct side *side,
+static int add_rows_of(struct row_pairing *pairing, const struct compared_profile *side,
 		       enum flmem_heap_measure measure, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct flmem_heap_row *rows = NULL;
@@ -167,11 +167,11 @@ int flmem_heap_compare(const struct flmem_heap_profile *first,
 		       const struct flmem_heap_profile *second, enum flmem_heap_measure measure,
 		       struct flmem_heap_comparison *ret_comparison, struct flmem_error *err)
 {
-	const struct side sides[] = {
+	const struct compared_profile sides[] = {
 		{first, flmem_heap_program_file(first), 0},
 		{second, flmem_heap_program_file(second), 1},
 	};
-	FLMEM_AUTO(clear_pairing) struct pairing pairing = {0};
+	FLMEM_AUTO(clear_pairing) struct row_pairing pairing = {0};
 	struct change_order order = {measure};
 	size_t room = first->frame_count + second->frame_count + 2;
 

@@ -8,7 +8,7 @@
 #define NUMBER_MAX 100000U
 
 /* A part of the symbol that is still to be read, and the name so far. */
-struct mangled {
+struct demangler {
 	const char *at, *end;
 	char *out;
 	size_t used;
@@ -32,12 +32,12 @@ static const struct {
 	{"cm", ","},	{"pt", "->"},	  {"cl", "()"},	     {"ix", "[]"},
 };
 
-static char peek_char(const struct mangled *m, size_t ahead)
+static char peek_char(const struct demangler *m, size_t ahead)
 {
 	return m->failed || (size_t)(m->end - m->at) <= ahead ? '\0' : m->at[ahead];
 }
 
-static bool take_letter(struct mangled *m, char c)
+static bool take_letter(struct demangler *m, char c)
 {
 	if (peek_char(m, 0) != c)
 		return false;
@@ -45,7 +45,7 @@ static bool take_letter(struct mangled *m, char c)
 	return true;
 }
 
-static void put_name_part(struct mangled *m, const char *text, size_t length)
+static void put_name_part(struct demangler *m, const char *text, size_t length)
 {
 	if (m->failed || !m->out)
 		return;
@@ -57,7 +57,7 @@ static void put_name_part(struct mangled *m, const char *text, size_t length)
 	m->used += length;
 }
 
-static size_t take_count(struct mangled *m)
+static size_t take_count(struct demangler *m)
 {
 	size_t value = 0;
 
@@ -76,7 +76,7 @@ static bool has_control_bytes(const char *text, size_t length)
 	return false;
 }
 
-static void take_source_name(struct mangled *m)
+static void take_source_name(struct demangler *m)
 {
 	size_t length = take_count(m);
 
@@ -95,18 +95,18 @@ static void take_source_name(struct mangled *m)
 }
 
 /* S_, S1A_, T_, T0_ and the like, after their first letter. */
-static void skip_sequence(struct mangled *m)
+static void skip_sequence(struct demangler *m)
 {
 	while (isdigit((unsigned char)peek_char(m, 0)) || isupper((unsigned char)peek_char(m, 0)))
 		m->at++;
 	m->failed |= !take_letter(m, '_');
 }
 
-static void skip_type(struct mangled *m);
-static void take_name(struct mangled *m);
+static void skip_type(struct demangler *m);
+static void take_name(struct demangler *m);
 
 /* Reads without printing. */
-static void skip_quietly(struct mangled *m, void (*take)(struct mangled *m))
+static void skip_quietly(struct demangler *m, void (*take)(struct demangler *m))
 {
 	char *out = m->out;
 
@@ -115,13 +115,13 @@ static void skip_quietly(struct mangled *m, void (*take)(struct mangled *m))
 	m->out = out;
 }
 
-static void skip_types_until_end(struct mangled *m)
+static void skip_types_until_end(struct demangler *m)
 {
 	while (!m->failed && !take_letter(m, 'E'))
 		skip_type(m);
 }
 
-static void skip_literal(struct mangled *m)
+static void skip_literal(struct demangler *m)
 {
 	if (take_letter(m, '_'))
 		m->failed = true; /* the address of a function: too much */
@@ -132,7 +132,7 @@ static void skip_literal(struct mangled *m)
 	m->failed |= !take_letter(m, 'E');
 }
 
-static void skip_arguments(struct mangled *m)
+static void skip_arguments(struct demangler *m)
 {
 	while (!m->failed && !take_letter(m, 'E')) {
 		if (take_letter(m, 'L'))
@@ -144,7 +144,7 @@ static void skip_arguments(struct mangled *m)
 	}
 }
 
-static void skip_extended_type(struct mangled *m)
+static void skip_extended_type(struct demangler *m)
 {
 	char c = peek_char(m, 0);
 
@@ -159,7 +159,7 @@ static void skip_extended_type(struct mangled *m)
 		m->failed = true;
 }
 
-static void skip_substitution(struct mangled *m)
+static void skip_substitution(struct demangler *m)
 {
 	char c = peek_char(m, 0);
 
@@ -173,7 +173,7 @@ static void skip_substitution(struct mangled *m)
 	}
 }
 
-static void skip_compound_type(struct mangled *m, char c)
+static void skip_compound_type(struct demangler *m, char c)
 {
 	switch (c) {
 	case 'F':
@@ -203,7 +203,7 @@ static void skip_compound_type(struct mangled *m, char c)
 	}
 }
 
-static void skip_type(struct mangled *m)
+static void skip_type(struct demangler *m)
 {
 	char c = peek_char(m, 0);
 
@@ -225,7 +225,7 @@ static void skip_type(struct mangled *m)
 	m->depth--;
 }
 
-static bool take_operator(struct mangled *m)
+static bool take_operator(struct demangler *m)
 {
 	char code[3] = {peek_char(m, 0), peek_char(m, 1), '\0'};
 
@@ -240,7 +240,7 @@ static bool take_operator(struct mangled *m)
 }
 
 /* Ul <types> E [number] _ */
-static void take_lambda(struct mangled *m)
+static void take_lambda(struct demangler *m)
 {
 	put_name_part(m, "(lambda)", strlen("(lambda)"));
 	skip_types_until_end(m);
@@ -249,7 +249,7 @@ static void take_lambda(struct mangled *m)
 }
 
 /* C1 is a constructor, D1 a destructor. */
-static void take_structor(struct mangled *m)
+static void take_structor(struct demangler *m)
 {
 	const char *name = m->last;
 	size_t length = m->last_length;
@@ -262,7 +262,7 @@ static void take_structor(struct mangled *m)
 		put_name_part(m, name, length);
 }
 
-static void take_unqualified(struct mangled *m)
+static void take_unqualified(struct demangler *m)
 {
 	char c = peek_char(m, 0), next = peek_char(m, 1);
 
@@ -283,7 +283,7 @@ static void take_unqualified(struct mangled *m)
 }
 
 /* std:: and what has its own letter; other substitutions stand for something before. */
-static void take_standard(struct mangled *m)
+static void take_standard(struct demangler *m)
 {
 	static const char letters[] = "tabsiod";
 	static const char *const names[] = {"",	       "allocator", "basic_string", "string",
@@ -306,7 +306,7 @@ static void take_standard(struct mangled *m)
 	put_name_part(m, m->last, m->last_length);
 }
 
-static void take_nested(struct mangled *m)
+static void take_nested(struct demangler *m)
 {
 	bool first = true;
 
@@ -331,7 +331,7 @@ static void take_nested(struct mangled *m)
 	}
 }
 
-static void take_name(struct mangled *m)
+static void take_name(struct demangler *m)
 {
 	if (++m->depth > DEPTH_MAX) {
 		m->failed = true;
@@ -355,7 +355,7 @@ static void take_name(struct mangled *m)
 
 bool flmem_demangle(const char *symbol, size_t length, char out[FLMEM_DEMANGLED_MAX])
 {
-	struct mangled m = {.at = symbol, .end = symbol + length, .out = out};
+	struct demangler m = {.at = symbol, .end = symbol + length, .out = out};
 	const char *local;
 
 	if (length < 4 || symbol[0] != '_' || symbol[1] != 'Z')

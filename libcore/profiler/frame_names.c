@@ -9,7 +9,7 @@
 #include "profiler/debug_files.h"
 #include "profiler/demangle.h"
 
-struct naming {
+struct frame_naming {
 	struct flmem_heap_frame *const *frames;
 	struct flmem_string_pool *texts;
 	bool failed;
@@ -17,7 +17,7 @@ struct naming {
 
 static void set_name(void *context, size_t index, const char *name, size_t length)
 {
-	struct naming *naming = context;
+	struct frame_naming *naming = context;
 	char plain[FLMEM_DEMANGLED_MAX];
 	bool demangled = flmem_demangle(name, length, plain);
 	const char *kept = flmem_string_pool_keep(naming->texts, demangled ? plain : name,
@@ -76,7 +76,7 @@ bool flmem_heap_symbols_resolve(const struct flmem_heap_module *module,
 	FLMEM_AUTO_IMAGE struct flmem_image *own = open_module_image(module, &silent);
 	FLMEM_AUTO_IMAGE struct flmem_image *debug =
 		flmem_debug_file_open(module, own, debug_silent);
-	struct naming naming = {frames, texts, false};
+	struct frame_naming naming = {frames, texts, false};
 	const struct flmem_addresses addresses = {rows, count, set_name, &naming};
 	const char *unresolved;
 

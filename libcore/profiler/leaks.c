@@ -37,7 +37,7 @@
 #define HOUR_US		3.6e9
 
 /* One site in the lists of the profile, which are sorted by site. */
-struct history {
+struct site_history {
 	const struct flmem_heap_profile *profile;
 	uint32_t site;
 	size_t change, change_end;
@@ -83,13 +83,13 @@ static uint32_t first_numbered(const struct flmem_heap_profile *p)
 }
 
 /* Live bytes at the ends of rounds, at most FLMEM_ROBUST_POINTS_MAX of them. */
-struct ends {
+struct round_ends {
 	double x[FLMEM_ROBUST_POINTS_MAX], y[FLMEM_ROBUST_POINTS_MAX];
 	unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
 	size_t count;
 };
 
-static void fill_ends(const struct history *h, struct ends *ret_ends)
+static void fill_ends(const struct site_history *h, struct round_ends *ret_ends)
 {
 	const struct flmem_heap_profile *p = h->profile;
 	uint32_t first = first_numbered(p), rounds = h->rounds - first;
@@ -97,7 +97,7 @@ static void fill_ends(const struct history *h, struct ends *ret_ends)
 	size_t change = h->change;
 	double live = 0;
 
-	*ret_ends = (struct ends){0};
+	*ret_ends = (struct round_ends){0};
 	for (uint32_t round = first + (rounds - 1) % step; round < h->rounds; round += step) {
 		for (; change < h->change_end && p->changes[change].round <= round; change++)
 			live += (double)p->changes[change].allocated_bytes -
@@ -108,7 +108,7 @@ static void fill_ends(const struct history *h, struct ends *ret_ends)
 }
 
 /* Rounds from the first numbered one on in which something was allocated that is still live. */
-static uint32_t rounds_with_survivors(const struct history *h)
+static uint32_t rounds_with_survivors(const struct site_history *h)
 {
 	const struct flmem_heap_profile *p = h->profile;
 	uint32_t first = first_numbered(p), count = 0, last = FLMEM_HEAP_NO_ROUND;
@@ -124,7 +124,7 @@ static uint32_t rounds_with_survivors(const struct history *h)
 }
 
 /* Whether live bytes grow between two rounds by a good part of the slope. */
-static bool grows_between(const struct ends *ends, double slope, size_t from, size_t to)
+static bool grows_between(const struct round_ends *ends, double slope, size_t from, size_t to)
 {
 	return ends->y[to] - ends->y[from] >=
 	       slope * (ends->x[to] - ends->x[from]) * STEP_SHARE_MIN;
@@ -134,7 +134,7 @@ static bool grows_between(const struct ends *ends, double slope, size_t from, si
  * No single jump, and no cache that is full by now: of many rounds most parts grow, of a few at
  * least half of the steps, and the end does in any case.
  */
-static bool grows_mostly(const struct ends *ends, double slope)
+static bool grows_mostly(const struct round_ends *ends, double slope)
 {
 	const bool many = ends->count >= ROUNDS_OF_PARTS;
 	const size_t steps = ends->count - 1;
@@ -149,7 +149,7 @@ static bool grows_mostly(const struct ends *ends, double slope)
 }
 
 /* What grew in nearly every round, and no longer does. */
-static bool has_just_ended(const struct ends *ends, double slope)
+static bool has_just_ended(const struct round_ends *ends, double slope)
 {
 	size_t still = 0, longest = 0;
 
@@ -180,7 +180,7 @@ static struct flmem_u64 rss_growth(const struct flmem_heap_profile *p, uint64_t 
 	return first;
 }
 
-static uint64_t end_of_history(const struct history *h, bool by_round)
+static uint64_t end_of_history(const struct site_history *h, bool by_round)
 {
 	const struct flmem_heap_profile *p = h->profile;
 
@@ -192,7 +192,7 @@ static uint64_t end_of_history(const struct history *h, bool by_round)
  * Where older blocks are not known, their release is not, either: a cache that was full before
  * looks as if it grew, until all of it is replaced.
  */
-static bool may_be_replacing(const struct history *h, bool by_round, uint64_t grown)
+static bool may_be_replacing(const struct site_history *h, bool by_round, uint64_t grown)
 {
 	struct flmem_u64 rss;
 
@@ -203,7 +203,7 @@ static bool may_be_replacing(const struct history *h, bool by_round, uint64_t gr
 }
 
 /* What a program frees when it ends is not an end of the growth. */
-static void leave_out_teardown(const struct history *h, struct ends *ends)
+static void leave_out_teardown(const struct site_history *h, struct round_ends *ends)
 {
 	if (h->profile->ending == FLMEM_HEAP_ENDED && ends->count > 1 &&
 	    ends->y[ends->count - 1] < ends->y[ends->count - 2] / 2)
@@ -211,17 +211,17 @@ static void leave_out_teardown(const struct history *h, struct ends *ends)
 }
 
 /* Of fewer rounds no order is significant. */
-static bool is_too_short(const struct history *h, const struct ends *ends)
+static bool is_too_short(const struct site_history *h, const struct round_ends *ends)
 {
 	return ends->count < ROUNDS_MIN &&
 	       is_material(h->profile, ends->y[ends->count - 1] - ends->y[0]);
 }
 
-static bool grows_by_round(struct history *h, struct flmem_heap_leak *ret_leak)
+static bool grows_by_round(struct site_history *h, struct flmem_heap_leak *ret_leak)
 {
 	uint32_t periods = h->rounds - first_numbered(h->profile);
 	struct flmem_slope slope;
-	struct ends ends;
+	struct round_ends ends;
 	double confidence;
 
 	fill_ends(h, &ends);
@@ -245,7 +245,7 @@ static bool grows_by_round(struct history *h, struct flmem_heap_leak *ret_leak)
 	return true;
 }
 
-static bool grows_by_age(const struct history *h, struct flmem_heap_leak *ret_leak)
+static bool grows_by_age(const struct site_history *h, struct flmem_heap_leak *ret_leak)
 {
 	const struct flmem_heap_profile *p = h->profile;
 	double bytes = 0, part = (double)p->duration_us / PARTS;
@@ -286,7 +286,7 @@ static int compare_leaks(const void *a, const void *b)
 }
 
 /* Advances the history to the lists of the next site. */
-static void take_site(struct history *h)
+static void take_site(struct site_history *h)
 {
 	const struct flmem_heap_profile *p = h->profile;
 
@@ -300,7 +300,7 @@ static void take_site(struct history *h)
 
 static void find_growing(const struct flmem_heap_profile *p, struct flmem_heap_leaks *leaks)
 {
-	struct history h = {.profile = p, .rounds = complete_rounds(p)};
+	struct site_history h = {.profile = p, .rounds = complete_rounds(p)};
 
 	for (h.site = 0; h.site < p->site_count; h.site++) {
 		const struct flmem_heap_site *site = &p->sites[h.site];

@@ -65,7 +65,7 @@ static uint64_t hash_file(uint64_t seed, const struct flmem_heap_module *module,
 }
 
 /* Some paths at once, since a child takes a millisecond. */
-struct examination {
+struct path_batch {
 	const char *paths[PATHS_AT_ONCE]; /* NULL: none */
 	struct module_file files[PATHS_AT_ONCE];
 };
@@ -90,7 +90,7 @@ static void examine_path(const char *path, struct module_file *ret_file)
 /* In a child process. */
 static int examine_forked(void *context)
 {
-	struct examination *examination = context;
+	struct path_batch *examination = context;
 
 	for (size_t i = 0; i < PATHS_AT_ONCE; i++)
 		if (examination->paths[i])
@@ -98,7 +98,7 @@ static int examine_forked(void *context)
 	return 0;
 }
 
-static bool examine_paths(struct examination *examination, uint64_t patience_us)
+static bool examine_paths(struct path_batch *examination, uint64_t patience_us)
 {
 	const struct flmem_forked_task task = {
 		.run = examine_forked,
@@ -125,7 +125,7 @@ static bool examine_here(const char *path, struct module_file *ret_file)
 static void examine_some(struct flmem_heap_module *modules, const uint32_t *wanted, size_t count,
 			 struct module_file *files)
 {
-	struct examination all = {.paths = {NULL}};
+	struct path_batch all = {.paths = {NULL}};
 	bool together;
 
 	for (size_t i = 0; i < count; i++)
@@ -133,7 +133,7 @@ static void examine_some(struct flmem_heap_module *modules, const uint32_t *want
 	together = examine_paths(&all, PATIENCE_ALL_US);
 	for (size_t i = 0; i < count; i++) {
 		struct flmem_heap_module *module = &modules[wanted[i]];
-		struct examination one = {.paths = {module->path}, .files = {all.files[i]}};
+		struct path_batch one = {.paths = {module->path}, .files = {all.files[i]}};
 
 		/* Else one after the other; each silent one takes its time. */
 		module->silent = !together && !examine_paths(&one, PATIENCE_US);

@@ -50,13 +50,13 @@ bool flmem_heap_profile_is_one(const char *path)
 	return examine_profile(path) > 0;
 }
 
-struct names {
+struct name_list {
 	char **list;
 	size_t count;
 	size_t denied; /* files that may not be read: profiles or others */
 };
 
-static void clear_profile_names(struct names *names)
+static void clear_profile_names(struct name_list *names)
 {
 	for (size_t i = 0; i < names->count; i++)
 		free(names->list[i]);
@@ -105,7 +105,7 @@ static int refuse_unlisted(const char *path, int rc, struct flmem_error *err)
 			       "cannot read the folder '%s'; name one with profiles", path);
 }
 
-static int keep_profile_name(struct names *names, const char *name, struct flmem_error *err)
+static int keep_profile_name(struct name_list *names, const char *name, struct flmem_error *err)
 {
 	if (names->count == FLMEM_HEAP_FOLDER_MAX)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -118,8 +118,8 @@ static int keep_profile_name(struct names *names, const char *name, struct flmem
 	return 0;
 }
 
-static int list_profiles(const char *path, struct flmem_guarded_folder *folder, struct names *names,
-			 struct flmem_error *err)
+static int list_profiles(const char *path, struct flmem_guarded_folder *folder,
+			 struct name_list *names, struct flmem_error *err)
 {
 	struct flmem_guarded_entry entry;
 	int rc;
@@ -300,7 +300,7 @@ static int choose_baseline(struct flmem_heap_folder *folder, const char *wanted,
 }
 
 static int refuse_folder(const struct flmem_heap_folder *folder, const char *path,
-			 const struct names *names, struct flmem_error *err)
+			 const struct name_list *names, struct flmem_error *err)
 {
 	char number[FLMEM_TEXT_COUNTED_MAX];
 
@@ -318,7 +318,7 @@ static int refuse_folder(const struct flmem_heap_folder *folder, const char *pat
 }
 
 static int read_profiles(struct flmem_heap_folder *folder, const char *path,
-			 const struct names *names, const struct flmem_heap_request *request,
+			 const struct name_list *names, const struct flmem_heap_request *request,
 			 struct flmem_error *err)
 {
 	folder->profiles =
@@ -338,7 +338,7 @@ int flmem_heap_folder_read(const char *path, const char *baseline,
 {
 	FLMEM_AUTO_GUARDED_FOLDER struct flmem_guarded_folder *list = NULL;
 	struct flmem_heap_folder folder = {0};
-	struct names names = {0};
+	struct name_list names = {0};
 	int rc = flmem_guarded_folder_open(path, &list);
 
 	if (rc)

@@ -14,7 +14,7 @@ struct node_wanted {
 	struct flmem_heap_node node;
 };
 
-struct projection {
+struct frame_filter {
 	enum flmem_heap_stacks stacks;
 	bool import_frames;
 };
@@ -36,8 +36,8 @@ static bool is_import_frame(const struct flmem_heap_frame *frame)
 }
 
 /* The line that imports says more than the five frames between it and the module. */
-static bool is_frame_kept(const struct projection *projection, const struct flmem_heap_frame *frame,
-			  bool has_caller)
+static bool is_frame_kept(const struct frame_filter *projection,
+			  const struct flmem_heap_frame *frame, bool has_caller)
 {
 	if (has_caller && !projection->import_frames && is_import_frame(frame))
 		return false;
@@ -46,7 +46,7 @@ static bool is_frame_kept(const struct projection *projection, const struct flme
 }
 
 /* Fills `map` with the new number of each node; new nodes overwrite the old ones before them. */
-static bool renumber_nodes(struct flmem_heap_profile *p, const struct projection *projection,
+static bool renumber_nodes(struct flmem_heap_profile *p, const struct frame_filter *projection,
 			   uint32_t *map)
 {
 	FLMEM_AUTO_INDEX_SET struct flmem_index_set set;
@@ -111,7 +111,7 @@ static void merge_sites(struct flmem_heap_profile *p, const uint32_t *map, uint3
 int flmem_heap_project(struct flmem_heap_profile *profile, const struct flmem_heap_request *request,
 		       struct flmem_error *err)
 {
-	const struct projection projection = {profile->stacks, request->import_frames};
+	const struct frame_filter projection = {profile->stacks, request->import_frames};
 	FLMEM_AUTO_FREE uint32_t *map = calloc(profile->node_count, sizeof(*map));
 	FLMEM_AUTO_FREE uint32_t *site_of = calloc(2 * profile->node_count, sizeof(*site_of));
 	FLMEM_AUTO_FREE uint32_t *site_map = calloc(profile->site_count + 1, sizeof(*site_map));

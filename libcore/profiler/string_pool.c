@@ -12,7 +12,7 @@ struct flmem_string_pool {
 	size_t count, room;
 };
 
-struct wanted {
+struct wanted_text {
 	const struct flmem_string_pool *texts;
 	const char *bytes;
 	size_t length;
@@ -40,7 +40,7 @@ void flmem_string_pool_free(struct flmem_string_pool *texts)
 
 static bool is_wanted(const void *context, uint32_t index)
 {
-	const struct wanted *wanted = context;
+	const struct wanted_text *wanted = context;
 	const char *row = wanted->texts->rows[index];
 
 	return strncmp(row, wanted->bytes, wanted->length) == 0 && !row[wanted->length];
@@ -65,7 +65,7 @@ static bool put_frame_text(struct flmem_string_pool *texts, const char *bytes, s
 const char *flmem_string_pool_keep(struct flmem_string_pool *texts, const char *bytes,
 				   size_t length)
 {
-	const struct wanted wanted = {texts, bytes, length};
+	const struct wanted_text wanted = {texts, bytes, length};
 	const struct flmem_index_key key = {
 		.hash = flmem_fnv_mix(texts->set.seed, bytes, length),
 		.same = is_wanted,

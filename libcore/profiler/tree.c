@@ -12,7 +12,7 @@
 
 #define LEAST_FIRST 1e-6 /* share of the first attempt to leave small branches out */
 
-struct growing {
+struct tree_builder {
 	const struct flmem_heap_profile *profile;
 	const struct flmem_heap_tree_request *request;
 	struct flmem_heap_amounts *own, *total; /* by node */
@@ -23,7 +23,7 @@ struct growing {
 };
 
 /* The largest share that the node has of any measure. */
-static double node_share(const struct growing *g, size_t node)
+static double node_share(const struct tree_builder *g, size_t node)
 {
 	double most = 0;
 
@@ -36,7 +36,7 @@ static double node_share(const struct growing *g, size_t node)
 	return most;
 }
 
-static size_t count_above(const struct growing *g, double least)
+static size_t count_above(const struct tree_builder *g, double least)
 {
 	size_t count = 0;
 
@@ -46,7 +46,7 @@ static size_t count_above(const struct growing *g, double least)
 }
 
 /* Leaves the smallest branches out until the rest is few enough. */
-static void leave_out_small(struct growing *g)
+static void leave_out_small(struct tree_builder *g)
 {
 	double least = LEAST_FIRST;
 
@@ -89,7 +89,7 @@ uint32_t *flmem_heap_largest_sites(const struct flmem_heap_profile *profile,
 	return sorted;
 }
 
-static bool keep_largest_sites(struct growing *g)
+static bool keep_largest_sites(struct tree_builder *g)
 {
 	const struct flmem_heap_profile *p = g->profile;
 	enum flmem_heap_measure measure = g->request->measure;
@@ -108,7 +108,7 @@ static bool keep_largest_sites(struct growing *g)
 	return true;
 }
 
-static bool choose_nodes(struct growing *g)
+static bool choose_nodes(struct tree_builder *g)
 {
 	g->kept[0] = true;
 	if (!g->request->sites_max)
@@ -124,7 +124,7 @@ static bool choose_nodes(struct growing *g)
 
 static int compare_node_totals(const void *a, const void *b, void *context)
 {
-	const struct growing *g = context;
+	const struct tree_builder *g = context;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	uint64_t one = g->total[x].bytes[g->request->measure];
 	uint64_t other = g->total[y].bytes[g->request->measure];
@@ -138,7 +138,7 @@ static int compare_node_totals(const void *a, const void *b, void *context)
  * Depth first with a stack: the children of a node are pushed smallest first. Every node is pushed
  * once, so the stack never holds more than all of them.
  */
-static void list_branches(const struct growing *g, const struct flmem_heap_children *children,
+static void list_branches(const struct tree_builder *g, const struct flmem_heap_children *children,
 			  uint32_t *stack, struct flmem_heap_branch *branches)
 {
 	size_t top = 1, count = 0;
@@ -164,7 +164,7 @@ static void list_branches(const struct growing *g, const struct flmem_heap_child
 	}
 }
 
-static bool measure_nodes(struct growing *g)
+static bool measure_nodes(struct tree_builder *g)
 {
 	const struct flmem_heap_profile *p = g->profile;
 
@@ -181,7 +181,7 @@ static bool measure_nodes(struct growing *g)
 	return true;
 }
 
-static void clear_growing(struct growing *g)
+static void clear_growing(struct tree_builder *g)
 {
 	free(g->own);
 	free(g->total);
@@ -193,7 +193,7 @@ int flmem_heap_tree_make(const struct flmem_heap_profile *profile,
 			 const struct flmem_heap_tree_request *request,
 			 struct flmem_heap_tree *ret_tree, struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_growing) struct growing g = {.profile = profile, .request = request};
+	FLMEM_AUTO(clear_growing) struct tree_builder g = {.profile = profile, .request = request};
 	FLMEM_AUTO_CHILDREN struct flmem_heap_children children = {0};
 	FLMEM_AUTO_FREE uint32_t *stack = calloc(profile->node_count, sizeof(*stack));
 	struct flmem_heap_branch *branches;

@@ -63,7 +63,7 @@ enum return_report {
 	REPORT_GONE,
 };
 
-struct entering {
+struct call_reentry {
 	struct flmem_tracee *tracee;
 	const struct flmem_call_return *back; /* NULL: no chain, and the call ends with EINTR */
 	const struct flmem_thread_state *own;
@@ -90,7 +90,7 @@ static enum return_report sort_report(struct flmem_tracee *tracee, int status, i
 }
 
 /* Lets the thread run until something is reported of it, and delivers `signal` to it, if not 0. */
-static enum return_report run_to_report(struct entering *entering, int signal, int *ret_signal)
+static enum return_report run_to_report(struct call_reentry *entering, int signal, int *ret_signal)
 {
 	struct flmem_tracee *tracee = entering->tracee;
 	uint64_t spent;
@@ -149,7 +149,7 @@ static int set_call_number(pid_t tid, int number)
 }
 
 /* Registers first: with those of the chain the thread restores itself, whatever follows. */
-static bool enter_chain(const struct entering *entering, int signal)
+static bool enter_chain(const struct call_reentry *entering, int signal)
 {
 	const struct flmem_call_return *back = entering->back;
 	const uint64_t nothing = UNANSWERED, place = back->scratch->data + FLAGS_OFFSET;
@@ -162,7 +162,7 @@ static bool enter_chain(const struct entering *entering, int signal)
 }
 
 /* Mask first: with the registers of the chain the thread restores itself until the last step. */
-static bool leave_chain(const struct entering *entering)
+static bool leave_chain(const struct call_reentry *entering)
 {
 	return !set_mask(entering->tracee->tid, entering->own->signal_mask) &&
 	       !set_own_registers(entering->tracee->tid, &entering->own->regs);
@@ -172,7 +172,7 @@ static bool leave_chain(const struct entering *entering)
  * In the stop before the delivery of a signal. It is blocked, so the kernel queues it again, with
  * all that belongs to it (ptrace_signal() in kernel/signal.c), and reports it again later.
  */
-static bool ask_for_flags(struct entering *entering, int signal)
+static bool ask_for_flags(struct call_reentry *entering, int signal)
 {
 	const struct flmem_call_return *back = entering->back;
 	uint64_t flags = UNANSWERED;
@@ -219,7 +219,7 @@ static bool is_restarted(const struct flmem_task_wait *at)
 	}
 }
 
-static bool may_restart(const struct entering *entering)
+static bool may_restart(const struct call_reentry *entering)
 {
 	struct flmem_task_wait at;
 
@@ -227,7 +227,7 @@ static bool may_restart(const struct entering *entering)
 	return entering->back && is_restarted(&at);
 }
 
-static void fail_call(const struct entering *entering)
+static void fail_call(const struct call_reentry *entering)
 {
 	struct user_regs_struct regs = entering->own->regs;
 
@@ -240,7 +240,7 @@ static void fail_call(const struct entering *entering)
  * What a signal means that is about to be delivered in front of the call. True: nothing more is to
  * be done but to detach the thread. False: it runs on, with *ret_pass delivered.
  */
-static bool sort_signal(struct entering *entering, int signal, int *ret_pass)
+static bool sort_signal(struct call_reentry *entering, int signal, int *ret_pass)
 {
 	struct flmem_tracee *tracee = entering->tracee;
 
@@ -268,7 +268,7 @@ static void leave_in_call(struct flmem_tracee *tracee)
 	tracee->runs_on = ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) == 0; /* or it is gone */
 }
 
-static void enter_call(struct entering *entering)
+static void enter_call(struct call_reentry *entering)
 {
 	struct flmem_tracee *tracee = entering->tracee;
 	enum return_report report;
@@ -285,7 +285,7 @@ static void enter_call(struct entering *entering)
 
 int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_call_return *back)
 {
-	struct entering entering = {.tracee = tracee, .back = back, .own = back->own};
+	struct call_reentry entering = {.tracee = tracee, .back = back, .own = back->own};
 	int rc = flmem_arch_restore(tracee->tid, back->own);
 
 	if (rc || !back->own->at_svc)
@@ -364,7 +364,7 @@ static bool set_back(const struct flmem_tracee *tracee, struct flmem_thread_stat
 	return set_own_registers(tid, r) == 0;
 }
 
-static void release_filtered(struct entering *entering)
+static void release_filtered(struct call_reentry *entering)
 {
 	struct flmem_tracee *tracee = entering->tracee;
 	const struct flmem_thread_state *before = entering->own;
@@ -388,7 +388,7 @@ static void release_filtered(struct entering *entering)
 void flmem_call_return_release(struct flmem_tracee *tracee)
 {
 	struct flmem_thread_state before;
-	struct entering entering = {.tracee = tracee, .own = &before};
+	struct call_reentry entering = {.tracee = tracee, .own = &before};
 	const bool filtered = tracee->filtered;
 
 	tracee->filtered = false; /* only once, also if it does not stop */

@@ -39,7 +39,7 @@ struct code_value {
 	uint64_t number;
 };
 
-struct values {
+struct register_values {
 	const struct flmem_process *process;
 	struct code_value registers[ZERO_REGISTER + 1];
 };
@@ -83,7 +83,7 @@ static void move_bits(struct code_value *out, uint32_t code)
 }
 
 /* False for an instruction that the function does not have. */
-static bool execute_code(struct values *values, uint64_t address, uint32_t code)
+static bool execute_code(struct register_values *values, uint64_t address, uint32_t code)
 {
 	struct code_value *out = &values->registers[code & 31U];
 	struct code_value from = values->registers[code >> 5 & 31U];
@@ -118,7 +118,7 @@ static bool execute_code(struct values *values, uint64_t address, uint32_t code)
 bool flmem_errno_decode(const struct flmem_process *process, uint64_t function,
 			const unsigned char *bytes, int64_t *ret_distance)
 {
-	struct values values = {.process = process};
+	struct register_values values = {.process = process};
 	const struct code_value *result = &values.registers[0];
 
 	for (size_t at = 0; at + CODE_BYTES <= FLMEM_ERRNO_CODE_BYTES; at += CODE_BYTES) {

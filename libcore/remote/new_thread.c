@@ -425,7 +425,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 }
 
 /* The caller's filter, called after the one below. */
-struct check {
+struct caller_filter {
 	uint64_t pointer;
 	const struct flmem_candidate_filter *filter;
 };
@@ -437,7 +437,7 @@ struct check {
 static bool is_started_thread(void *context, const struct flmem_candidate *candidate,
 			      uint64_t pointer, const char **ret_reason)
 {
-	const struct check *check = context;
+	const struct caller_filter *check = context;
 	const struct flmem_candidate_filter *filter = check->filter;
 
 	if (pointer && !flmem_arch_is_thread(pointer, check->pointer)) {
@@ -475,7 +475,7 @@ int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_t
 			 struct flmem_borrow_result *ret_result, struct flmem_error *err)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
-	struct check check = {thread->pointer, options->filter};
+	struct caller_filter check = {thread->pointer, options->filter};
 	const struct flmem_candidate_filter filter = {.accepts = is_started_thread,
 						      .context = &check};
 	const struct flmem_view now = {view->process, &maps, view->modules};

@@ -28,7 +28,7 @@
 #define POLL_US	      100U
 
 /* What the child reports if it cannot run the command. */
-struct failure {
+struct exec_failure {
 	bool tracing; /* PTRACE_TRACEME failed, else the exec */
 	int error;
 };
@@ -43,7 +43,7 @@ static const unsigned char trap[] = {0x00, 0x00, 0x20, 0xd4}; /* brk #0 */
 
 static void report_failure(int report_fd, bool tracing)
 {
-	struct failure failure = {.tracing = tracing, .error = errno};
+	struct exec_failure failure = {.tracing = tracing, .error = errno};
 
 	(void)flmem_io_write_all(report_fd, &failure, sizeof(failure));
 	_exit(127);
@@ -68,7 +68,7 @@ __attribute__((noreturn)) static void be_child(char *const *argv, char *const *e
 	_exit(127);
 }
 
-static int explain_failure(const char *program, const struct failure *failure,
+static int explain_failure(const char *program, const struct exec_failure *failure,
 			   struct flmem_error *err)
 {
 	if (!failure->tracing)
@@ -302,7 +302,7 @@ static int spawn_child(char *const *argv, char *const *environment, struct flmem
 	FLMEM_AUTO_CLOSE int report_read = -1;
 	FLMEM_AUTO_CLOSE int report_write = -1;
 	FLMEM_AUTO_CLOSE int error_write = -1;
-	struct failure failure;
+	struct exec_failure failure;
 	pid_t parent = getpid();
 	int ends[2];
 

@@ -106,12 +106,13 @@ void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 }
 
-struct activity {
+struct thread_activity {
 	uint64_t switches;
 	bool running;
 };
 
-static void add_activity(const struct flmem_process *process, pid_t tid, struct activity *sum)
+static void add_activity(const struct flmem_process *process, pid_t tid,
+			 struct thread_activity *sum)
 {
 	struct flmem_status status;
 
@@ -122,10 +123,10 @@ static void add_activity(const struct flmem_process *process, pid_t tid, struct 
 	sum->running |= status.state == 'R';
 }
 
-static struct activity activity_of_others(const struct flmem_process *process, pid_t tid)
+static struct thread_activity activity_of_others(const struct flmem_process *process, pid_t tid)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
-	struct activity sum = {0};
+	struct thread_activity sum = {0};
 
 	if (flmem_tasks_read(process, &tasks))
 		return sum;
@@ -136,7 +137,8 @@ static struct activity activity_of_others(const struct flmem_process *process, p
 }
 
 /* True if there was activity since the last call, or at the first call. */
-static bool note_activity(struct flmem_rescue_activity *known, struct activity now, uint64_t at_us)
+static bool note_activity(struct flmem_rescue_activity *known, struct thread_activity now,
+			  uint64_t at_us)
 {
 	if (known->at_us && !now.running && now.switches == known->switches)
 		return false;
@@ -147,7 +149,7 @@ static bool note_activity(struct flmem_rescue_activity *known, struct activity n
 bool flmem_rescue_is_stuck(const struct flmem_process *process, pid_t tid, uint64_t at_us,
 			   struct flmem_rescue_progress *progress)
 {
-	struct activity own = {0};
+	struct thread_activity own = {0};
 
 	add_activity(process, tid, &own);
 	if (note_activity(&progress->own, own, at_us)) {

@@ -6,32 +6,32 @@
 #include "report/json_build.h"
 
 /* An object in `parent`, with a member "unknown" for the reasons of unknown fields. */
-struct section {
+struct json_section {
 	cJSON *fields;
 	cJSON *unknown;
 };
 
-static struct section open_section(cJSON *parent, const char *name)
+static struct json_section open_section(cJSON *parent, const char *name)
 {
-	struct section section;
+	struct json_section section;
 
 	section.fields = cJSON_AddObjectToObject(parent, name);
 	section.unknown = cJSON_CreateObject();
 	return section;
 }
 
-static void close_section(const struct section *section)
+static void close_section(const struct json_section *section)
 {
 	cJSON_AddItemToObject(section->fields, "unknown", section->unknown);
 }
 
-static void add_section_value(const struct section *section, const char *name,
+static void add_section_value(const struct json_section *section, const char *name,
 			      struct flmem_u64 value)
 {
 	flmem_json_add_value(section->fields, section->unknown, name, value);
 }
 
-static void add_flag(const struct section *section, const char *name, struct flmem_u64 value)
+static void add_flag(const struct json_section *section, const char *name, struct flmem_u64 value)
 {
 	if (value.unknown)
 		add_section_value(section, name, value);
@@ -39,7 +39,8 @@ static void add_flag(const struct section *section, const char *name, struct flm
 		cJSON_AddBoolToObject(section->fields, name, value.value != 0);
 }
 
-static void add_arena_list(const struct section *section, const struct flmem_arena_list *arenas)
+static void add_arena_list(const struct json_section *section,
+			   const struct flmem_arena_list *arenas)
 {
 	cJSON *list;
 
@@ -66,7 +67,7 @@ static void add_arena_list(const struct section *section, const struct flmem_are
 
 static void add_heap(cJSON *object, const struct flmem_heap_report *heap)
 {
-	struct section section = open_section(object, "heap");
+	struct json_section section = open_section(object, "heap");
 
 	add_section_value(&section, "resident_bytes", heap->resident_bytes);
 	add_section_value(&section, "in_use_bytes", heap->in_use_bytes);
@@ -103,7 +104,7 @@ static const char *linkage_name(enum flmem_linkage linkage)
 /* Figures under the allocator's own names, one field each. */
 static void add_own_figures(cJSON *object, const struct flmem_heap_report *heap)
 {
-	struct section section = open_section(object, "own");
+	struct json_section section = open_section(object, "own");
 
 	for (size_t i = 0; i < heap->own_count; i++) {
 		char name[48];
@@ -164,7 +165,7 @@ static void add_allocators(cJSON *object, cJSON *unknown, const struct flmem_pro
 
 static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
 {
-	struct section section = open_section(object, "memory");
+	struct json_section section = open_section(object, "memory");
 
 	add_section_value(&section, "rss_bytes", memory->rss_bytes);
 	add_section_value(&section, "anon_bytes", memory->anon_bytes);
@@ -178,7 +179,7 @@ static void add_memory(cJSON *object, const struct flmem_memory_report *memory)
 	close_section(&section);
 }
 
-static void add_python_fields(const struct section *section,
+static void add_python_fields(const struct json_section *section,
 			      const struct flmem_python_report *python)
 {
 	add_section_value(section, "arenas", python->arenas);
@@ -198,7 +199,7 @@ static void add_python_fields(const struct section *section,
 /* null without CPython; if that could not be determined, with the reason. */
 static void add_python(cJSON *object, cJSON *unknown, const struct flmem_python_report *python)
 {
-	struct section section;
+	struct json_section section;
 
 	if (!python->version) {
 		cJSON_AddNullToObject(object, "python");
@@ -241,7 +242,7 @@ static void add_files(cJSON *object, cJSON *unknown, const struct flmem_process_
 
 static void add_cuda(cJSON *object, const struct flmem_cuda_report *cuda)
 {
-	struct section section = open_section(object, "cuda");
+	struct json_section section = open_section(object, "cuda");
 
 	add_section_value(&section, "used_bytes", cuda->used_bytes);
 #define CUDA_VALUE(field) add_section_value(&section, #field, cuda->field);
@@ -275,7 +276,7 @@ static void add_settings_section(cJSON *object, cJSON *unknown,
 
 static void add_report_limit(cJSON *object, const struct flmem_limit_report *limit)
 {
-	struct section section = open_section(object, "limit");
+	struct json_section section = open_section(object, "limit");
 
 	add_section_value(&section, "cgroup_max_bytes", limit->cgroup_max_bytes);
 	add_section_value(&section, "headroom_bytes", limit->headroom_bytes);
@@ -289,7 +290,7 @@ static void add_report_limit(cJSON *object, const struct flmem_limit_report *lim
 /* Fields live_bytes, ... that add up to RSS; all null if unknown. */
 static void add_classes(cJSON *object, const struct flmem_memory_classes *classes)
 {
-	struct section section = open_section(object, "bytes");
+	struct json_section section = open_section(object, "bytes");
 	char name[32];
 
 	for (size_t i = 0; i < FLMEM_MEMORY_CLASS_COUNT; i++) {
@@ -306,7 +307,7 @@ static void add_classes(cJSON *object, const struct flmem_memory_classes *classe
 
 static void add_verdict_section(cJSON *object, const struct flmem_verdict *verdict)
 {
-	struct section section = open_section(object, "verdict");
+	struct json_section section = open_section(object, "verdict");
 	cJSON *list;
 
 	flmem_json_add_text(section.fields, "class", flmem_verdict_name(verdict->kind));

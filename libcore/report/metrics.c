@@ -13,7 +13,7 @@
 #define LABEL_MAX   128
 #define COMMAND_MAX 256
 
-struct page {
+struct metrics_page {
 	struct flmem_buf text;
 	enum flmem_exposition exposition;
 	const struct flmem_watch_snapshot_data *state;
@@ -25,13 +25,13 @@ struct page {
  */
 struct metric_row {
 	struct flmem_metric shown;
-	void (*put)(struct page *page, const struct metric_row *row,
+	void (*put)(struct metrics_page *page, const struct metric_row *row,
 		    const struct flmem_watch_result *r);
 	size_t offset;	   /* of the number, in the result or the state */
 	unsigned decimals; /* decimal places of the number */
 };
 
-static bool is_open(const struct page *page)
+static bool is_open(const struct metrics_page *page)
 {
 	return page->exposition == FLMEM_EXPOSITION_OPENMETRICS;
 }
@@ -45,7 +45,7 @@ const char *flmem_metric_suffix(const struct flmem_metric *metric)
 }
 
 /* Label values are untrusted: make them printable first, then escape them for the format. */
-static void put_label(struct page *page, const char *name, const char *value)
+static void put_label(struct metrics_page *page, const char *name, const char *value)
 {
 	char shown[COMMAND_MAX];
 	struct flmem_buf *b = &page->text;
@@ -64,7 +64,7 @@ static void put_label(struct page *page, const char *name, const char *value)
 	flmem_buf_putc(b, '"');
 }
 
-static void begin_line(struct page *page, const struct metric_row *row,
+static void begin_line(struct metrics_page *page, const struct metric_row *row,
 		       const struct flmem_watch_result *r)
 {
 	char pid[16];
@@ -79,7 +79,7 @@ static void begin_line(struct page *page, const struct metric_row *row,
 	put_label(page, "framework", flmem_framework_name(r->process.framework));
 }
 
-static void end_metric_line(struct page *page, const struct metric_row *row, uint64_t value,
+static void end_metric_line(struct metrics_page *page, const struct metric_row *row, uint64_t value,
 			    bool negative)
 {
 	struct flmem_buf *b = &page->text;
@@ -97,13 +97,13 @@ static void end_metric_line(struct page *page, const struct metric_row *row, uin
 	flmem_buf_putc(b, '\n');
 }
 
-static const void *field_address(const struct page *page, const struct metric_row *row,
+static const void *field_address(const struct metrics_page *page, const struct metric_row *row,
 				 const struct flmem_watch_result *r)
 {
 	return (r ? (const char *)r : (const char *)page->state) + row->offset;
 }
 
-static void put_plain_lines(struct page *page, const struct metric_row *row,
+static void put_plain_lines(struct metrics_page *page, const struct metric_row *row,
 			    const struct flmem_watch_result *r)
 {
 	const uint64_t *value = field_address(page, row, r);
@@ -112,7 +112,7 @@ static void put_plain_lines(struct page *page, const struct metric_row *row,
 	end_metric_line(page, row, *value, false);
 }
 
-static void put_u64_lines(struct page *page, const struct metric_row *row,
+static void put_u64_lines(struct metrics_page *page, const struct metric_row *row,
 			  const struct flmem_watch_result *r)
 {
 	const struct flmem_u64 *value = field_address(page, row, r);
@@ -123,7 +123,7 @@ static void put_u64_lines(struct page *page, const struct metric_row *row,
 	end_metric_line(page, row, value->value, false);
 }
 
-static void put_i64(struct page *page, const struct metric_row *row, struct flmem_i64 value)
+static void put_i64(struct metrics_page *page, const struct metric_row *row, struct flmem_i64 value)
 {
 	bool negative = value.value < 0;
 
@@ -131,7 +131,7 @@ static void put_i64(struct page *page, const struct metric_row *row, struct flme
 			negative);
 }
 
-static void put_i64_lines(struct page *page, const struct metric_row *row,
+static void put_i64_lines(struct metrics_page *page, const struct metric_row *row,
 			  const struct flmem_watch_result *r)
 {
 	const struct flmem_i64 *value = field_address(page, row, r);
@@ -142,7 +142,7 @@ static void put_i64_lines(struct page *page, const struct metric_row *row,
 	put_i64(page, row, *value);
 }
 
-static void put_interval_lines(struct page *page, const struct metric_row *row,
+static void put_interval_lines(struct metrics_page *page, const struct metric_row *row,
 			       const struct flmem_watch_result *r)
 {
 	const struct flmem_i64 *value = field_address(page, row, r);
@@ -154,7 +154,7 @@ static void put_interval_lines(struct page *page, const struct metric_row *row,
 	put_i64(page, row, *value);
 }
 
-static void put_limit_lines(struct page *page, const struct metric_row *row,
+static void put_limit_lines(struct metrics_page *page, const struct metric_row *row,
 			    const struct flmem_watch_result *r)
 {
 	const struct flmem_u64 *value = field_address(page, row, r);
@@ -166,14 +166,14 @@ static void put_limit_lines(struct page *page, const struct metric_row *row,
 	end_metric_line(page, row, value->value, false);
 }
 
-static void put_confidence_lines(struct page *page, const struct metric_row *row,
+static void put_confidence_lines(struct metrics_page *page, const struct metric_row *row,
 				 const struct flmem_watch_result *r)
 {
 	begin_line(page, row, r);
 	end_metric_line(page, row, (uint64_t)(r->trend.confidence * 1000 + 0.5), false);
 }
 
-static void put_verdict_lines(struct page *page, const struct metric_row *row,
+static void put_verdict_lines(struct metrics_page *page, const struct metric_row *row,
 			      const struct flmem_watch_result *r)
 {
 #define STATE(name, text) FLMEM_TREND_##name,
@@ -187,7 +187,7 @@ static void put_verdict_lines(struct page *page, const struct metric_row *row,
 	}
 }
 
-static void put_actions_lines(struct page *page, const struct metric_row *row,
+static void put_actions_lines(struct metrics_page *page, const struct metric_row *row,
 			      const struct flmem_watch_result *r)
 {
 	for (unsigned i = 0; i < FLMEM_WATCH_ACTION_KINDS; i++) {
@@ -198,7 +198,7 @@ static void put_actions_lines(struct page *page, const struct metric_row *row,
 }
 
 /* One of several values of a metric, distinguished by a label. */
-static void put_part_lines(struct page *page, const struct metric_row *row,
+static void put_part_lines(struct metrics_page *page, const struct metric_row *row,
 			   const struct flmem_watch_result *r, const char *part,
 			   struct flmem_u64 value)
 {
@@ -209,7 +209,7 @@ static void put_part_lines(struct page *page, const struct metric_row *row,
 	end_metric_line(page, row, value.value, false);
 }
 
-static void put_events_lines(struct page *page, const struct metric_row *row,
+static void put_events_lines(struct metrics_page *page, const struct metric_row *row,
 			     const struct flmem_watch_result *r)
 {
 	put_part_lines(page, row, r, "high", r->pressure.high);
@@ -218,14 +218,14 @@ static void put_events_lines(struct page *page, const struct metric_row *row,
 	put_part_lines(page, row, r, "oom_kill", r->pressure.oom_kill);
 }
 
-static void put_stalls_lines(struct page *page, const struct metric_row *row,
+static void put_stalls_lines(struct metrics_page *page, const struct metric_row *row,
 			     const struct flmem_watch_result *r)
 {
 	put_part_lines(page, row, r, "some", r->pressure.some_avg10_hundredths);
 	put_part_lines(page, row, r, "full", r->pressure.full_avg10_hundredths);
 }
 
-static void put_process_lines(struct page *page, const struct metric_row *row,
+static void put_process_lines(struct metrics_page *page, const struct metric_row *row,
 			      const struct flmem_watch_result *r)
 {
 	char start[24];
@@ -237,7 +237,7 @@ static void put_process_lines(struct page *page, const struct metric_row *row,
 	end_metric_line(page, row, 1, false);
 }
 
-static void put_build_lines(struct page *page, const struct metric_row *row,
+static void put_build_lines(struct metrics_page *page, const struct metric_row *row,
 			    const struct flmem_watch_result *r)
 {
 	begin_line(page, row, r);
@@ -382,7 +382,7 @@ const struct flmem_metric *flmem_metric(size_t index)
 }
 
 /* The older format has sample names here, no units, and fewer types. */
-static void put_head(struct page *page, const struct metric_row *row)
+static void put_head(struct metrics_page *page, const struct metric_row *row)
 {
 	const struct flmem_metric *m = &row->shown;
 	const char *suffix = is_open(page) ? "" : flmem_metric_suffix(m), *type = m->type;
@@ -398,7 +398,8 @@ static void put_head(struct page *page, const struct metric_row *row)
 char *flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 				 enum flmem_exposition exposition)
 {
-	struct page page = {.text = FLMEM_BUF_INIT, .exposition = exposition, .state = state};
+	struct metrics_page page = {
+		.text = FLMEM_BUF_INIT, .exposition = exposition, .state = state};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
 		put_head(&page, &rows[i]);

@@ -59,7 +59,7 @@ static const struct {
 	{FLMEM_HEAP_PEAK, false, "peak_space"},	       {FLMEM_HEAP_FREED, false, "free_space"},
 };
 
-struct encoder {
+struct pprof_encoder {
 	const struct flmem_heap_profile *profile;
 	struct flmem_buf *out;
 	struct flmem_buf part; /* of the message that is being written */
@@ -88,20 +88,20 @@ static void put_pprof_bytes(struct flmem_buf *out, unsigned field, const void *b
 }
 
 /* Ends the message that was written into `part`. */
-static void put_part(struct encoder *e, unsigned field)
+static void put_part(struct pprof_encoder *e, unsigned field)
 {
 	put_pprof_bytes(e->out, field, e->part.data, e->part.length);
 	flmem_buf_reset(&e->part);
 }
 
-static void put_packed_list(struct encoder *e, unsigned field)
+static void put_packed_list(struct pprof_encoder *e, unsigned field)
 {
 	put_pprof_bytes(&e->part, field, e->list.data, e->list.length);
 	flmem_buf_reset(&e->list);
 }
 
 /* Adds to the table of strings; proto3 requires valid UTF-8. NULL is "". */
-static uint64_t put_string(struct encoder *e, const char *text)
+static uint64_t put_string(struct pprof_encoder *e, const char *text)
 {
 	char clean[4096];
 
@@ -112,7 +112,8 @@ static uint64_t put_string(struct encoder *e, const char *text)
 	return ++e->strings;
 }
 
-static void put_value_type(struct encoder *e, unsigned field, const char *type, const char *unit)
+static void put_value_type(struct pprof_encoder *e, unsigned field, const char *type,
+			   const char *unit)
 {
 	uint64_t name = put_string(e, type);
 
@@ -121,12 +122,12 @@ static void put_value_type(struct encoder *e, unsigned field, const char *type, 
 	put_part(e, field);
 }
 
-static bool is_pprof_written(const struct encoder *e, size_t type)
+static bool is_pprof_written(const struct pprof_encoder *e, size_t type)
 {
 	return !e->profile->unknown[sample_types[type].measure];
 }
 
-static void put_sample_types(struct encoder *e, enum flmem_heap_measure measure)
+static void put_sample_types(struct pprof_encoder *e, enum flmem_heap_measure measure)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(sample_types); i++)
 		if (is_pprof_written(e, i))
@@ -144,7 +145,7 @@ static uint64_t signed_range(uint64_t number)
 	return number < INT64_MAX ? number : INT64_MAX;
 }
 
-static void put_pprof_sample(struct encoder *e, const struct flmem_heap_site *site)
+static void put_pprof_sample(struct pprof_encoder *e, const struct flmem_heap_site *site)
 {
 	const struct flmem_heap_profile *p = e->profile;
 
@@ -189,7 +190,7 @@ static size_t list_modules(const struct flmem_heap_profile *p, const char **modu
 	return kept;
 }
 
-static void put_mappings(struct encoder *e, const char *const *modules, size_t count)
+static void put_mappings(struct pprof_encoder *e, const char *const *modules, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		put_pprof_number(&e->part, MAPPING_ID, i + 1);
@@ -200,7 +201,7 @@ static void put_mappings(struct encoder *e, const char *const *modules, size_t c
 }
 
 /* Without a system name: pprof would take "<module>" for the argument of a template. */
-static void put_function(struct encoder *e, const struct flmem_heap_frame *frame, uint64_t id)
+static void put_function(struct pprof_encoder *e, const struct flmem_heap_frame *frame, uint64_t id)
 {
 	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
 	const char *name = frame->function ? frame->function
@@ -213,7 +214,7 @@ static void put_function(struct encoder *e, const struct flmem_heap_frame *frame
 	put_part(e, PROFILE_FUNCTION);
 }
 
-static void put_location(struct encoder *e, const struct flmem_heap_frame *frame, uint64_t id,
+static void put_location(struct pprof_encoder *e, const struct flmem_heap_frame *frame, uint64_t id,
 			 const char *const *modules, size_t module_count)
 {
 	const char *const *module = frame->module ? bsearch(&frame->module, modules, module_count,
@@ -230,7 +231,7 @@ static void put_location(struct encoder *e, const struct flmem_heap_frame *frame
 	put_part(e, PROFILE_LOCATION);
 }
 
-static bool put_pprof_frames(struct encoder *e)
+static bool put_pprof_frames(struct pprof_encoder *e)
 {
 	const struct flmem_heap_profile *p = e->profile;
 	FLMEM_AUTO_FREE const char **modules = calloc(p->frame_count + 1, sizeof(*modules));
@@ -247,7 +248,7 @@ static bool put_pprof_frames(struct encoder *e)
 	return true;
 }
 
-static void put_pprof_head(struct encoder *e, enum flmem_heap_measure measure)
+static void put_pprof_head(struct pprof_encoder *e, enum flmem_heap_measure measure)
 {
 	const struct flmem_heap_profile *p = e->profile;
 
@@ -291,7 +292,7 @@ bool flmem_pprof_put(struct flmem_buf *out, const struct flmem_heap_profile *pro
 		     enum flmem_heap_measure measure)
 {
 	FLMEM_AUTO_BUF struct flmem_buf message = FLMEM_BUF_INIT;
-	struct encoder e = {
+	struct pprof_encoder e = {
 		.profile = profile,
 		.out = &message,
 		.part = FLMEM_BUF_INIT,

@@ -153,7 +153,7 @@ enum {
 };
 
 /* Positions that differ between the versions. */
-struct places {
+struct version_layout {
 	unsigned minor;
 	unsigned words;	      /* of the whole table */
 	bool only_releases;   /* alphas, betas and candidates may differ */
@@ -168,7 +168,7 @@ struct places {
 	unsigned debugger;  /* eval_breaker, support, enabled, pending, path, path size; 0: none */
 };
 
-static const struct places places[] = {
+static const struct version_layout places[] = {
 	{.minor = 13,
 	 .words = 71,
 	 .ceval_gil = 14,
@@ -212,7 +212,7 @@ static bool is_final(uint64_t version)
 /* In 3.13 it is not in the table; in cpython/pystate.h it follows three pointers. */
 #define EVAL_BREAKER_313 24
 
-static const struct places *find_places(uint64_t version)
+static const struct version_layout *find_places(uint64_t version)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
 		if (version >> 16 == (UINT64_C(0x300) | places[i].minor))
@@ -230,7 +230,7 @@ static bool read_offset(const uint64_t *words, unsigned index, uint64_t size, ui
 	return true;
 }
 
-static bool read_debugger_offsets(const uint64_t *words, const struct places *at,
+static bool read_debugger_offsets(const uint64_t *words, const struct version_layout *at,
 				  uint64_t thread_size, struct flmem_cpython_layout *layout)
 {
 	uint64_t interpreter_size = words[WORD_INTERPRETER_SIZE];
@@ -251,7 +251,7 @@ static bool read_debugger_offsets(const uint64_t *words, const struct places *at
 	return true;
 }
 
-static bool read_offsets(const uint64_t *words, const struct places *at,
+static bool read_offsets(const uint64_t *words, const struct version_layout *at,
 			 struct flmem_cpython_layout *layout)
 {
 	uint64_t runtime_size = words[WORD_RUNTIME_SIZE], thread_size = words[at->thread];
@@ -290,7 +290,7 @@ static bool read_offsets(const uint64_t *words, const struct places *at,
 }
 
 /* The lock's structure must be the one with known inner offsets. */
-static bool has_known_lock(const uint64_t *words, const struct places *at)
+static bool has_known_lock(const uint64_t *words, const struct version_layout *at)
 {
 	uint64_t gil = words[at->gil];
 
@@ -302,7 +302,7 @@ static bool has_known_lock(const uint64_t *words, const struct places *at)
  * The runtime begins with the table, and `finalizing` follows it: a table with more or fewer words
  * than the known one would be misread.
  */
-static bool has_known_length(const uint64_t *words, const struct places *at)
+static bool has_known_length(const uint64_t *words, const struct version_layout *at)
 {
 	return !at->flags_bytes ||
 	       words[WORD_FINALIZING] == at->words * sizeof(*words) + at->flags_bytes;
@@ -346,7 +346,7 @@ bool flmem_cpython_layout_parse(const unsigned char *bytes, size_t length,
 {
 	uint64_t words[FLMEM_CPYTHON_TABLE_MAX / sizeof(uint64_t)] = {0};
 	struct flmem_cpython_layout layout;
-	const struct places *at;
+	const struct version_layout *at;
 
 	memcpy(words, bytes, length < sizeof(words) ? length : sizeof(words));
 	if (length < 2 * sizeof(*words) || memcmp(bytes, "xdebugpy", 8) != 0) {

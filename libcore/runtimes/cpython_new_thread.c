@@ -47,17 +47,18 @@
 #define BLOCKED_US 20000U
 #define POLL_US	   200U
 
-struct functions {
+struct new_thread_functions {
 	uint64_t create; /* PyThreadState_New(), where PyGILState_Ensure() must find a state */
 	uint64_t ensure, run, release;
 	struct flmem_thread_functions thread;
 };
 
 static int find_python_functions(struct flmem_cpython_session *session,
-				 struct functions *ret_functions, struct flmem_error *err)
+				 struct new_thread_functions *ret_functions,
+				 struct flmem_error *err)
 {
 	const struct flmem_module *module = session->python.module;
-	struct functions found = {0};
+	struct new_thread_functions found = {0};
 
 	if ((session->place.layout.creates_state &&
 	     !flmem_module_symbol_any(module, "PyThreadState_New", &found.create)) ||
@@ -110,7 +111,7 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
 
 /* A call that does not return where the word of the lock is not zero. */
 static void plan_stopping_lock(struct flmem_cpython_session *session,
-			       const struct functions *functions, uint64_t lock,
+			       const struct new_thread_functions *functions, uint64_t lock,
 			       struct flmem_chain *chain)
 {
 	struct flmem_call *call;
@@ -126,8 +127,8 @@ static void plan_stopping_lock(struct flmem_cpython_session *session,
  * sets is taken for the first word of a lock, which only zero leaves open. Waiting for a lock
  * survives signals, such as those of setuid(); sleeping does not.
  */
-static void plan_stop(struct flmem_cpython_session *session, const struct functions *functions,
-		      struct flmem_chain *chain)
+static void plan_stop(struct flmem_cpython_session *session,
+		      const struct new_thread_functions *functions, struct flmem_chain *chain)
 {
 	uint64_t lock = flmem_chain_put(chain, NULL, LOCK_SIZE);
 	struct flmem_call *call = flmem_chain_add(chain, "memccpy", functions->thread.copy);
@@ -141,7 +142,7 @@ static void plan_stop(struct flmem_cpython_session *session, const struct functi
 }
 
 static bool stops_unless_initialised(const struct flmem_cpython_session *session,
-				     const struct functions *functions)
+				     const struct new_thread_functions *functions)
 {
 	return functions->thread.copy && session->place.layout.initialized;
 }
@@ -152,7 +153,7 @@ static bool stops_unless_initialised(const struct flmem_cpython_session *session
  * to the first zero, so that the second one opens the lock; of 0 only one is, before the lock.
  */
 static void plan_stop_unless_initialised(struct flmem_cpython_session *session,
-					 const struct functions *functions,
+					 const struct new_thread_functions *functions,
 					 struct flmem_chain *chain)
 {
 	static const unsigned char held[8 + LOCK_SIZE] = {[8] = 1};
@@ -176,8 +177,8 @@ static void plan_stop_unless_initialised(struct flmem_cpython_session *session,
  * Py_FinalizeEx(). PyThreadState_New() counts as one use, hence the second PyGILState_Release(),
  * which ends the process if PyThreadState_New() had no memory: accepts_new_thread() requires it.
  */
-static void plan_lock(struct flmem_cpython_session *session, const struct functions *functions,
-		      struct flmem_chain *chain)
+static void plan_lock(struct flmem_cpython_session *session,
+		      const struct new_thread_functions *functions, struct flmem_chain *chain)
 {
 	session->stopping_calls = 0;
 	if (stops_unless_initialised(session, functions))
@@ -190,7 +191,7 @@ static void plan_lock(struct flmem_cpython_session *session, const struct functi
 	flmem_chain_add(chain, "PyGILState_Ensure", functions->ensure);
 }
 
-static void plan_release(const struct functions *functions, struct flmem_chain *chain)
+static void plan_release(const struct new_thread_functions *functions, struct flmem_chain *chain)
 {
 	if (functions->create)
 		flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] =
@@ -198,7 +199,8 @@ static void plan_release(const struct functions *functions, struct flmem_chain *
 	flmem_chain_add(chain, "PyGILState_Release", functions->release)->args[0] = STATE_UNLOCKED;
 }
 
-static void plan_calls(struct flmem_cpython_session *session, const struct functions *functions,
+static void plan_calls(struct flmem_cpython_session *session,
+		       const struct new_thread_functions *functions,
 		       const struct flmem_new_thread *thread, struct flmem_chain *chain)
 {
 	struct flmem_call *run;
@@ -415,7 +417,8 @@ static const struct flmem_syscall_list *list_thread_syscalls(struct flmem_cpytho
 	return list;
 }
 
-static int run_code(struct flmem_cpython_session *session, const struct functions *functions,
+static int run_code(struct flmem_cpython_session *session,
+		    const struct new_thread_functions *functions,
 		    const struct flmem_new_thread *thread, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf area = FLMEM_BUF_INIT;
@@ -456,7 +459,7 @@ static int run_code(struct flmem_cpython_session *session, const struct function
 }
 
 static int run_in_new_thread(struct flmem_cpython_session *session,
-			     const struct functions *functions,
+			     const struct new_thread_functions *functions,
 			     const struct flmem_borrow_options *options, struct flmem_error *err)
 {
 	struct flmem_new_thread thread;
@@ -540,7 +543,7 @@ int flmem_cpython_entry_computing(struct flmem_cpython_session *session, struct 
 		.assume_seccomp = session->call->assume_seccomp,
 	};
 	struct flmem_borrow_result dry_run;
-	struct functions functions = {0};
+	struct new_thread_functions functions = {0};
 	int rc;
 
 	if (!main_computes(session, thread))
@@ -577,7 +580,7 @@ int flmem_cpython_entry_new_thread(struct flmem_cpython_session *session, struct
 		.assume_seccomp = session->call->assume_seccomp,
 	};
 	struct flmem_borrow_result plan;
-	struct functions functions = {0};
+	struct new_thread_functions functions = {0};
 	int rc = find_python_functions(session, &functions, err);
 
 	if (rc)

@@ -51,7 +51,7 @@ static bool is_private_data(const struct flmem_map *map)
 }
 
 /* A place for a text, and its content while unused. */
-struct place {
+struct padding_place {
 	uint64_t address;
 	unsigned char untouched[FLMEM_PADDING_MAX];
 };
@@ -65,7 +65,7 @@ struct padding_search {
 	bool zeros, used_up;
 };
 
-static bool is_place_free(const struct flmem_view *view, const struct place *place,
+static bool is_place_free(const struct flmem_view *view, const struct padding_place *place,
 			  const struct padding_search *search)
 {
 	const size_t length = search->length;
@@ -88,7 +88,7 @@ static bool is_place_free(const struct flmem_view *view, const struct place *pla
 }
 
 /* The bytes of the file, and zeros after its end. */
-static void read_untouched(struct flmem_image *image, uint64_t offset, struct place *place,
+static void read_untouched(struct flmem_image *image, uint64_t offset, struct padding_place *place,
 			   size_t length)
 {
 	uint64_t size = flmem_image_size(image);
@@ -106,7 +106,7 @@ static bool find_in_module(const struct flmem_view *view, const struct flmem_mod
 	const size_t length = search->length;
 	struct flmem_data_end end;
 	uint64_t bias, last, page_end;
-	struct place place;
+	struct padding_place place;
 
 	if (!image || !flmem_image_data_end(image, &end) || !flmem_module_bias(module, &bias) ||
 	    (!search->zeros && !end.file_offset))

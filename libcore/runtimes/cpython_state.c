@@ -14,7 +14,7 @@
 #define RETRIES 10 /* lists change while they are read */
 
 /* Why a reading failed; only the last two are worth a retry. */
-enum fault {
+enum read_fault {
 	FAULT_NONE,
 	FAULT_ABSENT,	/* not initialised */
 	FAULT_MEMORY,	/* out of memory */
@@ -239,8 +239,8 @@ static pid_t find_tid(const struct state_reading *in, uint64_t state, uint64_t p
 	return tid;
 }
 
-static enum fault add_thread_state(const struct state_reading *in, uint64_t address,
-				   uint64_t interpreter, uint64_t previous)
+static enum read_fault add_thread_state(const struct state_reading *in, uint64_t address,
+					uint64_t interpreter, uint64_t previous)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
@@ -265,14 +265,14 @@ static enum fault add_thread_state(const struct state_reading *in, uint64_t addr
 	return FAULT_NONE;
 }
 
-static enum fault read_threads(const struct state_reading *in, uint64_t interpreter)
+static enum read_fault read_threads(const struct state_reading *in, uint64_t interpreter)
 {
 	uint64_t address, previous = 0;
 
 	if (!read_state_word(in->view, interpreter + in->place->layout.threads_head, &address))
 		return FAULT_NONSENSE;
 	while (address) {
-		enum fault fault = add_thread_state(in, address, interpreter, previous);
+		enum read_fault fault = add_thread_state(in, address, interpreter, previous);
 
 		leave_trail(in, address);
 		if (fault)
@@ -285,14 +285,14 @@ static enum fault read_threads(const struct state_reading *in, uint64_t interpre
 }
 
 /* The main interpreter has the number 0 and is the last of the list. */
-static enum fault read_interpreters(const struct state_reading *in, uint64_t address)
+static enum read_fault read_interpreters(const struct state_reading *in, uint64_t address)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
 	bool has_main = false;
 
 	while (address) {
-		enum fault fault;
+		enum read_fault fault;
 		uint64_t id;
 
 		leave_trail(in, address);
@@ -317,12 +317,12 @@ static bool is_holder_known(const struct flmem_cpython_state *state)
 	return !state->gil.holder || flmem_cpython_state_find(state, state->gil.holder);
 }
 
-static enum fault read_state_once(const struct state_reading *in)
+static enum read_fault read_state_once(const struct state_reading *in)
 {
 	const struct flmem_cpython_layout *layout = &in->place->layout;
 	struct flmem_cpython_state *state = in->state;
 	uint64_t head, finalizing, runtime = in->place->runtime;
-	enum fault fault;
+	enum read_fault fault;
 
 	state->thread_count = state->interpreters = 0;
 	if (!read_state_word(in->view, runtime + layout->finalizing, &finalizing) ||
@@ -344,9 +344,9 @@ static enum fault read_state_once(const struct state_reading *in)
 }
 
 /* Threads and interpreters that come and go do not make a build unknown. */
-static enum fault read_state_often(const struct state_reading *in)
+static enum read_fault read_state_often(const struct state_reading *in)
 {
-	enum fault fault = FAULT_NONE;
+	enum read_fault fault = FAULT_NONE;
 	uint64_t first = 0;
 	bool changes = false;
 
@@ -361,7 +361,8 @@ static enum fault read_state_often(const struct state_reading *in)
 	return changes ? FAULT_CHANGING : fault;
 }
 
-static int explain_fault(const struct flmem_view *view, enum fault fault, struct flmem_error *err)
+static int explain_fault(const struct flmem_view *view, enum read_fault fault,
+			 struct flmem_error *err)
 {
 	switch (fault) {
 	case FAULT_NONE:
@@ -392,7 +393,7 @@ int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_c
 	FLMEM_AUTO_TASK_IDS struct flmem_task_ids tasks = {0};
 	uint64_t trail = 0;
 	const struct state_reading in = {view, place, &tasks, &state, &trail};
-	enum fault fault = FAULT_MEMORY;
+	enum read_fault fault = FAULT_MEMORY;
 	int rc = flmem_task_ids_read(view->process, &tasks);
 
 	if (rc)

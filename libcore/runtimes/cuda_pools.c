@@ -12,7 +12,7 @@
 #define CAPTURE_MODE_RELAXED	  2
 #define POOL_RESERVED_MEM_CURRENT 5
 
-struct driver {
+struct cuda_driver {
 	int (*count)(int *count);
 	int (*device)(int *device, int ordinal);
 	int (*context_state)(int device, unsigned *flags, int *active);
@@ -28,7 +28,7 @@ static int driver_failed(const char *function, int code, struct flmem_error *err
 }
 
 /* Other calls would create the context of a device, of some hundred megabytes. */
-static bool has_context(const struct driver *driver, int ordinal, int *ret_device)
+static bool has_context(const struct cuda_driver *driver, int ordinal, int *ret_device)
 {
 	unsigned flags;
 	int active = 0;
@@ -37,7 +37,7 @@ static bool has_context(const struct driver *driver, int ordinal, int *ret_devic
 	       driver->context_state(*ret_device, &flags, &active) == 0 && active;
 }
 
-static int trim_device(const struct driver *driver, int device, uint64_t *released,
+static int trim_device(const struct cuda_driver *driver, int device, uint64_t *released,
 		       struct flmem_error *err)
 {
 	uint64_t before = 0, after = 0;
@@ -60,7 +60,8 @@ static int trim_device(const struct driver *driver, int device, uint64_t *releas
 }
 
 /* The relaxed mode: our calls do not end the capture of a CUDA graph in another thread. */
-static int trim_devices(const struct driver *driver, uint64_t *released, struct flmem_error *err)
+static int trim_devices(const struct cuda_driver *driver, uint64_t *released,
+			struct flmem_error *err)
 {
 	int count = 0, mode = CAPTURE_MODE_RELAXED, rc = 0, device;
 
@@ -83,7 +84,7 @@ int flmem_cuda_pools_trim(uint64_t *ret_released, struct flmem_error *err)
 		.loaded_only = true,
 		.stays = true,
 	};
-	struct driver driver = {0};
+	struct cuda_driver driver = {0};
 	const struct flmem_plugin_symbol symbols[] = {
 		{{"cuDeviceGetCount"}, &driver.count, false},
 		{{"cuDeviceGet"}, &driver.device, false},

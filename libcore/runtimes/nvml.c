@@ -355,7 +355,7 @@ static int read_list(const struct process_list *list, struct nvml_device *device
 }
 
 /* Figures of one process from the lists. */
-struct account {
+struct process_figures {
 	pid_t pid;
 	bool seen; /* in any list */
 	struct flmem_u64 bytes;
@@ -363,7 +363,7 @@ struct account {
 
 /* False when the list cannot be read. */
 static bool read_list_bytes(const struct process_list *list, struct nvml_device *device,
-			    struct account *account)
+			    struct process_figures *account)
 {
 	FLMEM_AUTO_FREE void *rows = NULL;
 	struct flmem_u64 bytes = FLMEM_KNOWN(0);
@@ -389,7 +389,7 @@ static bool read_list_bytes(const struct process_list *list, struct nvml_device 
 
 /* A process that computes and draws is in both lists with the same memory: the larger counts. */
 static bool read_gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
-			   struct account *account)
+			   struct process_figures *account)
 {
 	struct flmem_u64 most = FLMEM_KNOWN(0);
 	bool listed = false;
@@ -407,7 +407,7 @@ static bool read_gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *de
 
 struct flmem_u64 flmem_nvml_process_bytes(struct flmem_nvml *nvml, pid_t pid)
 {
-	struct account account = {.pid = pid};
+	struct process_figures account = {.pid = pid};
 	unsigned count = count_devices(nvml);
 	uint64_t total = 0;
 

@@ -35,16 +35,16 @@ struct pool_header {
 	uint32_t maxnextoffset; /* of the last block */
 };
 
-struct geometry {
+struct arena_geometry {
 	uint64_t arena, pool;
 };
 
-static const struct geometry geometries[] = {
+static const struct arena_geometry geometries[] = {
 	{UINT64_C(256) << 10, UINT64_C(4) << 10},
 	{UINT64_C(1) << 20, UINT64_C(16) << 10},
 };
 
-struct arena {
+struct pymalloc_arena {
 	uint64_t address; /* of its first pool */
 	uint64_t start;	  /* of its mapping */
 	uint32_t index;
@@ -53,7 +53,7 @@ struct arena {
 };
 
 struct pymalloc_arenas {
-	struct arena *rows;
+	struct pymalloc_arena *rows;
 	size_t count, capacity;
 };
 
@@ -71,8 +71,8 @@ static bool is_anonymous_map(const struct flmem_map *map)
 
 /* Parses an element of the table; false when it has no valid arena. */
 static bool parse_object(const struct flmem_pymalloc_search *search,
-			 const struct geometry *geometry, const struct arena_object *object,
-			 struct arena *ret_arena)
+			 const struct arena_geometry *geometry, const struct arena_object *object,
+			 struct pymalloc_arena *ret_arena)
 {
 	uint64_t first = (object->address + geometry->pool - 1) & ~(geometry->pool - 1);
 	uint64_t end = object->address + geometry->arena;
@@ -89,14 +89,14 @@ static bool parse_object(const struct flmem_pymalloc_search *search,
 	carved = (object->pool_address - first) / geometry->pool;
 	if (carved > total || object->free_pools < total - carved)
 		return false;
-	*ret_arena = (struct arena){.address = first,
-				    .start = object->address,
-				    .carved = (uint16_t)carved,
-				    .used = (uint16_t)(total - object->free_pools)};
+	*ret_arena = (struct pymalloc_arena){.address = first,
+					     .start = object->address,
+					     .carved = (uint16_t)carved,
+					     .used = (uint16_t)(total - object->free_pools)};
 	return true;
 }
 
-static bool is_pool(const struct pool_header *pool, const struct geometry *geometry,
+static bool is_pool(const struct pool_header *pool, const struct arena_geometry *geometry,
 		    uint64_t address, uint32_t index)
 {
 	uint64_t size = geometry->pool - pool->maxnextoffset;
@@ -116,14 +116,15 @@ static bool is_pool(const struct pool_header *pool, const struct geometry *geome
 }
 
 /* Sums over the pools of an arena. */
-struct pools {
+struct pool_sums {
 	uint64_t good, bad;
 	uint64_t block_bytes; /* in use */
 	uint64_t extra_bytes; /* headers and ends of pools with blocks in use */
 };
 
-static int read_pools(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-		      const struct arena *arena, struct pools *pools)
+static int read_pools(const struct flmem_pymalloc_search *search,
+		      const struct arena_geometry *geometry, const struct pymalloc_arena *arena,
+		      struct pool_sums *pools)
 {
 	struct pool_header headers[POOLS];
 	const struct flmem_peek_pieces pieces = {arena->address, geometry->pool, arena->carved,
@@ -167,11 +168,11 @@ static bool is_unused_object(const struct arena_object *object, uint64_t table, 
 	       (object->nextarena - table) % size == 0;
 }
 
-static int add_pymalloc_arena(struct pymalloc_arenas *arenas, const struct arena *arena)
+static int add_pymalloc_arena(struct pymalloc_arenas *arenas, const struct pymalloc_arena *arena)
 {
 	if (arenas->count == arenas->capacity) {
 		size_t capacity = arenas->capacity ? arenas->capacity * 2 : 64;
-		struct arena *rows = reallocarray(arenas->rows, capacity, sizeof(*rows));
+		struct pymalloc_arena *rows = reallocarray(arenas->rows, capacity, sizeof(*rows));
 
 		if (!rows)
 			return -ENOMEM;
@@ -183,14 +184,15 @@ static int add_pymalloc_arena(struct pymalloc_arenas *arenas, const struct arena
 }
 
 /* Appends the arenas of the table's elements up to the first invalid one. */
-static int read_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-		      uint64_t table, size_t limit, struct pymalloc_arenas *arenas)
+static int read_table(const struct flmem_pymalloc_search *search,
+		      const struct arena_geometry *geometry, uint64_t table, size_t limit,
+		      struct pymalloc_arenas *arenas)
 {
 	size_t zeroes = 0;
 
 	for (size_t i = 0; i < limit; i++) {
 		struct arena_object object;
-		struct arena arena;
+		struct pymalloc_arena arena;
 
 		if (flmem_peek_read(search->peek, table + i * sizeof(object), &object,
 				    sizeof(object)))
@@ -207,11 +209,11 @@ static int read_table(const struct flmem_pymalloc_search *search, const struct g
 }
 
 /* Whether the address is likely a table: it begins with an arena whose pools name their index. */
-static bool is_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-		     uint64_t table)
+static bool is_table(const struct flmem_pymalloc_search *search,
+		     const struct arena_geometry *geometry, uint64_t table)
 {
 	FLMEM_AUTO(free_arenas) struct pymalloc_arenas arenas = {0};
-	struct pools pools = {0};
+	struct pool_sums pools = {0};
 
 	if (read_table(search, geometry, table, FIRST_OBJECTS, &arenas))
 		return false;
@@ -296,7 +298,8 @@ static int find_table_candidates(const struct flmem_pymalloc_search *search,
 	return 0;
 }
 
-static int find_table(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
+static int find_table(const struct flmem_pymalloc_search *search,
+		      const struct arena_geometry *geometry,
 		      const struct arena_candidates *candidates, uint64_t *ret_table)
 {
 	for (size_t i = 0; i < candidates->count; i++) {
@@ -316,7 +319,7 @@ static int find_table(const struct flmem_pymalloc_search *search, const struct g
 
 /* Uses its place in another process of the same file. */
 static bool find_known_table(const struct flmem_pymalloc_search *search,
-			     const struct geometry *geometry, uint64_t *ret_table)
+			     const struct arena_geometry *geometry, uint64_t *ret_table)
 {
 	uint64_t place = search->place ? *search->place : 0, word;
 
@@ -329,7 +332,7 @@ static bool find_known_table(const struct flmem_pymalloc_search *search,
 }
 
 static int search_arena_table(const struct flmem_pymalloc_search *search,
-			      const struct geometry **geometry, uint64_t *ret_table)
+			      const struct arena_geometry **geometry, uint64_t *ret_table)
 {
 	FLMEM_AUTO(free_candidates) struct arena_candidates candidates = {0};
 
@@ -350,22 +353,23 @@ static int search_arena_table(const struct flmem_pymalloc_search *search,
 
 static int compare_starts(const void *a, const void *b)
 {
-	uint64_t first = ((const struct arena *)a)->start;
-	uint64_t second = ((const struct arena *)b)->start;
+	uint64_t first = ((const struct pymalloc_arena *)a)->start;
+	uint64_t second = ((const struct pymalloc_arena *)b)->start;
 
 	return (first > second) - (first < second);
 }
 
 /* Adds up the pools, arena by arena, until the budget is spent. */
-static void sum_arenas(const struct flmem_pymalloc_search *search, const struct geometry *geometry,
-		       const struct pymalloc_arenas *arenas, struct flmem_pymalloc *sum)
+static void sum_arenas(const struct flmem_pymalloc_search *search,
+		       const struct arena_geometry *geometry, const struct pymalloc_arenas *arenas,
+		       struct flmem_pymalloc *sum)
 {
 	uint64_t began = flmem_clock_us(), used_pools = 0, missed_pools = 0, end = 0;
 	bool late = false;
-	struct pools pools = {0};
+	struct pool_sums pools = {0};
 
 	for (size_t i = 0; i < arenas->count; i++) {
-		const struct arena *arena = &arenas->rows[i];
+		const struct pymalloc_arena *arena = &arenas->rows[i];
 
 		if (arena->start < end) /* a corrupted table; count memory once */
 			continue;
@@ -395,7 +399,7 @@ int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
 			struct flmem_pymalloc *ret_pymalloc)
 {
 	FLMEM_AUTO(free_arenas) struct pymalloc_arenas arenas = {0};
-	const struct geometry *geometry;
+	const struct arena_geometry *geometry;
 	struct flmem_pymalloc sum = {0};
 	uint64_t table;
 	int rc = search_arena_table(search, &geometry, &table);

@@ -12,13 +12,13 @@
 #define LONGEST_US WIDEST_US
 
 /* The time across several sessions of a recording; it never decreases. */
-struct timeline {
+struct recording_timeline {
 	bool any; /* session */
 	uint64_t session_at_us, base_us, now_us, at_us;
 };
 
 /* False for a repeated session. A clock that was set back adds no time. */
-static bool begin_thin_session(struct timeline *t, const struct flmem_record *record)
+static bool begin_thin_session(struct recording_timeline *t, const struct flmem_record *record)
 {
 	uint64_t gap = record->at_us > t->at_us ? record->at_us - t->at_us : 0;
 
@@ -32,7 +32,7 @@ static bool begin_thin_session(struct timeline *t, const struct flmem_record *re
 	return true;
 }
 
-static void advance_timeline(struct timeline *t, const struct flmem_record *tick)
+static void advance_timeline(struct recording_timeline *t, const struct flmem_record *tick)
 {
 	uint64_t now_us;
 
@@ -49,7 +49,7 @@ static bool is_cancelled(const atomic_bool *cancelled)
 void flmem_recording_measure(struct flmem_recording *recording, const atomic_bool *cancelled,
 			     struct flmem_recording_extent *ret_extent)
 {
-	struct timeline time = {0};
+	struct recording_timeline time = {0};
 	struct flmem_record record;
 	size_t most = 0;
 
@@ -65,12 +65,12 @@ void flmem_recording_measure(struct flmem_recording *recording, const atomic_boo
 }
 
 /* A sample that stays. */
-struct kept {
+struct kept_sample {
 	uint64_t process, bytes, elapsed_us, at_us;
 };
 
 /* A process of the session. */
-struct track {
+struct process_track {
 	bool known;	   /* the process has been written */
 	uint32_t checksum; /* of the record that was written */
 	bool begun;	   /* its first sample has been written */
@@ -78,22 +78,22 @@ struct track {
 	/* To be written with its next sample. */
 	bool split_new, pressure_new, of_host;
 	uint64_t kinds[FLMEM_RECORD_KINDS], numbers[FLMEM_RECORD_NUMBERS];
-	struct kept low, high;
+	struct kept_sample low, high;
 };
 
 struct downsampler {
 	struct flmem_recorder *to;
-	struct timeline time;
+	struct recording_timeline time;
 	uint64_t end_us, keep_us, interval_us;
 	struct flmem_record tick; /* the last one */
 	bool tick_written;
 	bool open; /* a span is */
 	uint64_t closes_us;
-	struct track *tracks;
+	struct process_track *tracks;
 	size_t track_count;
 	uint64_t *active; /* processes with samples in the span */
 	size_t active_count;
-	struct kept *sorted; /* room for two of each process */
+	struct kept_sample *sorted; /* room for two of each process */
 };
 
 static void clear_thinner(struct downsampler *t)
@@ -103,12 +103,12 @@ static void clear_thinner(struct downsampler *t)
 	free(t->sorted);
 }
 
-static struct track *track_of(struct downsampler *t, uint64_t process)
+static struct process_track *track_of(struct downsampler *t, uint64_t process)
 {
 	size_t count = t->track_count ? t->track_count : 16;
-	struct track *tracks;
+	struct process_track *tracks;
 	uint64_t *active;
-	struct kept *sorted;
+	struct kept_sample *sorted;
 
 	if (process < t->track_count)
 		return &t->tracks[process];
@@ -126,7 +126,7 @@ static struct track *track_of(struct downsampler *t, uint64_t process)
 	if (!tracks || !active || !sorted)
 		return NULL;
 	for (; t->track_count < count; t->track_count++)
-		t->tracks[t->track_count] = (struct track){0};
+		t->tracks[t->track_count] = (struct process_track){0};
 	return &t->tracks[process];
 }
 
@@ -138,9 +138,9 @@ static void write_tick(struct downsampler *t, uint64_t elapsed_us, uint64_t at_u
 	flmem_recorder_add(t->to, &tick);
 }
 
-static void write_sample(struct downsampler *t, const struct kept *sample)
+static void write_sample(struct downsampler *t, const struct kept_sample *sample)
 {
-	struct track *track = &t->tracks[sample->process];
+	struct process_track *track = &t->tracks[sample->process];
 	struct flmem_record r = {.process = sample->process, .bytes = sample->bytes};
 
 	if (track->split_new) {
@@ -161,7 +161,7 @@ static void write_sample(struct downsampler *t, const struct kept *sample)
 
 static int by_time(const void *left, const void *right)
 {
-	const struct kept *a = left, *b = right;
+	const struct kept_sample *a = left, *b = right;
 
 	if (a->elapsed_us != b->elapsed_us)
 		return a->elapsed_us < b->elapsed_us ? -1 : 1;
@@ -174,7 +174,7 @@ static void close_span(struct downsampler *t)
 
 	t->open = false;
 	for (size_t i = 0; i < t->active_count; i++) {
-		struct track *track = &t->tracks[t->active[i]];
+		struct process_track *track = &t->tracks[t->active[i]];
 
 		t->sorted[count++] = track->low;
 		if (track->high.elapsed_us != track->low.elapsed_us)
@@ -216,11 +216,11 @@ static void write_open_tick(struct downsampler *t)
 	t->tick_written = true;
 }
 
-static void add_sample(struct downsampler *t, struct track *track,
+static void add_sample(struct downsampler *t, struct process_track *track,
 		       const struct flmem_record *record)
 {
-	const struct kept sample = {record->process, record->bytes, t->tick.elapsed_us,
-				    t->tick.at_us};
+	const struct kept_sample sample = {record->process, record->bytes, t->tick.elapsed_us,
+					   t->tick.at_us};
 	uint64_t width_us = span_width(t);
 
 	if (!t->tick.kind) /* without a time: only in damaged recordings */
@@ -260,7 +260,7 @@ static void add_session(struct downsampler *t, const struct flmem_record *record
 		return;
 	close_span(t);
 	for (size_t i = 0; i < t->track_count; i++)
-		t->tracks[i] = (struct track){0};
+		t->tracks[i] = (struct process_track){0};
 	t->interval_us = record->interval_us < SHORTEST	    ? SHORTEST
 			 : record->interval_us > LONGEST_US ? LONGEST_US
 							    : record->interval_us;
@@ -285,7 +285,7 @@ static uint32_t process_checksum(const struct flmem_record *process)
 
 static bool add_of_process(struct downsampler *t, const struct flmem_record *record)
 {
-	struct track *track = track_of(t, record->process);
+	struct process_track *track = track_of(t, record->process);
 
 	if (!track)
 		return false;

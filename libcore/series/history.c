@@ -27,7 +27,7 @@ void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t b
 #define PHASE_SHARE 100U
 
 /* Counts how often memory rose and fell again. */
-struct phases {
+struct memory_phases {
 	uint64_t low, high; /* since the last turn */
 	uint64_t least;	    /* size of a movement */
 	uint64_t count;
@@ -35,7 +35,7 @@ struct phases {
 };
 
 /* The order of the extremes of one span is not known, so they are compared with earlier spans. */
-static void count_phases(struct phases *p, const struct flmem_span *span)
+static void count_phases(struct memory_phases *p, const struct flmem_span *span)
 {
 	if (p->fell && span->high_bytes > p->low && span->high_bytes - p->low >= p->least) {
 		p->fell = false;
@@ -50,10 +50,10 @@ static void count_phases(struct phases *p, const struct flmem_span *span)
 	}
 }
 
-static struct phases first_phase(const struct flmem_history *history)
+static struct memory_phases first_phase(const struct flmem_history *history)
 {
 	const struct flmem_span *first = history->spans;
-	struct phases p = {.least = PHASE_BYTES, .fell = true};
+	struct memory_phases p = {.least = PHASE_BYTES, .fell = true};
 
 	if (!history->count)
 		return p;
@@ -68,7 +68,7 @@ size_t flmem_history_points(const struct flmem_history *history,
 			    struct flmem_trend_point *ret_points)
 {
 	size_t count = history->samples / FLMEM_HISTORY_POINT_SAMPLES;
-	struct phases phases = first_phase(history);
+	struct memory_phases phases = first_phase(history);
 
 	if (count > FLMEM_HISTORY_POINTS)
 		count = FLMEM_HISTORY_POINTS;

@@ -101,12 +101,12 @@ static void fill_residuals(const struct flmem_curve *c, double slope, double *re
 }
 
 /* The residuals of the line. */
-struct rest {
+struct residuals {
 	double deviation;
 	double correlation; /* lag 1; 0 when it is negative or not known */
 };
 
-static void measure_rest(const struct flmem_curve *c, double slope, struct rest *ret_rest)
+static void measure_rest(const struct flmem_curve *c, double slope, struct residuals *ret_rest)
 {
 	double r[FLMEM_ROBUST_POINTS_MAX], size[FLMEM_ROBUST_POINTS_MAX];
 	double n = (double)c->count, sum = 0, middle, squares = 0, products = 0, rho;
@@ -124,7 +124,7 @@ static void measure_rest(const struct flmem_curve *c, double slope, struct rest 
 		if (i && c->segment[i] == c->segment[i - 1])
 			products += r[i] * r[i - 1];
 	}
-	*ret_rest = (struct rest){.deviation = fmax(middle, 1.2533 * sum / n)};
+	*ret_rest = (struct residuals){.deviation = fmax(middle, 1.2533 * sum / n)};
 	if (squares <= 0)
 		return;
 	rho = products / squares;
@@ -185,7 +185,7 @@ static double curve_spread(const struct flmem_curve *c)
  * points. This is the z of a least-squares slope, halved, because the noise is not normal and its
  * size is uncertain.
  */
-static double doubt_by_size(const struct flmem_curve *c, double slope, const struct rest *rest)
+static double doubt_by_size(const struct flmem_curve *c, double slope, const struct residuals *rest)
 {
 	double effective = curve_spread(c) * (1 - rest->correlation) / (1 + rest->correlation);
 
@@ -198,7 +198,7 @@ void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret
 {
 	double slopes[PAIRS_MAX], order, slope, deviation;
 	size_t pairs = pair_slopes(curve, slopes, &order);
-	struct rest rest;
+	struct residuals rest;
 
 	*ret_slope = (struct flmem_slope){.p_value = 1};
 	if (!pairs)

@@ -17,7 +17,7 @@
 /* Most places that are tried for a jump, those with the largest differences. */
 #define PLACES_MAX 8U
 
-struct model {
+struct step_model {
 	unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
 	double slope;
 	double level[FLMEM_STEPS_MAX + 2]; /* of each stretch, at x = 0 */
@@ -26,7 +26,7 @@ struct model {
 };
 
 /* Fits the line with jumps at the ends of the parts. */
-static void fit_line(const double *x, const double *y, size_t count, struct model *m)
+static void fit_line(const double *x, const double *y, size_t count, struct step_model *m)
 {
 	const struct flmem_curve curve = {.x = x, .y = y, .segment = m->segment, .count = count};
 	double rest[FLMEM_ROBUST_POINTS_MAX];
@@ -66,7 +66,7 @@ static double middle_of_three(const double *y)
  * slope.
  */
 static size_t find_step_places(const double *x, const double *y, size_t count,
-			       const struct model *m, size_t *ret_places)
+			       const struct step_model *m, size_t *ret_places)
 {
 	double size[PLACES_MAX];
 	size_t found = 0;
@@ -93,13 +93,13 @@ static size_t find_step_places(const double *x, const double *y, size_t count,
 	return found;
 }
 
-static double height_at(const struct model *m, size_t at)
+static double height_at(const struct step_model *m, size_t at)
 {
 	return m->level[m->segment[at]] - m->level[m->segment[at - 1]];
 }
 
 /* Twice the negative log-likelihood of Laplace-distributed distances, without constants. */
-static double model_misfit(const struct model *m, size_t count, double min_height)
+static double model_misfit(const struct step_model *m, size_t count, double min_height)
 {
 	double floor = min_height / 20 * (double)count;
 
@@ -108,15 +108,15 @@ static double model_misfit(const struct model *m, size_t count, double min_heigh
 
 /* The best model with one more jump; false if no jump improves it enough. */
 static bool add_jump(const double *x, const double *y, size_t count, double min_height,
-		     struct model *m)
+		     struct step_model *m)
 {
 	double price = 2 * log((double)count) + MARGIN, now = model_misfit(m, count, min_height);
 	size_t at[PLACES_MAX], n = find_step_places(x, y, count, m, at);
-	struct model best = {.cost = INFINITY};
+	struct step_model best = {.cost = INFINITY};
 	size_t best_at = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct model trial = *m;
+		struct step_model trial = *m;
 
 		for (size_t k = at[i]; k < count; k++)
 			trial.segment[k]++;
@@ -145,7 +145,7 @@ static bool all_one_way(const struct flmem_steps *steps)
 void flmem_steps_find(const double *x, const double *y, size_t count, double min_height,
 		      struct flmem_steps *ret_steps)
 {
-	struct model straight = {0}, m;
+	struct step_model straight = {0}, m;
 	size_t jumps = 0;
 
 	fit_line(x, y, count, &straight);

@@ -53,7 +53,7 @@ const char *flmem_trend_verdict_name(enum flmem_trend_verdict verdict)
 }
 
 /* The measured points, thinned. */
-struct curve {
+struct trend_curve {
 	double x[FLMEM_ROBUST_POINTS_MAX]; /* rounds or hours */
 	double hours[FLMEM_ROBUST_POINTS_MAX];
 	double bytes[FLMEM_ROBUST_POINTS_MAX];
@@ -65,7 +65,7 @@ struct curve {
 };
 
 /* The result for one stretch of the curve, up to its end. */
-struct finding {
+struct stretch_finding {
 	size_t first, count;
 	double level;
 	struct flmem_slope slope; /* steps subtracted */
@@ -77,7 +77,7 @@ struct finding {
 };
 
 static void thin_points(const struct flmem_trend_point *points, size_t count, bool by_round,
-			struct curve *ret_curve)
+			struct trend_curve *ret_curve)
 {
 	size_t step = (count + FLMEM_ROBUST_POINTS_MAX - 1) / FLMEM_ROBUST_POINTS_MAX;
 
@@ -117,8 +117,8 @@ static double surely_within(const struct flmem_slope *s, double bound)
 	       normal_cdf((-bound - s->slope) / deviation);
 }
 
-static void set_verdict(struct finding *f, enum flmem_trend_verdict verdict, double confidence,
-			const char *because)
+static void set_verdict(struct stretch_finding *f, enum flmem_trend_verdict verdict,
+			double confidence, const char *because)
 {
 	f->verdict = verdict;
 	f->confidence = fmin(CONFIDENCE_MAX, fmax(0, confidence));
@@ -126,7 +126,7 @@ static void set_verdict(struct finding *f, enum flmem_trend_verdict verdict, dou
 }
 
 /* Growth of which jumps reverse at least half, as garbage collections every few rounds do. */
-static bool falls_back(const struct finding *f, double span)
+static bool falls_back(const struct stretch_finding *f, double span)
 {
 	double growth = f->slope.slope * span;
 
@@ -152,7 +152,7 @@ static double least_sure(size_t count)
 	return count < ENOUGH ? 0.5 : 0.05;
 }
 
-static void judge_finding(struct finding *f, double span, double evidence, bool by_round)
+static void judge_finding(struct stretch_finding *f, double span, double evidence, bool by_round)
 {
 	const struct flmem_slope *s = &f->slope;
 	double material = fmax(MATERIAL_SHARE * f->level, MATERIAL_BYTES);
@@ -180,8 +180,8 @@ static void judge_finding(struct finding *f, double span, double evidence, bool 
 }
 
 /* No lower and no higher than before the fall: what rises are the teeth of a sawtooth. */
-static bool is_same_tooth(const double *y, const struct flmem_steps *steps, const struct finding *f,
-			  size_t fall)
+static bool is_same_tooth(const double *y, const struct flmem_steps *steps,
+			  const struct stretch_finding *f, size_t fall)
 {
 	double low[2] = {INFINITY, INFINITY}, high[2] = {0, 0};
 
@@ -196,7 +196,7 @@ static bool is_same_tooth(const double *y, const struct flmem_steps *steps, cons
 }
 
 static bool returns_to_level(const double *y, const struct flmem_steps *steps,
-			     const struct finding *f)
+			     const struct stretch_finding *f)
 {
 	for (size_t i = 0; i < steps->count; i++)
 		if (steps->height[i] < 0 && is_same_tooth(y, steps, f, i))
@@ -204,9 +204,10 @@ static bool returns_to_level(const double *y, const struct flmem_steps *steps,
 	return false;
 }
 
-static void examine_stretch(const struct curve *c, size_t first, struct finding *ret_finding)
+static void examine_stretch(const struct trend_curve *c, size_t first,
+			    struct stretch_finding *ret_finding)
 {
-	struct finding f = {.first = first, .count = c->count - first};
+	struct stretch_finding f = {.first = first, .count = c->count - first};
 	const double *x = c->x + first, *y = c->bytes + first;
 	double sorted[FLMEM_ROBUST_POINTS_MAX];
 	struct flmem_steps steps;
@@ -233,7 +234,7 @@ static void examine_stretch(const struct curve *c, size_t first, struct finding 
 	*ret_finding = f;
 }
 
-static double total_slope(const struct curve *c, const struct finding *f)
+static double total_slope(const struct trend_curve *c, const struct stretch_finding *f)
 {
 	return f->slope.slope + f->step / (c->x[c->count - 1] - c->x[f->first]);
 }
@@ -242,8 +243,8 @@ static double total_slope(const struct curve *c, const struct finding *f)
  * Growth that has ended does not count; growth that has slowed down continues at the slower rate.
  * Steps in the later half may go on.
  */
-static bool has_levelled_off(const struct curve *c, const struct finding *whole,
-			     struct finding *ret_half)
+static bool has_levelled_off(const struct trend_curve *c, const struct stretch_finding *whole,
+			     struct stretch_finding *ret_half)
 {
 	double least = LEVELLED * total_slope(c, whole);
 
@@ -262,7 +263,8 @@ static bool has_levelled_off(const struct curve *c, const struct finding *whole,
 }
 
 /* Growth that has begun within the later half or quarter, or another tooth of a sawtooth. */
-static bool climbs_since(const struct curve *c, struct finding *ret_late, bool *ret_again)
+static bool climbs_since(const struct trend_curve *c, struct stretch_finding *ret_late,
+			 bool *ret_again)
 {
 	*ret_again = false;
 	for (size_t count = c->count / 2; count >= c->late_min; count /= 2) {
@@ -282,8 +284,8 @@ static bool climbs_since(const struct curve *c, struct finding *ret_late, bool *
 }
 
 /* The trend of the low points between rises and falls; their slope becomes that of the finding. */
-static void judge_low_points(const struct curve *c, const struct flmem_sawtooth *teeth,
-			     struct finding *f)
+static void judge_low_points(const struct trend_curve *c, const struct flmem_sawtooth *teeth,
+			     struct stretch_finding *f)
 {
 	double x[FLMEM_SAWTOOTH_MAX], hours[FLMEM_SAWTOOTH_MAX], y[FLMEM_SAWTOOTH_MAX];
 	unsigned char segment[FLMEM_SAWTOOTH_MAX] = {0};
@@ -312,8 +314,8 @@ static void judge_low_points(const struct curve *c, const struct flmem_sawtooth 
 }
 
 /* Of few low points: none is far from another, and at their rate memory stays at its level. */
-static bool are_low_points_level(const struct curve *c, const struct flmem_sawtooth *teeth,
-				 const struct finding *f)
+static bool are_low_points_level(const struct trend_curve *c, const struct flmem_sawtooth *teeth,
+				 const struct stretch_finding *f)
 {
 	size_t first = f->first + teeth->at[0], last = f->first + teeth->at[teeth->count - 1];
 	double span = (c->x[c->count - 1] - c->x[f->first]) / (c->x[last] - c->x[first]);
@@ -330,7 +332,7 @@ static bool are_low_points_level(const struct curve *c, const struct flmem_sawto
  * Rises and falls that are larger than what counts as flat hide growth between their low points,
  * as garbage collections every few rounds do.
  */
-static void examine_teeth(const struct curve *c, struct finding *f)
+static void examine_teeth(const struct trend_curve *c, struct stretch_finding *f)
 {
 	const double *y = c->bytes + f->first;
 	struct flmem_sawtooth teeth;
@@ -360,7 +362,7 @@ static double share_of(double phases)
  * What happens once in a longer phase than was watched cannot be seen, however many samples there
  * are: confidence is bounded by the phases and the time that the stretch covers.
  */
-static void bound_confidence(const struct curve *c, struct finding *f)
+static void bound_confidence(const struct trend_curve *c, struct stretch_finding *f)
 {
 	size_t last = c->count - 1;
 	double rounds = c->rounds[last] - c->rounds[f->first];
@@ -379,9 +381,9 @@ static void bound_confidence(const struct curve *c, struct finding *f)
 }
 
 /* The later part may have another trend than the whole; the trend that continues counts. */
-static void examine_parts(const struct curve *c, struct finding *ret_finding)
+static void examine_parts(const struct trend_curve *c, struct stretch_finding *ret_finding)
 {
-	struct finding part;
+	struct stretch_finding part;
 	bool other, again = false;
 
 	examine_stretch(c, 0, ret_finding);
@@ -406,7 +408,7 @@ static void examine_parts(const struct curve *c, struct finding *ret_finding)
 /*
  * The lowest of each pair: a swing that is wider than one point then no longer looks like growth.
  */
-static void curve_coarsen(const struct curve *c, struct curve *ret_coarse)
+static void curve_coarsen(const struct trend_curve *c, struct trend_curve *ret_coarse)
 {
 	ret_coarse->count = c->count / 2;
 	ret_coarse->group = 2 * c->group;
@@ -423,10 +425,10 @@ static void curve_coarsen(const struct curve *c, struct curve *ret_coarse)
 	}
 }
 
-static void examine_two_scales(const struct curve *c, struct finding *ret_finding)
+static void examine_two_scales(const struct trend_curve *c, struct stretch_finding *ret_finding)
 {
-	struct curve coarse;
-	struct finding second;
+	struct trend_curve coarse;
+	struct stretch_finding second;
 
 	examine_parts(c, ret_finding);
 	if (ret_finding->verdict != FLMEM_TREND_CLIMBING || c->count < 4 * FLMEM_TREND_POINTS_MIN)
@@ -447,7 +449,7 @@ static void take_last(const struct flmem_trend_point *points, size_t count,
 
 /* The low points of all measured ones: each point is the lowest of a group of them. */
 static void find_all_lows(const struct flmem_trend_point *points, size_t count, double swing,
-			  struct curve *c)
+			  struct trend_curve *c)
 {
 	struct flmem_tooth tooth = {.swing = swing};
 	size_t found = 0, group;
@@ -473,9 +475,9 @@ static void find_all_lows(const struct flmem_trend_point *points, size_t count, 
 
 /* Teeth that thinning has averaged, or made others of (of 7 points by averages of 2). */
 static void examine_thinned_teeth(const struct flmem_trend_point *points, size_t count,
-				  struct finding *f)
+				  struct stretch_finding *f)
 {
-	struct curve lows = {.by_round = true, .group = 1};
+	struct trend_curve lows = {.by_round = true, .group = 1};
 	struct flmem_sawtooth all = {.count = 0};
 	double y[FLMEM_ROBUST_POINTS_MAX], swing;
 
@@ -526,8 +528,8 @@ void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 			 enum flmem_trend_basis basis, struct flmem_trend *ret_trend)
 {
 	bool by_round = basis == FLMEM_TREND_BY_ROUND;
-	struct finding f;
-	struct curve c;
+	struct stretch_finding f;
+	struct trend_curve c;
 
 	*ret_trend = too_early(basis, count);
 	if (count < FLMEM_TREND_POINTS_MIN)

@@ -42,12 +42,12 @@ static const struct {
 					  "charset=utf-8"},
 };
 
-struct cached {
+struct cached_response {
 	struct MHD_Response *response; /* NULL: none */
 	uint64_t made_us;
 };
 
-struct slot {
+struct connection_slot {
 	bool used;
 	int fd;
 	uint64_t began_us;
@@ -64,8 +64,8 @@ struct flmem_endpoint {
 	bool started;
 	pthread_t thread;
 	/* Used by the thread only. */
-	struct cached cached[FLMEM_ARRAY_SIZE(expositions)];
-	struct slot slots[CONNECTIONS_MAX];
+	struct cached_response cached[FLMEM_ARRAY_SIZE(expositions)];
+	struct connection_slot slots[CONNECTIONS_MAX];
 	bool closed; /* a connection closed since the last run of the daemon */
 };
 
@@ -119,7 +119,7 @@ static enum flmem_exposition choose_exposition(struct flmem_endpoint *e,
 static struct MHD_Response *current_response(struct flmem_endpoint *e,
 					     enum flmem_exposition exposition)
 {
-	struct cached *c = &e->cached[exposition];
+	struct cached_response *c = &e->cached[exposition];
 	uint64_t now_us = flmem_clock_us();
 	char *text;
 
@@ -166,7 +166,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 		e->http.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED && *slot_of) {
-		((struct slot *)*slot_of)->used = false;
+		((struct connection_slot *)*slot_of)->used = false;
 		e->closed = true;
 	}
 	if (code != MHD_CONNECTION_NOTIFY_STARTED || !info)
@@ -174,7 +174,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(e->slots) && !*slot_of; i++) {
 		if (e->slots[i].used)
 			continue;
-		e->slots[i] = (struct slot){true, info->connect_fd, flmem_clock_us()};
+		e->slots[i] = (struct connection_slot){true, info->connect_fd, flmem_clock_us()};
 		*slot_of = &e->slots[i];
 	}
 }

@@ -16,7 +16,7 @@
 /* Backlog of connections that wait to be accepted. */
 #define BACKLOG 64
 
-union address {
+union socket_address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
@@ -52,9 +52,10 @@ static bool split_address(const char *text, char host[FLMEM_LISTEN_NAME_MAX], co
 	return true;
 }
 
-static int parse_address(const char *text, union address *ret_address, struct flmem_error *err)
+static int parse_address(const char *text, union socket_address *ret_address,
+			 struct flmem_error *err)
 {
-	union address address = {.any.sa_family = AF_INET};
+	union socket_address address = {.any.sa_family = AF_INET};
 	char host[FLMEM_LISTEN_NAME_MAX];
 	const char *port_text;
 	uint64_t port;
@@ -79,14 +80,14 @@ static int parse_address(const char *text, union address *ret_address, struct fl
 	return 0;
 }
 
-static bool is_local(const union address *address)
+static bool is_local(const union socket_address *address)
 {
 	if (address->any.sa_family == AF_INET6)
 		return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
 	return ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-static void format_address(const union address *address, char out[FLMEM_LISTEN_NAME_MAX])
+static void format_address(const union socket_address *address, char out[FLMEM_LISTEN_NAME_MAX])
 {
 	char host[INET6_ADDRSTRLEN] = "";
 
@@ -120,7 +121,7 @@ static int set_listen_error(int error, const char *name, struct flmem_error *err
 	}
 }
 
-static int open_socket(const union address *address)
+static int open_socket(const union socket_address *address)
 {
 	const int on = 1;
 	socklen_t length =
@@ -138,7 +139,7 @@ static int open_socket(const union address *address)
 int flmem_listen(const char *address, struct flmem_listener *ret_listener, struct flmem_error *err)
 {
 	struct flmem_listener listener;
-	union address at;
+	union socket_address at;
 	socklen_t length = sizeof(at);
 	int rc = parse_address(address, &at, err);
 

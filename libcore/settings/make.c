@@ -24,14 +24,14 @@
 	"MALLOC_ARENA_MAX"
 
 /* The request, as it is compared with the rows. */
-struct circumstances {
+struct request_context {
 	const struct flmem_settings_request *request;
 	struct flmem_settings *settings;
 	struct flmem_version_number release;
 	unsigned needs; /* FLMEM_NEEDS_* that are met */
 };
 
-enum verdict {
+enum row_verdict {
 	ROW_APPLIES,
 	ROW_OMITTED, /* left out, with the row's `otherwise` as the reason */
 	ROW_SILENT,
@@ -66,13 +66,14 @@ static const char *find_user_value(char *const *environment, const char *name)
 }
 
 /* Why a row for a GPU is left out; NULL: it is not, or silently. */
-static const char *find_gpu_reason(const struct circumstances *c,
+static const char *find_gpu_reason(const struct request_context *c,
 				   const struct flmem_setting_row *row)
 {
 	return (row->needs & ~c->needs) == FLMEM_NEEDS_GPU ? c->request->gpu_missing : NULL;
 }
 
-static enum verdict judge_row(const struct circumstances *c, const struct flmem_setting_row *row)
+static enum row_verdict judge_row(const struct request_context *c,
+				  const struct flmem_setting_row *row)
 {
 	unsigned missing =
 		row->needs & ~c->needs & ~(find_gpu_reason(c, row) ? FLMEM_NEEDS_GPU : 0U);
@@ -90,7 +91,7 @@ static enum verdict judge_row(const struct circumstances *c, const struct flmem_
 }
 
 /* Why a variable that would override the job is left out; NULL: it is not. */
-static const char *find_job_conflict(const struct circumstances *c,
+static const char *find_job_conflict(const struct request_context *c,
 				     const struct flmem_setting_row *row)
 {
 	static const char *const reasons[] = {
@@ -113,7 +114,7 @@ static const char *find_job_conflict(const struct circumstances *c,
  * glibc also reads GLIBC_TUNABLES, and a tunable there overrides the older variable, also with a
  * value that sets no limit (-1).
  */
-static const char *find_winning_tunables(const struct circumstances *c,
+static const char *find_winning_tunables(const struct request_context *c,
 					 const struct flmem_setting_row *row)
 {
 	const char *tunables = find_user_value(c->request->environment, TUNABLES);
@@ -125,7 +126,7 @@ static const char *find_winning_tunables(const struct circumstances *c,
 }
 
 /* The user's LD_PRELOAD where it replaces the malloc that is configured; NULL: it does not. */
-static const char *find_other_malloc(const struct circumstances *c,
+static const char *find_other_malloc(const struct request_context *c,
 				     const struct flmem_setting_row *row)
 {
 	const char *user = find_user_value(c->request->environment, "LD_PRELOAD");
@@ -138,7 +139,7 @@ static const char *find_other_malloc(const struct circumstances *c,
 }
 
 /* The user's jemalloc, or the library to be added, when LD_PRELOAD lists it already. */
-static char *find_own_library(const struct circumstances *c, const char *user)
+static char *find_own_library(const struct request_context *c, const char *user)
 {
 	char *entry = flmem_preload_entry(user, "libjemalloc");
 
@@ -148,7 +149,7 @@ static char *find_own_library(const struct circumstances *c, const char *user)
 	return entry;
 }
 
-static void join_preload(const struct circumstances *c, const char *user,
+static void join_preload(const struct request_context *c, const char *user,
 			 struct flmem_setting *setting)
 {
 	char *own = user ? find_own_library(c, user) : NULL;
@@ -170,13 +171,14 @@ static void join_preload(const struct circumstances *c, const char *user,
 }
 
 /* Whether a job may say otherwise than the variable. */
-static bool overrides_known_job(const struct circumstances *c, const struct flmem_setting_row *row)
+static bool overrides_known_job(const struct request_context *c,
+				const struct flmem_setting_row *row)
 {
 	return row->overrides_job && c->request->job != FLMEM_SETTINGS_JOB_LEFT;
 }
 
 /* The value of the user stays, unless it is ignored anyway or the role has one that is forced. */
-static bool is_setting_kept(const struct circumstances *c, const struct flmem_setting_row *row,
+static bool is_setting_kept(const struct request_context *c, const struct flmem_setting_row *row,
 			    const char *problem)
 {
 	if (c->request->force)
@@ -184,7 +186,7 @@ static bool is_setting_kept(const struct circumstances *c, const struct flmem_se
 	return !problem || !row->ignored_pattern;
 }
 
-static void set_value(const struct circumstances *c, const struct flmem_setting_row *row,
+static void set_value(const struct request_context *c, const struct flmem_setting_row *row,
 		      struct flmem_setting *setting)
 {
 	const char *user = row->where ? NULL : find_user_value(c->request->environment, row->name);
@@ -206,7 +208,7 @@ static void set_value(const struct circumstances *c, const struct flmem_setting_
 }
 
 /* Why a row that applies is left out; NULL: it is not. */
-static const char *find_reason_to_omit(const struct circumstances *c,
+static const char *find_reason_to_omit(const struct request_context *c,
 				       const struct flmem_setting_row *row)
 {
 	const char *reason = find_gpu_reason(c, row);
@@ -218,7 +220,7 @@ static const char *find_reason_to_omit(const struct circumstances *c,
 }
 
 /* The value takes the place of the tunable, which would override it. */
-static void set_tunable_value(const struct circumstances *c, const char *tunables,
+static void set_tunable_value(const struct request_context *c, const char *tunables,
 			      const struct flmem_setting_row *row, struct flmem_setting *setting)
 {
 	const char *user = find_user_value(c->request->environment, row->name);
@@ -229,11 +231,11 @@ static void set_tunable_value(const struct circumstances *c, const char *tunable
 	setting->value = flmem_glibc_arena_max_replace(tunables, kept ? user : row->value);
 }
 
-static int add_setting(const struct circumstances *c, const struct flmem_setting_row *row,
+static int add_setting(const struct request_context *c, const struct flmem_setting_row *row,
 		       struct flmem_error *err)
 {
 	struct flmem_setting *setting = &c->settings->rows[c->settings->count];
-	enum verdict verdict = judge_row(c, row);
+	enum row_verdict verdict = judge_row(c, row);
 	const char *other = find_other_malloc(c, row), *tunables = find_winning_tunables(c, row);
 	const char *omitted = verdict == ROW_OMITTED ? row->otherwise : NULL;
 
@@ -321,7 +323,7 @@ static int check_role(const struct flmem_settings_request *request, struct flmem
 }
 
 static int read_circumstances(const struct flmem_settings_request *request,
-			      struct flmem_settings *settings, struct circumstances *c,
+			      struct flmem_settings *settings, struct request_context *c,
 			      struct flmem_error *err)
 {
 	int rc = check_role(request, err);
@@ -351,7 +353,7 @@ int flmem_settings_make(const struct flmem_settings_request *request,
 			struct flmem_settings *ret_settings, struct flmem_error *err)
 {
 	struct flmem_settings settings = {0};
-	struct circumstances c = {0};
+	struct request_context c = {0};
 	const struct flmem_setting_row *row;
 	int rc = read_circumstances(request, &settings, &c, err);
 

@@ -15,12 +15,12 @@
 /* More than any program reads; a hostile environment may hold any number. */
 #define ROWS_MAX 256
 
-struct observed {
+struct observed_variable {
 	const char *name;
 	bool prefix; /* every name with this prefix */
 };
 
-static const struct observed observed[] = {
+static const struct observed_variable observed[] = {
 	{"MALLOC_", true}, /* glibc's, and MALLOC_CONF of jemalloc */
 	{"GLIBC_TUNABLES", false},
 	{"_RJEM_MALLOC_CONF", false}, /* jemalloc inside Rust programs */
@@ -56,17 +56,17 @@ static bool is_observed_setting(const char *name, size_t length)
 }
 
 /* The rows collected so far; `rows` has room for ROWS_MAX. */
-struct gathered {
+struct collected_rows {
 	struct flmem_setting_report *rows;
 	size_t count;
 };
 
-static void clear_gathered(struct gathered *gathered)
+static void clear_gathered(struct collected_rows *gathered)
 {
 	flmem_settings_free(gathered->rows, gathered->count);
 }
 
-static bool has_setting(const struct gathered *gathered, const char *name, size_t length)
+static bool has_setting(const struct collected_rows *gathered, const char *name, size_t length)
 {
 	for (size_t i = 0; i < gathered->count; i++)
 		if (strncmp(gathered->rows[i].name, name, length) == 0 &&
@@ -75,7 +75,7 @@ static bool has_setting(const struct gathered *gathered, const char *name, size_
 	return false;
 }
 
-static int add_observed_variable(struct gathered *gathered, const char *word, size_t length)
+static int add_observed_variable(struct collected_rows *gathered, const char *word, size_t length)
 {
 	FLMEM_AUTO_BUF struct flmem_buf value = FLMEM_BUF_INIT;
 	struct flmem_setting_report *row = &gathered->rows[gathered->count++];
@@ -94,7 +94,7 @@ int flmem_settings_observe(const struct flmem_argv_env *environment,
 			   struct flmem_setting_report **ret_rows, size_t *ret_count,
 			   struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_gathered) struct gathered gathered = {0};
+	FLMEM_AUTO(clear_gathered) struct collected_rows gathered = {0};
 	int rc = 0;
 
 	gathered.rows = calloc(ROWS_MAX, sizeof(*gathered.rows));

@@ -44,7 +44,7 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 #define FETCHED_MAX 768U /* the cache has room for some more pages */
 
 /* Addresses whose pages are read together. */
-struct fetch {
+struct page_batch {
 	struct flmem_peek *peek;
 	uint64_t rows[FLMEM_PEEK_PAGES_MAX];
 	size_t count, total;
@@ -57,13 +57,13 @@ struct bin_ends {
 	bool is_done;
 };
 
-static void flush_fetch(struct fetch *fetch)
+static void flush_fetch(struct page_batch *fetch)
 {
 	flmem_peek_fetch(fetch->peek, fetch->rows, fetch->count);
 	fetch->count = 0;
 }
 
-static void add_fetch(struct fetch *fetch, uint64_t address)
+static void add_fetch(struct page_batch *fetch, uint64_t address)
 {
 	fetch->rows[fetch->count++] = address;
 	fetch->total++;
@@ -72,7 +72,7 @@ static void add_fetch(struct fetch *fetch, uint64_t address)
 }
 
 /* One chunk further from one end, where that is readable and the other end was not met. */
-static void follow_end(struct fetch *fetch, struct bin_ends *bin, unsigned end)
+static void follow_end(struct page_batch *fetch, struct bin_ends *bin, unsigned end)
 {
 	uint64_t words[4]; /* prev_size, size, fd, bk */
 
@@ -93,7 +93,7 @@ void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_la
 {
 	uint64_t ends[FLMEM_GLIBC_BINS][2]; /* fd, bk */
 	struct bin_ends bins[FLMEM_GLIBC_BINS];
-	struct fetch fetch = {.peek = peek};
+	struct page_batch fetch = {.peek = peek};
 	size_t count = 0;
 
 	if (flmem_peek_read(peek, arena + layout->bins, ends, sizeof(ends)))

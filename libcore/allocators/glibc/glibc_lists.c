@@ -10,7 +10,7 @@
 #define LARGE	       ((uint64_t)64 << 10) /* average size from which walking is faster */
 #define LARGE_AFTER    16U		    /* chunks that give a usable average size */
 
-struct collection {
+struct free_list_walk {
 	struct flmem_peek *peek;
 	const struct flmem_glibc_stretches *stretches;
 	struct flmem_glibc_runs runs;
@@ -32,7 +32,7 @@ static const struct flmem_glibc_stretch *find_stretch(const struct flmem_glibc_s
 	return NULL;
 }
 
-static bool add_chunk(struct collection *collection, uint64_t chunk, uint64_t head)
+static bool add_chunk(struct free_list_walk *collection, uint64_t chunk, uint64_t head)
 {
 	const struct flmem_glibc_stretch *stretch = find_stretch(collection->stretches, chunk);
 	const uint64_t size = head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
@@ -48,7 +48,7 @@ static bool add_chunk(struct collection *collection, uint64_t chunk, uint64_t he
 }
 
 /* Follows one bin; `self` is its head as a chunk. */
-static bool follow_bin(struct collection *collection, uint64_t self)
+static bool follow_bin(struct free_list_walk *collection, uint64_t self)
 {
 	uint64_t chunk, previous = self;
 
@@ -66,7 +66,7 @@ static bool follow_bin(struct collection *collection, uint64_t self)
 	return true;
 }
 
-static bool collect_chunks(struct collection *collection, const struct flmem_glibc *glibc,
+static bool collect_chunks(struct free_list_walk *collection, const struct flmem_glibc *glibc,
 			   const struct flmem_glibc_arena *arena,
 			   const struct flmem_glibc_fast *fast)
 {
@@ -116,7 +116,7 @@ bool flmem_glibc_lists_read(const struct flmem_glibc_space *space, const struct 
 			    const struct flmem_glibc_fast *fast, struct flmem_glibc_runs *ret_runs)
 {
 	FLMEM_AUTO_GLIBC_RUNS struct flmem_glibc_runs owned = {0};
-	struct collection collection = {.peek = space->peek, .stretches = stretches};
+	struct free_list_walk collection = {.peek = space->peek, .stretches = stretches};
 	uint64_t length = 0;
 	bool whole;
 

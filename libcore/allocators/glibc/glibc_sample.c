@@ -19,7 +19,7 @@
 #define LIST_MAX      65536U
 
 /* One slice of the population. */
-struct member {
+struct sampled_slice {
 	uint32_t stretch;
 	uint32_t resident_pages;
 	uint64_t from;
@@ -52,7 +52,7 @@ struct sample {
 	const struct flmem_glibc_sampling *s;
 	struct flmem_glibc_slicer *slicer;
 	uint64_t page;
-	struct member *members;
+	struct sampled_slice *members;
 	size_t count, room;
 	struct flmem_glibc_sums known; /* sums of what is not sampled */
 	uint64_t known_resident;
@@ -63,7 +63,7 @@ struct sample {
 	size_t read;
 };
 
-static uint64_t find_slice_end(const struct sample *sample, const struct member *member)
+static uint64_t find_slice_end(const struct sample *sample, const struct sampled_slice *member)
 {
 	const uint64_t end = sample->s->stretches[member->stretch].end;
 	const uint64_t to = (member->from & ~(FLMEM_GLIBC_SLICE_MAX - 1)) + FLMEM_GLIBC_SLICE_MAX;
@@ -94,7 +94,7 @@ static bool is_in_large_chunk(const struct sample *sample, uint64_t from, uint64
 /* A slice without a resident page is within one chunk; only free memory was released. */
 static void add_member(struct sample *sample, size_t stretch, uint64_t from)
 {
-	struct member member = {.stretch = (uint32_t)stretch, .from = from};
+	struct sampled_slice member = {.stretch = (uint32_t)stretch, .from = from};
 	const uint64_t to = find_slice_end(sample, &member);
 	uint64_t resident = to - from;
 
@@ -121,13 +121,13 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* The order in which slices are read: the same for the same heap. */
-static void shuffle_members(struct member *members, size_t count)
+static void shuffle_members(struct sampled_slice *members, size_t count)
 {
 	uint64_t state = UINT64_C(0x9e3779b97f4a7c15);
 
 	for (size_t i = count; i > 1; i--) {
 		size_t other = (size_t)(next_random(&state) % i);
-		struct member swap = members[i - 1];
+		struct sampled_slice swap = members[i - 1];
 
 		members[i - 1] = members[other];
 		members[other] = swap;
@@ -184,7 +184,7 @@ static void make_strata(struct sample *sample)
 		first = sample->count * (i + 1) / sample->strata_count;
 		stratum->count = first - stratum->first;
 		for (size_t k = stratum->first; k < first; k++) {
-			const struct member *member = &sample->members[k];
+			const struct sampled_slice *member = &sample->members[k];
 
 			stratum->length += (double)(find_slice_end(sample, member) - member->from);
 			stratum->resident += (double)(member->resident_pages * sample->page);
@@ -204,7 +204,7 @@ static void add_observation(struct estimate *estimate, double y, double x)
 
 static void read_member_slice(struct sample *sample, struct stratum *stratum)
 {
-	const struct member *member = &sample->members[stratum->first + stratum->read];
+	const struct sampled_slice *member = &sample->members[stratum->first + stratum->read];
 	const uint64_t to = find_slice_end(sample, member);
 	const double length = (double)(to - member->from);
 	const double resident = (double)(member->resident_pages * sample->page);
@@ -348,7 +348,7 @@ enum flmem_glibc_walked flmem_glibc_sample(const struct flmem_glibc_sampling *sa
 {
 	FLMEM_AUTO_GLIBC_SLICER struct flmem_glibc_slicer *slicer = make_slicer(sampling);
 	FLMEM_AUTO_FREE struct sample *sample = calloc(1, sizeof(*sample));
-	FLMEM_AUTO_FREE struct member *members = NULL;
+	FLMEM_AUTO_FREE struct sampled_slice *members = NULL;
 	bool collected;
 
 	if (!sample || !slicer)

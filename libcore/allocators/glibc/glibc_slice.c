@@ -30,7 +30,7 @@ struct slice_head {
 };
 
 /* State of reading one slice. */
-struct cut {
+struct slice_reading {
 	struct flmem_glibc_slicer *slicer;
 	const struct flmem_glibc_stretch *stretch;
 	uint64_t from, to;
@@ -133,7 +133,7 @@ static bool follows_chunk(const struct slice_head *head, uint64_t previous, uint
 }
 
 /* Whether a free chunk precedes this one: both of its ends have the same length. */
-static bool is_after_free(struct cut *cut, uint64_t chunk)
+static bool is_after_free(struct slice_reading *cut, uint64_t chunk)
 {
 	struct slice_head head, whole;
 
@@ -144,7 +144,7 @@ static bool is_after_free(struct cut *cut, uint64_t chunk)
 	       get_size(&whole) == head.before;
 }
 
-static bool is_chunk(struct cut *cut, uint64_t chunk)
+static bool is_chunk(struct slice_reading *cut, uint64_t chunk)
 {
 	const uint64_t first = chunk;
 	uint64_t previous = 0;
@@ -166,7 +166,7 @@ static bool is_chunk(struct cut *cut, uint64_t chunk)
 }
 
 /* The first chunk of the slice from an address on, or 0. */
-static uint64_t find_chunk(struct cut *cut, uint64_t address)
+static uint64_t find_chunk(struct slice_reading *cut, uint64_t address)
 {
 	address = (address + FLMEM_GLIBC_ALIGNMENT - 1) & ~(uint64_t)(FLMEM_GLIBC_ALIGNMENT - 1);
 	for (; address < cut->to; address += FLMEM_GLIBC_ALIGNMENT)
@@ -176,7 +176,7 @@ static uint64_t find_chunk(struct cut *cut, uint64_t address)
 }
 
 /* The part of the slice that malloc_trim would release, with its rounding. */
-static uint64_t count_slice_trimmable(const struct cut *cut, uint64_t start, uint64_t end)
+static uint64_t count_slice_trimmable(const struct slice_reading *cut, uint64_t start, uint64_t end)
 {
 	const uint64_t page = cut->slicer->page;
 
@@ -187,7 +187,7 @@ static uint64_t count_slice_trimmable(const struct cut *cut, uint64_t start, uin
 	return start < end ? flmem_peek_resident(cut->slicer->o.peek, start, end) : 0;
 }
 
-static void close_free_run(struct cut *cut, uint64_t end)
+static void close_free_run(struct slice_reading *cut, uint64_t end)
 {
 	const uint64_t start = cut->run < cut->from ? cut->from : cut->run;
 
@@ -206,7 +206,7 @@ static void close_free_run(struct cut *cut, uint64_t end)
  * A chunk marked in use is in a fastbin when it links to a chunk of the same size. The links of a
  * tcache point past the heads of chunks.
  */
-static bool is_in_fastbin(const struct cut *cut, uint64_t chunk, uint64_t size)
+static bool is_in_fastbin(const struct slice_reading *cut, uint64_t chunk, uint64_t size)
 {
 	const struct flmem_glibc_slicer_options *o = &cut->slicer->o;
 	const uint64_t place = chunk + 16;
@@ -224,7 +224,7 @@ static bool is_in_fastbin(const struct cut *cut, uint64_t chunk, uint64_t size)
 	return read_bytes(cut->slicer, link, &target, sizeof(target)) && get_size(&target) == size;
 }
 
-static void check_slice_tcache(struct cut *cut, uint64_t chunk)
+static void check_slice_tcache(struct slice_reading *cut, uint64_t chunk)
 {
 	const struct flmem_glibc_slicer_options *o = &cut->slicer->o;
 	unsigned char bytes[FLMEM_GLIBC_TCACHE_CHUNK_MAX];
@@ -236,7 +236,7 @@ static void check_slice_tcache(struct cut *cut, uint64_t chunk)
 }
 
 /* The memory before the first chunk found belongs to one that begins before the slice. */
-static void begin_at_chunk(struct cut *cut, uint64_t chunk)
+static void begin_at_chunk(struct slice_reading *cut, uint64_t chunk)
 {
 	struct slice_head head;
 
@@ -250,7 +250,7 @@ static void begin_at_chunk(struct cut *cut, uint64_t chunk)
 }
 
 /* Processes the chunk and moves to the next; false when it cannot be a chunk. */
-static bool pass_chunk(struct cut *cut, uint64_t *chunk)
+static bool pass_chunk(struct slice_reading *cut, uint64_t *chunk)
 {
 	struct slice_head head;
 
@@ -281,7 +281,7 @@ static bool pass_chunk(struct cut *cut, uint64_t *chunk)
  * Processes all chunks up to the first one after the slice; searches the next start where the chain
  * is lost.
  */
-static void pass_chunks(struct cut *cut, uint64_t chunk)
+static void pass_chunks(struct slice_reading *cut, uint64_t chunk)
 {
 	unsigned restarts = 0;
 	bool last = false;
@@ -302,7 +302,7 @@ bool flmem_glibc_slice_read(struct flmem_glibc_slicer *slicer,
 			    const struct flmem_glibc_stretch *stretch, uint64_t from, uint64_t to,
 			    struct flmem_glibc_sums *ret_sums)
 {
-	struct cut cut = {.slicer = slicer, .stretch = stretch, .from = from, .to = to};
+	struct slice_reading cut = {.slicer = slicer, .stretch = stretch, .from = from, .to = to};
 	uint64_t search = stretch->start, chunk = 0;
 
 	if (from < search || from >= to || to - from > FLMEM_GLIBC_SLICE_MAX)

@@ -14,7 +14,7 @@ struct diff_lines {
 };
 
 /* A stretch of lines that differ: [a, a_end) of the one against [b, b_end) of the other. */
-struct change {
+struct line_change {
 	size_t a, a_end, b, b_end;
 };
 
@@ -48,10 +48,10 @@ static bool is_same_line(const struct diff_lines *a, size_t i, const struct diff
  * Finds the nearest following pair of equal lines; the ends of both texts when none is within
  * reach.
  */
-static struct change next_change(const struct diff_lines *a, size_t i, const struct diff_lines *b,
-				 size_t j)
+static struct line_change next_change(const struct diff_lines *a, size_t i,
+				      const struct diff_lines *b, size_t j)
 {
-	struct change change = {.a = i, .b = j, .a_end = a->count, .b_end = b->count};
+	struct line_change change = {.a = i, .b = j, .a_end = a->count, .b_end = b->count};
 
 	for (size_t sum = 1; sum <= REACH; sum++) {
 		for (size_t x = 0; x <= sum; x++) {
@@ -91,9 +91,9 @@ static void put_range(char mark, size_t start, size_t count, struct flmem_buf *o
 
 /* Writes one hunk: the changes from `first` up to `end`, whose contexts touch. */
 static void put_hunk(const struct diff_lines *a, const struct diff_lines *b,
-		     const struct change *changes, size_t count, struct flmem_buf *out)
+		     const struct line_change *changes, size_t count, struct flmem_buf *out)
 {
-	const struct change *first = changes, *last = changes + count - 1;
+	const struct line_change *first = changes, *last = changes + count - 1;
 	size_t lead = first->a < CONTEXT ? first->a : CONTEXT;
 	size_t tail = a->count - last->a_end < CONTEXT ? a->count - last->a_end : CONTEXT;
 
@@ -112,14 +112,14 @@ static void put_hunk(const struct diff_lines *a, const struct diff_lines *b,
 }
 
 /* All stretches that differ; NULL when out of memory. */
-static struct change *find_changes(const struct diff_lines *a, const struct diff_lines *b,
-				   size_t *ret_count)
+static struct line_change *find_changes(const struct diff_lines *a, const struct diff_lines *b,
+					size_t *ret_count)
 {
-	struct change *changes = NULL;
+	struct line_change *changes = NULL;
 	size_t i = 0, j = 0, count = 0;
 
 	while (i < a->count || j < b->count) {
-		struct change *grown;
+		struct line_change *grown;
 
 		if (i < a->count && j < b->count && is_same_line(a, i, b, j)) {
 			i++;
@@ -145,7 +145,7 @@ void flmem_diff_unified(const char *name, const char *before, const char *after,
 			struct flmem_buf *out)
 {
 	struct diff_lines a = {0}, b = {0};
-	struct change *changes = NULL;
+	struct line_change *changes = NULL;
 	size_t count = 0, end;
 
 	if (!split_lines(before, &a) || !split_lines(after, &b))

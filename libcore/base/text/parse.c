@@ -11,7 +11,7 @@
 
 #define PID_LIMIT 4194304 /* PID_MAX_LIMIT of 64-bit kernels, include/linux/threads.h */
 
-struct unit {
+struct size_unit {
 	const char *name;
 	uint64_t factor;
 };
@@ -22,7 +22,7 @@ struct unit {
 #define TIB (UINT64_C(1) << 40)
 #define PIB (UINT64_C(1) << 50)
 
-static const struct unit size_units[] = {
+static const struct size_unit size_units[] = {
 	{"", 1},
 	{"B", 1},
 	{"K", KIB},
@@ -49,7 +49,7 @@ static const struct unit size_units[] = {
 	{NULL, 0},
 };
 
-static const struct unit duration_units[] = {
+static const struct size_unit duration_units[] = {
 	{"us", 1},
 	{"ms", 1000},
 	{"s", 1000000},
@@ -60,7 +60,7 @@ static const struct unit duration_units[] = {
 };
 
 /* Suffixes of model names: llama-3.1-8b, gpt2-1.5B. */
-static const struct unit count_units[] = {
+static const struct size_unit count_units[] = {
 	{"", 1},
 	{"K", UINT64_C(1000)},
 	{"k", UINT64_C(1000)},
@@ -151,14 +151,14 @@ static bool read_fraction(const char **text, uint64_t *ret_millionths)
 	return true;
 }
 
-static bool parse_scaled(const char *text, const struct unit *units, uint64_t *ret_value)
+static bool parse_scaled(const char *text, const struct size_unit *units, uint64_t *ret_value)
 {
 	uint64_t whole, millionths, value;
 	const char *p = text;
 
 	if (!flmem_text_read_digits(&p, &whole) || !read_fraction(&p, &millionths))
 		return false;
-	for (const struct unit *u = units; u->name; u++) {
+	for (const struct size_unit *u = units; u->name; u++) {
 		if (strcmp(p, u->name) != 0)
 			continue;
 		if (__builtin_mul_overflow(whole, u->factor, &value) ||

@@ -299,7 +299,7 @@ void flmem_redact_variable(const char *name, const char *value, struct flmem_buf
 }
 
 /* State from the previous words that decides about the next one. */
-struct expectation {
+struct next_word {
 	bool secret; /* the next word is a secret */
 	bool list;   /* all words up to the next option are secrets */
 	bool user;   /* the next word may be USER:PASSWORD */
@@ -317,7 +317,7 @@ static bool is_file_name(const char *name, size_t length)
  * Whether the next word is the value of a secret that this one ends with: --token VALUE, Password:
  * VALUE, or `{"key":` of JSON that a shell has split.
  */
-static bool precedes_secret(const char *word, struct expectation *next)
+static bool precedes_secret(const char *word, struct next_word *next)
 {
 	size_t end = strlen(word), from, stop;
 	enum flmem_secrecy secrecy;
@@ -337,9 +337,9 @@ static bool precedes_secret(const char *word, struct expectation *next)
 	       (word[0] == '-' || (secrecy == FLMEM_SECRECY_ALL && !is_file_name(word, stop)));
 }
 
-static struct expectation update_state(const char *word, const char *option, struct expectation now)
+static struct next_word update_state(const char *word, const char *option, struct next_word now)
 {
-	struct expectation next = {.user = is_user_option(word, strlen(word))};
+	struct next_word next = {.user = is_user_option(word, strlen(word))};
 
 	if (option) {
 		next.secret = !word[strlen(option)];
@@ -367,7 +367,7 @@ static void redact_word(const char *word, const char *option, struct flmem_buf *
 void flmem_redact_command(const char *const *words, size_t count, struct flmem_buf *out)
 {
 	const struct flmem_secret_options *program = flmem_secret_options_find(words, count);
-	struct expectation now = {0};
+	struct next_word now = {0};
 
 	for (size_t i = 0; i < count; i++) {
 		const char *option = flmem_secret_option_match(program, words[i]);

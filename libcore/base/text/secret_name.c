@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 
 /* Where in a name a word must occur. */
-enum where {
+enum word_position {
 	ANYWHERE,  /* anywhere, "HFTOKENS": part of no English word */
 	AT_END_OF, /* at the end of a word: "SSHPASS", but not "passes" */
 	LAST,	   /* the last whole word of the name: "account_key", but not "key_file" */
@@ -14,7 +14,7 @@ enum where {
 
 static const struct {
 	const char *word;
-	enum where where;
+	enum word_position where;
 	enum flmem_secrecy secrecy;
 } secret_words[] = {
 	{"TOKEN", ANYWHERE, FLMEM_SECRECY_ALL},
@@ -155,7 +155,8 @@ static bool is_last_word(const char *name, size_t length, size_t end)
 	return end == length;
 }
 
-static bool is_at_place(const char *name, size_t length, size_t at, size_t end, enum where where)
+static bool is_at_place(const char *name, size_t length, size_t at, size_t end,
+			enum word_position where)
 {
 	switch (where) {
 	case ANYWHERE:

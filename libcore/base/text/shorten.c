@@ -9,7 +9,7 @@
 #define QUOTED_MIN 40U /* shorter quoted texts stay whole */
 
 /* Of a text, without its quotes. */
-struct stretch {
+struct text_range {
 	size_t begin, length;
 };
 
@@ -24,9 +24,9 @@ static bool ends_quote(const char *text, size_t i)
 	return text[i] == '\'' && !isalnum((unsigned char)text[i + 1]);
 }
 
-static struct stretch find_longest_quoted(const char *text)
+static struct text_range find_longest_quoted(const char *text)
 {
-	struct stretch longest = {0};
+	struct text_range longest = {0};
 
 	for (size_t i = 0; text[i]; i++) {
 		size_t begin = i + 1, end = begin;
@@ -38,7 +38,7 @@ static struct stretch find_longest_quoted(const char *text)
 		if (!text[end])
 			break;
 		if (end - begin > longest.length)
-			longest = (struct stretch){begin, end - begin};
+			longest = (struct text_range){begin, end - begin};
 		i = end;
 	}
 	return longest;
@@ -50,7 +50,7 @@ static bool is_inside_character(char c)
 }
 
 /* Leaves `room` bytes of it, twice as many of the end, where the name of a file is. */
-static void cut_stretch(char *text, struct stretch part, size_t room)
+static void cut_stretch(char *text, struct text_range part, size_t room)
 {
 	char *begin = text + part.begin, *end = begin + part.length;
 	char *gap = begin + (room - GAP) / 3, *rest = end - (room - GAP - (room - GAP) / 3);
@@ -69,10 +69,10 @@ void flmem_text_fit(char *text, size_t size)
 
 	while ((length = strlen(text)) >= size) {
 		size_t excess = length - size + 1, room;
-		struct stretch part = find_longest_quoted(text);
+		struct text_range part = find_longest_quoted(text);
 
 		if (part.length <= QUOTED_MIN) {
-			cut_stretch(text, (struct stretch){0, length}, size - 1);
+			cut_stretch(text, (struct text_range){0, length}, size - 1);
 			return;
 		}
 		/* At most a half at once, so that the longer one of two becomes the shorter one. */

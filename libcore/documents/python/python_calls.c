@@ -27,7 +27,7 @@
 #define PARAMETERS 'd' /* of a function definition */
 #define BASES	   'c' /* of a class definition */
 
-struct calls {
+struct call_collector {
 	struct flmem_cursor *cursor;
 	struct flmem_python_reader reader;
 	struct flmem_python_names names;
@@ -41,10 +41,10 @@ struct calls {
 	struct flmem_python_partials partials;
 };
 
-static int calls_read_value(struct calls *calls, struct flmem_node *node);
-static int scan_word(struct calls *calls);
+static int calls_read_value(struct call_collector *calls, struct flmem_node *node);
+static int scan_word(struct call_collector *calls);
 
-static char innermost_bracket(const struct calls *calls)
+static char innermost_bracket(const struct call_collector *calls)
 {
 	return calls->open_count && calls->open_count <= BRACKETS_MAX
 		       ? calls->open[calls->open_count - 1]
@@ -52,7 +52,7 @@ static char innermost_bracket(const struct calls *calls)
 }
 
 /* Reads a word and keeps track of the open brackets. */
-static void calls_advance(struct calls *calls)
+static void calls_advance(struct call_collector *calls)
 {
 	const struct flmem_python_word *word = &calls->reader.word;
 	char mark = word->kind == FLMEM_PYTHON_MARK ? *word->text : '\0';
@@ -73,7 +73,7 @@ static void calls_advance(struct calls *calls)
 	flmem_python_advance(&calls->reader);
 }
 
-static bool accept_word(struct calls *calls, const char *text)
+static bool accept_word(struct call_collector *calls, const char *text)
 {
 	if (!flmem_python_is(&calls->reader.word, text))
 		return false;
@@ -82,13 +82,14 @@ static bool accept_word(struct calls *calls, const char *text)
 }
 
 /* Steps up to the word of a reader that is ahead. */
-static void skip_to_reader(struct calls *calls, const struct flmem_python_reader *ahead)
+static void skip_to_reader(struct call_collector *calls, const struct flmem_python_reader *ahead)
 {
 	while (calls->reader.word.place.start < ahead->word.place.start)
 		calls_advance(calls);
 }
 
-static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root, const char *key)
+static struct flmem_node *add_list(struct call_collector *calls, struct flmem_node *root,
+				   const char *key)
 {
 	const struct flmem_place start = {.line = 1, .column = 1};
 	struct flmem_node *list = flmem_python_node_add(calls->cursor, root, key, NULL, &start);
@@ -99,7 +100,7 @@ static struct flmem_node *add_list(struct calls *calls, struct flmem_node *root,
 }
 
 /* A literal of one word, with a sign. False, with nothing read, for anything else. */
-static bool read_scalar(struct calls *calls, struct flmem_node *node)
+static bool read_scalar(struct call_collector *calls, struct flmem_node *node)
 {
 	struct flmem_python_reader ahead = calls->reader;
 	bool negative = flmem_python_is(&ahead.word, "-");
@@ -120,7 +121,7 @@ static bool read_scalar(struct calls *calls, struct flmem_node *node)
 }
 
 /* Everything up to the end of the value; the calls in it are read, too. */
-static int skip_expression(struct calls *calls)
+static int skip_expression(struct call_collector *calls)
 {
 	size_t depth = calls->open_count;
 	int rc = 0;
@@ -139,7 +140,7 @@ static int skip_expression(struct calls *calls)
 }
 
 /* The path or name of a value that is a single name. */
-static int read_single_name(struct calls *calls, struct flmem_node *node)
+static int read_single_name(struct call_collector *calls, struct flmem_node *node)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX], path[FLMEM_PYTHON_DOTTED_MAX];
 	struct flmem_python_reader ahead = calls->reader;
@@ -157,7 +158,7 @@ static int read_single_name(struct calls *calls, struct flmem_node *node)
 }
 
 /* Makes a node an expression, which has no children. */
-static int read_expression(struct calls *calls, struct flmem_node *node)
+static int read_expression(struct call_collector *calls, struct flmem_node *node)
 {
 	int rc;
 
@@ -168,7 +169,7 @@ static int read_expression(struct calls *calls, struct flmem_node *node)
 	return rc ? rc : skip_expression(calls);
 }
 
-static int read_keyed(struct calls *calls, struct flmem_node *map, const char *key,
+static int read_keyed(struct call_collector *calls, struct flmem_node *map, const char *key,
 		      const struct flmem_place *place)
 {
 	struct flmem_node *value = flmem_python_node_add(calls->cursor, map, key, NULL, place);
@@ -180,7 +181,7 @@ static int read_keyed(struct calls *calls, struct flmem_node *map, const char *k
 }
 
 /* A key that is not a literal is "**": it could be any. */
-static int read_entry(struct calls *calls, struct flmem_node *map)
+static int read_entry(struct call_collector *calls, struct flmem_node *map)
 {
 	struct flmem_python_reader ahead = calls->reader;
 	struct flmem_place place = calls->reader.word.place;
@@ -198,7 +199,7 @@ static int read_entry(struct calls *calls, struct flmem_node *map)
 	return read_keyed(calls, map, "**", &place);
 }
 
-static int read_python_map(struct calls *calls, struct flmem_node *node)
+static int read_python_map(struct call_collector *calls, struct flmem_node *node)
 {
 	int rc = 0;
 
@@ -218,7 +219,7 @@ static int read_python_map(struct calls *calls, struct flmem_node *node)
 }
 
 /* The name of an argument: "name=" that is not a comparison. */
-static bool read_argument_name(struct calls *calls, char name[FLMEM_PYTHON_DOTTED_MAX])
+static bool read_argument_name(struct call_collector *calls, char name[FLMEM_PYTHON_DOTTED_MAX])
 {
 	struct flmem_python_reader ahead = calls->reader;
 
@@ -231,7 +232,7 @@ static bool read_argument_name(struct calls *calls, char name[FLMEM_PYTHON_DOTTE
 	return true;
 }
 
-static int read_argument(struct calls *calls, struct flmem_node *args, size_t *position)
+static int read_argument(struct call_collector *calls, struct flmem_node *args, size_t *position)
 {
 	struct flmem_place place = calls->reader.word.place;
 	char name[FLMEM_PYTHON_DOTTED_MAX] = "";
@@ -244,7 +245,7 @@ static int read_argument(struct calls *calls, struct flmem_node *args, size_t *p
 }
 
 /* From the "(" to the ")", which belong to the place of the map. */
-static int read_arguments(struct calls *calls, struct flmem_node *args)
+static int read_arguments(struct call_collector *calls, struct flmem_node *args)
 {
 	size_t position = 0;
 	int rc = 0;
@@ -266,8 +267,9 @@ static int read_arguments(struct calls *calls, struct flmem_node *args)
 }
 
 /* A call of `path`; `*ret_args` gets its arguments, NULL when there is no room. */
-static struct flmem_node *add_call(struct calls *calls, struct flmem_node *list, const char *path,
-				   const struct flmem_place *place, struct flmem_node **ret_args)
+static struct flmem_node *add_call(struct call_collector *calls, struct flmem_node *list,
+				   const char *path, const struct flmem_place *place,
+				   struct flmem_node **ret_args)
 {
 	struct flmem_node *call = flmem_python_node_add(calls->cursor, list, NULL, NULL, place);
 	struct flmem_node *name =
@@ -282,7 +284,7 @@ static struct flmem_node *add_call(struct calls *calls, struct flmem_node *list,
 }
 
 /* The same call, of what else the name may be. */
-static int repeat_call(struct calls *calls, struct flmem_node *list, const char *path,
+static int repeat_call(struct call_collector *calls, struct flmem_node *list, const char *path,
 		       const struct flmem_node *call)
 {
 	const struct flmem_node *args = call->last;
@@ -298,7 +300,7 @@ static int repeat_call(struct calls *calls, struct flmem_node *list, const char 
 }
 
 /* A call of an imported name, or of a method (no name); the reader is at the "(". */
-static int read_call(struct calls *calls, const char *name, const char *path,
+static int read_call(struct call_collector *calls, const char *name, const char *path,
 		     const struct flmem_place *place)
 {
 	char other[FLMEM_PYTHON_DOTTED_MAX];
@@ -328,7 +330,7 @@ static int read_call(struct calls *calls, const char *name, const char *path,
 }
 
 /* Dictionaries, as such or as dict(...). */
-static int read_dictionary(struct calls *calls, struct flmem_node *node)
+static int read_dictionary(struct call_collector *calls, struct flmem_node *node)
 {
 	bool map = flmem_python_is_map(calls->reader);
 	int rc;
@@ -341,7 +343,7 @@ static int read_dictionary(struct calls *calls, struct flmem_node *node)
 	return rc;
 }
 
-static int calls_read_value(struct calls *calls, struct flmem_node *node)
+static int calls_read_value(struct call_collector *calls, struct flmem_node *node)
 {
 	bool deep = calls->cursor->depth >= DEPTH_MAX;
 	int rc = 0;
@@ -363,8 +365,8 @@ static int calls_read_value(struct calls *calls, struct flmem_node *node)
 }
 
 /* A name without a call. */
-static int note_use(struct calls *calls, const char *name, const struct flmem_python_word *before,
-		    const struct flmem_place *place)
+static int note_use(struct call_collector *calls, const char *name,
+		    const struct flmem_python_word *before, const struct flmem_place *place)
 {
 	char path[FLMEM_PYTHON_DOTTED_MAX];
 	bool base = innermost_bracket(calls) == BASES;
@@ -379,7 +381,7 @@ static int note_use(struct calls *calls, const char *name, const struct flmem_py
 }
 
 /* Some built-in functions, and methods of values. They give way to what is imported. */
-static bool is_unbound_call(const struct calls *calls, const char *name,
+static bool is_unbound_call(const struct call_collector *calls, const char *name,
 			    char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
 	if ((!strchr(name, '.') && !flmem_python_is_builtin(name)) ||
@@ -391,7 +393,7 @@ static bool is_unbound_call(const struct calls *calls, const char *name,
 }
 
 /* A method or attribute of what a call or an entry is: "f().name", "a[0].name". */
-static int scan_member(struct calls *calls)
+static int scan_member(struct call_collector *calls)
 {
 	struct flmem_place place = calls->reader.word.place;
 	bool of_vars = calls->reader.before.place.start == calls->vars_at;
@@ -411,7 +413,7 @@ static int scan_member(struct calls *calls)
 }
 
 /* "Class.__init__(self, ...)": a class that is called in another way. */
-static int note_constructor(struct calls *calls, char path[FLMEM_PYTHON_DOTTED_MAX],
+static int note_constructor(struct call_collector *calls, char path[FLMEM_PYTHON_DOTTED_MAX],
 			    const struct flmem_place *place)
 {
 	char *dot = strrchr(path, '.');
@@ -426,7 +428,7 @@ static int note_constructor(struct calls *calls, char path[FLMEM_PYTHON_DOTTED_M
 }
 
 /* vars(object): its entries are the attributes of the object. */
-static int note_vars(struct calls *calls, const struct flmem_place *place)
+static int note_vars(struct call_collector *calls, const struct flmem_place *place)
 {
 	calls->vars_at = flmem_python_vars_method(&calls->reader);
 	if (!flmem_python_vars_assigns(&calls->reader))
@@ -434,7 +436,7 @@ static int note_vars(struct calls *calls, const struct flmem_place *place)
 	return flmem_python_path_add(calls->cursor, calls->members.attributes, "__dict__", place);
 }
 
-static int scan_name(struct calls *calls)
+static int scan_name(struct call_collector *calls)
 {
 	struct flmem_place place = calls->reader.word.place;
 	const struct flmem_python_word before = calls->reader.before;
@@ -472,7 +474,7 @@ static int scan_name(struct calls *calls)
 }
 
 /* "def f(" and "class C(" */
-static int scan_definition(struct calls *calls)
+static int scan_definition(struct call_collector *calls)
 {
 	bool class = flmem_python_is(&calls->reader.word, "class");
 	int rc = 0;
@@ -489,7 +491,7 @@ static int scan_definition(struct calls *calls)
 	return rc;
 }
 
-static int scan_word(struct calls *calls)
+static int scan_word(struct call_collector *calls)
 {
 	const struct flmem_python_reader *reader = &calls->reader;
 	bool name = reader->word.kind == FLMEM_PYTHON_NAME;
@@ -516,7 +518,8 @@ static int scan_word(struct calls *calls)
 	return 0;
 }
 
-static int scan_part(struct calls *calls, const struct flmem_python_source *source, size_t part)
+static int scan_part(struct call_collector *calls, const struct flmem_python_source *source,
+		     size_t part)
 {
 	int rc = 0;
 
@@ -528,7 +531,7 @@ static int scan_part(struct calls *calls, const struct flmem_python_source *sour
 	return rc;
 }
 
-static int add_imports(struct calls *calls, struct flmem_node *list)
+static int add_imports(struct call_collector *calls, struct flmem_node *list)
 {
 	int rc = 0;
 
@@ -541,7 +544,7 @@ static int add_imports(struct calls *calls, struct flmem_node *list)
 	return rc;
 }
 
-static bool add_lists(struct calls *calls, struct flmem_node *root)
+static bool add_lists(struct call_collector *calls, struct flmem_node *root)
 {
 	const struct {
 		const char *key;
@@ -568,7 +571,7 @@ static bool add_lists(struct calls *calls, struct flmem_node *root)
 
 int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_python_source *source)
 {
-	struct calls calls = {.cursor = cursor};
+	struct call_collector calls = {.cursor = cursor};
 	FLMEM_AUTO_PYTHON_NAMES struct flmem_python_names names = {0};
 	struct flmem_node *root, *imports;
 	int rc = flmem_python_names_read(cursor, source, &names);

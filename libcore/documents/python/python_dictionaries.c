@@ -29,7 +29,7 @@ struct dictionary_candidates {
 };
 
 /* Of the scan for uses of the names. */
-struct uses {
+struct use_scan {
 	struct dictionary_candidates *found;
 	struct flmem_python_reader reader;
 	bool reads_only[BRACKETS_MAX]; /* whether what is called leaves its arguments alone */
@@ -75,7 +75,7 @@ static bool is_reading_function(const struct flmem_python_word *word)
 }
 
 /* "f(x=name)", "f(**name)", "f(name=x)", and "f(name)" of some functions */
-static bool is_harmless_use(const struct uses *uses)
+static bool is_harmless_use(const struct use_scan *uses)
 {
 	const struct flmem_python_reader *reader = &uses->reader;
 	struct flmem_python_reader ahead = *reader;
@@ -94,7 +94,7 @@ static bool is_harmless_use(const struct uses *uses)
 	return named || (ends && depth <= BRACKETS_MAX && uses->reads_only[depth - 1]);
 }
 
-static void note_use_of_name(struct uses *uses)
+static void note_use_of_name(struct use_scan *uses)
 {
 	const struct flmem_python_word *word = &uses->reader.word;
 
@@ -107,7 +107,7 @@ static void note_use_of_name(struct uses *uses)
 	}
 }
 
-static void note_context(struct uses *uses)
+static void note_context(struct use_scan *uses)
 {
 	const struct flmem_python_reader *reader = &uses->reader;
 	int depth = reader->python.brackets;
@@ -127,7 +127,7 @@ static void note_context(struct uses *uses)
 static void find_uses(const struct flmem_python_source *source, struct dictionary_candidates *found)
 {
 	for (size_t i = 0; i < source->count; i++) {
-		struct uses uses = {.found = found};
+		struct use_scan uses = {.found = found};
 
 		flmem_python_start(&uses.reader, source, i);
 		for (; uses.reader.word.kind != FLMEM_PYTHON_END;

@@ -47,14 +47,14 @@ static const char *const rank_variables[] = {
 	"SLURM_PROCID",
 };
 
-struct config {
+struct appfl_config_keys {
 	bool server_configs, client_id, comm_configs, data_configs;
 	char site[FLMEM_SITE_MAX];
 };
 
 static void visit_key(void *context, const char *key, const char *value)
 {
-	struct config *config = context;
+	struct appfl_config_keys *config = context;
 
 	if (strcmp(key, "server_configs") == 0)
 		config->server_configs = true;
@@ -79,7 +79,7 @@ static int read_process_file(const struct flmem_process *process, const char *pa
 }
 
 static int read_config(const struct flmem_subject *subject, const char *path,
-		       struct config *ret_config)
+		       struct appfl_config_keys *ret_config)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
 	int rc = read_process_file(subject->process, path, CONFIG_MAX, &buf);
@@ -134,7 +134,7 @@ static void identify_by_rank(const struct flmem_subject *subject, struct flmem_i
 		set_client(identity, rank);
 }
 
-static bool identify_by_config(const struct config *config, bool named,
+static bool identify_by_config(const struct appfl_config_keys *config, bool named,
 			       struct flmem_identity *identity)
 {
 	if (config->server_configs)
@@ -159,7 +159,7 @@ static bool recognise_appfl(const struct flmem_subject *subject, struct flmem_id
 	const struct flmem_program *program = &subject->program;
 	enum script_kind kind = program->script ? script_kind(program->name) : SCRIPT_OTHER;
 	const char *path = flmem_program_option(subject->command, program, "--config");
-	struct config config = {0};
+	struct appfl_config_keys config = {0};
 	int rc;
 
 	if (!program->script)

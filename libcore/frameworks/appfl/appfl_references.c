@@ -133,7 +133,7 @@ bool flmem_appfl_is_referred_to(const struct flmem_check *check, const char *key
 }
 
 /* A value that rules read, and the rules that do not apply where it is not known. */
-struct needed {
+struct needed_value {
 	const char *places[5]; /* keys from the root of a server's file, or of both; ends in NULL */
 	const char *key;
 	const char *rules;
@@ -145,7 +145,7 @@ struct needed {
 #define ALL_RULES "those about its keys"
 
 /* "" stands for the map that has comm_configs. */
-static const struct needed needed[] = {
+static const struct needed_value needed[] = {
 	{{"", "comm_configs", "grpc_configs"}, "use_model_chunking", CHUNK_RULES},
 	{{"", "comm_configs", "grpc_configs"},
 	 "model_chunk_size",

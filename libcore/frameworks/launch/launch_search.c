@@ -419,7 +419,7 @@ enum flmem_launch_reach flmem_launch_reach(const struct flmem_launches *launches
 }
 
 /* Variables of the file come first, then those of a container, and of a command. */
-enum rank {
+enum variable_rank {
 	OF_FILE,
 	LAST_OF_FILE,
 	OF_CONTAINER,
@@ -427,7 +427,7 @@ enum rank {
 	RANKS,
 };
 
-static enum rank rank_of(const struct flmem_launch_variable *row)
+static enum variable_rank rank_of(const struct flmem_launch_variable *row)
 {
 	if (row->launch < 0)
 		return row->last ? LAST_OF_FILE : OF_FILE;

@@ -149,13 +149,13 @@ void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place 
 	flmem_launch_add_unset(scan->launches, "", -1, place);
 }
 
-struct runner {
+struct runner_row {
 	const char *word;
 	enum flmem_launch_runner runner;
 	const char *dropper; /* or NULL */
 };
 
-static const struct runner runners[] = {
+static const struct runner_row runners[] = {
 	{"env", FLMEM_LAUNCH_BY_ENV, NULL},
 	{"sudo", FLMEM_LAUNCH_BY_SUDO, "sudo"},
 	{"doas", FLMEM_LAUNCH_BY_TEXT, "doas"},
@@ -205,7 +205,7 @@ static bool is_common_word(const char *name)
 	return strcmp(name, "at") == 0 || strcmp(name, "batch") == 0;
 }
 
-static const struct runner *find_runner(const struct flmem_launch_scan *scan, const char *text)
+static const struct runner_row *find_runner(const struct flmem_launch_scan *scan, const char *text)
 {
 	const char *name = flmem_text_basename(flmem_launch_skip_key(scan, text));
 
@@ -442,7 +442,7 @@ static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_l
 }
 
 /* systemd-run --scope runs a program below the shell, and not as a service. */
-static bool is_scope(const struct flmem_launch_scan *scan, const struct runner *row)
+static bool is_scope(const struct flmem_launch_scan *scan, const struct runner_row *row)
 {
 	const char *at = scan->text + scan->at;
 
@@ -453,7 +453,7 @@ static bool is_scope(const struct flmem_launch_scan *scan, const struct runner *
 void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			      const char *before)
 {
-	const struct runner *row = find_runner(scan, word->text);
+	const struct runner_row *row = find_runner(scan, word->text);
 
 	if (scan->now.launch >= 0)
 		return;

@@ -18,13 +18,14 @@ struct block {
 };
 
 /* Neighbouring tensors of one type are one array of elements. */
-struct span {
+struct element_span {
 	size_t tensor; /* the first */
 	uint64_t begin, end;
 	enum flmem_element element;
 };
 
-static bool next_span(const struct block *block, size_t *tensor, uint64_t at, struct span *ret_span)
+static bool next_span(const struct block *block, size_t *tensor, uint64_t at,
+		      struct element_span *ret_span)
 {
 	const struct flmem_layout *layout = block->run->layout;
 	size_t t = *tensor;
@@ -33,7 +34,7 @@ static bool next_span(const struct block *block, size_t *tensor, uint64_t at, st
 		return false;
 	while (layout->begins[t + 1] <= at)
 		t++;
-	*ret_span = (struct span){
+	*ret_span = (struct element_span){
 		.tensor = t,
 		.begin = at,
 		.element = (enum flmem_element)layout->elements[t],
@@ -46,19 +47,19 @@ static bool next_span(const struct block *block, size_t *tensor, uint64_t at, st
 	return true;
 }
 
-static size_t element_bytes(const struct span *span)
+static size_t element_bytes(const struct element_span *span)
 {
 	return span->element == FLMEM_ELEMENTS_COUNT ? 1 : flmem_element_bytes(span->element);
 }
 
-static bool is_real_span(const struct span *span)
+static bool is_real_span(const struct element_span *span)
 {
 	return span->element != FLMEM_ELEMENTS_COUNT && flmem_element_is_real(span->element);
 }
 
 /* The tensor at a place of a span, its name and the index of the element there. */
 static const struct flmem_tensor *block_tensor_at(const struct block *block,
-						  const struct span *span, uint64_t at,
+						  const struct element_span *span, uint64_t at,
 						  char shown[100], uint64_t *ret_element)
 {
 	const struct flmem_layout *layout = block->run->layout;
@@ -72,7 +73,7 @@ static const struct flmem_tensor *block_tensor_at(const struct block *block,
 }
 
 /* False, with the place of the first one, if an input has a NaN or an infinity in a span. */
-static bool is_finite(const struct block *block, const struct span *span, size_t input,
+static bool is_finite(const struct block *block, const struct element_span *span, size_t input,
 		      uint64_t *ret_at)
 {
 	const struct flmem_kernels *kernels = block->run->combination.kernels;
@@ -103,7 +104,7 @@ int flmem_run_report_special(const struct flmem_run *run, struct flmem_error *er
 		run->state ? "; the state has such a number, or the step is too large" : "");
 }
 
-static int report_special(const struct block *block, const struct span *span,
+static int report_special(const struct block *block, const struct element_span *span,
 			  struct flmem_error *err)
 {
 	uint64_t at, element;
@@ -122,7 +123,7 @@ static int report_special(const struct block *block, const struct span *span,
 	return flmem_run_report_special(block->run, err);
 }
 
-static int handle_special(const struct block *block, const struct span *span,
+static int handle_special(const struct block *block, const struct element_span *span,
 			  struct flmem_error *err)
 {
 	if (block->buffers->mapped.failed)
@@ -140,7 +141,7 @@ static int handle_special(const struct block *block, const struct span *span,
 	return report_special(block, span, err);
 }
 
-static int report_unequal(const struct block *block, const struct span *span, size_t input,
+static int report_unequal(const struct block *block, const struct element_span *span, size_t input,
 			  size_t offset, struct flmem_error *err)
 {
 	const struct flmem_tensor *tensor;
@@ -155,8 +156,8 @@ static int report_unequal(const struct block *block, const struct span *span, si
 			       block->run->inputs[input]->path, (unsigned long long)element);
 }
 
-static int copy_first(const struct block *block, const struct span *span, bool must_be_equal,
-		      struct flmem_error *err)
+static int copy_first(const struct block *block, const struct element_span *span,
+		      bool must_be_equal, struct flmem_error *err)
 {
 	const struct flmem_run_buffers *buffers = block->buffers;
 	size_t at = (size_t)(span->begin - block->begin), bytes = (size_t)(span->end - span->begin);
@@ -179,7 +180,7 @@ static int copy_first(const struct block *block, const struct span *span, bool m
 }
 
 /* Reads or writes the state of the elements of a span, and adds it to the checksum. */
-static int move_state(const struct block *block, const struct span *span,
+static int move_state(const struct block *block, const struct element_span *span,
 		      enum flmem_state_move move, struct flmem_error *err)
 {
 	const struct flmem_layout *layout = block->run->layout;
@@ -212,7 +213,7 @@ static int move_state(const struct block *block, const struct span *span,
 	return 0;
 }
 
-static int combine_array(const struct block *block, const struct span *span,
+static int combine_array(const struct block *block, const struct element_span *span,
 			 struct flmem_error *err)
 {
 	const struct flmem_run *run = block->run;
@@ -237,7 +238,8 @@ static int combine_array(const struct block *block, const struct span *span,
 	return kept ? move_state(block, span, FLMEM_STATE_WRITE, err) : 0;
 }
 
-static int combine_span(const struct block *block, const struct span *span, struct flmem_error *err)
+static int combine_span(const struct block *block, const struct element_span *span,
+			struct flmem_error *err)
 {
 	enum flmem_non_float_policy policy = block->run->request->non_float;
 	struct flmem_run_buffers *buffers = block->buffers;
@@ -307,7 +309,7 @@ static int combine_once(const struct block *block, struct flmem_error *err)
 {
 	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
 	uint64_t at = block->begin;
-	struct span span;
+	struct element_span span;
 	int rc = read_inputs(block, err);
 
 	for (; !rc && next_span(block, &tensor, at, &span); at = span.end)
@@ -389,7 +391,7 @@ int flmem_run_verify_state(struct flmem_run *run, struct flmem_run_buffers *buff
 	for (uint64_t at = begin; at < end && !rc;) {
 		struct block block = block_at(run, buffers, at, end);
 		size_t tensor = flmem_layout_find(run->layout, at);
-		struct span span;
+		struct element_span span;
 
 		for (; !rc && next_span(&block, &tensor, at, &span); at = span.end)
 			if (is_real_span(&span))
@@ -402,7 +404,7 @@ static void scan_block(const struct block *block)
 {
 	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
 	uint64_t at = block->begin, found;
-	struct span span;
+	struct element_span span;
 
 	for (; next_span(block, &tensor, at, &span); at = span.end)
 		for (size_t i = 0; i < flmem_run_sources(block->run); i++)
@@ -450,7 +452,8 @@ static void measure_rows(const struct block *block, size_t count)
 }
 
 /* Measures of inputs that are skipped for a NaN are not used. */
-static int measure_span(const struct block *block, const struct span *span, struct flmem_error *err)
+static int measure_span(const struct block *block, const struct element_span *span,
+			struct flmem_error *err)
 {
 	const struct flmem_kernels *kernels = block->run->combination.kernels;
 	struct flmem_combine_rows *rows = &block->buffers->rows;
@@ -482,7 +485,7 @@ static int measure_block(struct block *block, struct flmem_error *err)
 {
 	size_t tensor = flmem_layout_find(block->run->layout, block->begin);
 	uint64_t at = block->begin, end = block->end;
-	struct span span;
+	struct element_span span;
 	int rc = 0;
 
 	while (at < end && !rc) {

@@ -172,14 +172,14 @@ static int map_tensors(struct flmem_output *output, const struct flmem_output_sh
 	return 0;
 }
 
-struct named {
+struct tensor_placement {
 	const char *tensor;
 	size_t shard;
 };
 
 static int compare_named(const void *a, const void *b)
 {
-	const struct named *x = a, *y = b;
+	const struct tensor_placement *x = a, *y = b;
 
 	return strcmp(x->tensor, y->tensor);
 }
@@ -190,12 +190,13 @@ static int print_index(const struct flmem_output *output, struct flmem_output_sh
 {
 	const struct flmem_layout *layout = output->layout;
 	size_t count = layout->list.count;
-	FLMEM_AUTO_FREE struct named *named = calloc(count + 1, sizeof(*named));
+	FLMEM_AUTO_FREE struct tensor_placement *named = calloc(count + 1, sizeof(*named));
 
 	if (!named)
 		return shards_nomem(output, err);
 	for (size_t t = 0; t < count; t++)
-		named[t] = (struct named){layout->order[t]->name, output->map.file_of[t]};
+		named[t] =
+			(struct tensor_placement){layout->order[t]->name, output->map.file_of[t]};
 	qsort(named, count, sizeof(*named), compare_named);
 	flmem_buf_printf(&shards->index,
 			 "{\n  \"metadata\": {\n    \"total_size\": %llu\n  },\n"

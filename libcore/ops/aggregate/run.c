@@ -21,7 +21,7 @@
 /* Of all inputs, in the page cache. */
 #define AHEAD_BYTES (256ULL << 20)
 
-struct worker {
+struct run_worker {
 	struct flmem_run *run;
 	struct flmem_run_buffers buffers;
 	uint64_t written[WRITES_PENDING][2];
@@ -207,7 +207,7 @@ static bool had_inputs(const struct flmem_run *run, size_t chunk)
  * that the disk would start late, and the output would fill the page cache. Where the cache had the
  * inputs it has room for the output, a fraction of them, which is often read next.
  */
-static int write_behind(struct worker *worker, size_t chunk, struct flmem_error *err)
+static int write_behind(struct run_worker *worker, size_t chunk, struct flmem_error *err)
 {
 	const struct flmem_run *run = worker->run;
 	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
@@ -226,7 +226,7 @@ static int write_behind(struct worker *worker, size_t chunk, struct flmem_error 
 }
 
 /* Whether a chunk that the journal lists is in the file as it was written. */
-static bool is_intact(const struct worker *worker, size_t chunk)
+static bool is_intact(const struct run_worker *worker, size_t chunk)
 {
 	const struct flmem_run *run = worker->run;
 	uint64_t at = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
@@ -249,7 +249,7 @@ static bool is_done(const struct flmem_run *run, size_t chunk)
 	return run->chunks[chunk].done && (!run->state || run->state->chunks[chunk].done);
 }
 
-static bool is_state_intact(struct worker *worker, size_t chunk)
+static bool is_state_intact(struct run_worker *worker, size_t chunk)
 {
 	struct flmem_run *run = worker->run;
 	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
@@ -270,7 +270,7 @@ static int append_record(const struct flmem_run *run, const struct flmem_part_fi
 	return 0;
 }
 
-static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)
+static int write_chunk(struct run_worker *worker, size_t chunk, struct flmem_error *err)
 {
 	struct flmem_run *run = worker->run;
 	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
@@ -293,7 +293,7 @@ static int write_chunk(struct worker *worker, size_t chunk, struct flmem_error *
 	return write_behind(worker, chunk, err);
 }
 
-static int process_chunk(struct worker *worker, size_t chunk, struct flmem_error *err)
+static int process_chunk(struct run_worker *worker, size_t chunk, struct flmem_error *err)
 {
 	struct flmem_run *run = worker->run;
 	uint64_t begin = chunk_begin(run, chunk), end = flmem_run_chunk_end(run, chunk);
@@ -338,7 +338,7 @@ static void fail_run(struct flmem_run *run, int rc, const struct flmem_error *er
 
 static void *run_worker(void *context)
 {
-	struct worker *worker = context;
+	struct run_worker *worker = context;
 	struct flmem_run *run = worker->run;
 	size_t chunk;
 
@@ -419,7 +419,7 @@ static void wait_for_workers(struct flmem_run *run, uint64_t started_us)
 	pthread_mutex_unlock(&run->lock);
 }
 
-static int start_workers(struct flmem_run *run, struct worker *workers, pthread_t *threads,
+static int start_workers(struct flmem_run *run, struct run_worker *workers, pthread_t *threads,
 			 unsigned *ret_started, struct flmem_error *err)
 {
 	unsigned i = 0;
@@ -469,7 +469,7 @@ static void prepare_inputs(struct flmem_run *run)
 
 int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_error *err)
 {
-	FLMEM_AUTO_FREE struct worker *workers = calloc(run->threads, sizeof(*workers));
+	FLMEM_AUTO_FREE struct run_worker *workers = calloc(run->threads, sizeof(*workers));
 	FLMEM_AUTO_FREE pthread_t *threads = calloc(run->threads, sizeof(*threads));
 	unsigned started;
 	int rc;

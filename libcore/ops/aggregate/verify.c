@@ -45,7 +45,7 @@ int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err)
 }
 
 /* A block of the mean, and of the inputs if they are from elsewhere. */
-struct verified {
+struct verified_block {
 	struct flmem_run *run;
 	uint64_t begin; /* of the block */
 	char *const *inputs;
@@ -56,8 +56,8 @@ struct verified {
 };
 
 /* `input` is that of the wrong element; their number: the mean. */
-static int report_wrong(const struct verified *v, size_t tensor, uint64_t element, size_t input,
-			struct flmem_error *err)
+static int report_wrong(const struct verified_block *v, size_t tensor, uint64_t element,
+			size_t input, struct flmem_error *err)
 {
 	const struct flmem_run *run = v->run;
 	char shown[100];
@@ -76,8 +76,8 @@ static int report_wrong(const struct verified *v, size_t tensor, uint64_t elemen
 }
 
 /* Integers are equal in all inputs, so their mean is any of them. */
-static int check_integers(const struct verified *v, size_t tensor, uint64_t begin, uint64_t end,
-			  struct flmem_error *err)
+static int check_integers(const struct verified_block *v, size_t tensor, uint64_t begin,
+			  uint64_t end, struct flmem_error *err)
 {
 	const struct flmem_run *run = v->run;
 	const struct flmem_layout *layout = run->layout;
@@ -100,7 +100,7 @@ static int check_integers(const struct verified *v, size_t tensor, uint64_t begi
 }
 
 /* Generated models of one shape have one layout. */
-static int check_tensor(struct verified *v, size_t tensor, uint64_t begin, uint64_t end,
+static int check_tensor(struct verified_block *v, size_t tensor, uint64_t begin, uint64_t end,
 			struct flmem_error *err)
 {
 	struct flmem_run *run = v->run;
@@ -132,7 +132,7 @@ int flmem_verify_block(struct flmem_run *run, uint64_t begin, uint64_t end, char
 		calloc(count, sizeof(*generators));
 	FLMEM_AUTO_FREE const void **found = calloc(count, sizeof(*found));
 	FLMEM_AUTO_FREE int64_t *weights = calloc(count, sizeof(*weights));
-	struct verified v = {
+	struct verified_block v = {
 		.run = run,
 		.begin = begin,
 		.inputs = streamed ? inputs : NULL,

@@ -265,7 +265,7 @@ static void read_heap(const struct flmem_detect_session *session, const struct f
 }
 
 /* The program files of one process, found once. */
-struct found {
+struct program_files {
 	struct flmem_allocator_list allocators;
 	struct flmem_cpython python;
 	bool has_python;
@@ -279,7 +279,7 @@ static struct flmem_borrow_options query_options(const struct flmem_detect_sessi
 
 /* Runs code there only if the process uses a GPU and has an interpreter. */
 static void query_cuda(const struct flmem_detect_session *session, const struct flmem_view *view,
-		       const struct found *found, struct flmem_process_report *report)
+		       const struct program_files *found, struct flmem_process_report *report)
 {
 	const struct flmem_borrow_options how = query_options(session);
 
@@ -289,7 +289,7 @@ static void query_cuda(const struct flmem_detect_session *session, const struct 
 }
 
 static int read_allocators(struct flmem_detect_session *session, const struct flmem_view *view,
-			   const struct found *found, struct flmem_process_report *report)
+			   const struct program_files *found, struct flmem_process_report *report)
 {
 	const struct flmem_module *program = flmem_modules_main(view->modules);
 	const struct flmem_allocator_list *list = &found->allocators;
@@ -318,7 +318,7 @@ static int read_allocators(struct flmem_detect_session *session, const struct fl
 }
 
 static int read_interpreter(struct flmem_detect_session *session, const struct flmem_view *view,
-			    const struct found *found, struct flmem_process_report *report)
+			    const struct program_files *found, struct flmem_process_report *report)
 {
 	const struct flmem_python_reading reading = {
 		.python = found->has_python ? &found->python : NULL,
@@ -415,7 +415,7 @@ static int read_files(struct flmem_detect_session *session, const struct flmem_p
 {
 	FLMEM_AUTO_MODULES struct flmem_modules modules = {0};
 	struct flmem_view view = {.process = process, .maps = maps, .modules = &modules};
-	struct found found = {0};
+	struct program_files found = {0};
 	int rc = flmem_modules_load(process, maps, session->images, &modules, NULL);
 
 	if (rc) {

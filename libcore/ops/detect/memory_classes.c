@@ -77,14 +77,14 @@ static uint64_t remaining_or_0(uint64_t from, uint64_t bytes)
 }
 
 /* Anonymous memory while it is divided among the classes. */
-struct share {
+struct class_shares {
 	struct flmem_memory_classes *classes;
 	uint64_t left;
 	bool open; /* an allocator holds an unknown part of the rest */
 };
 
 /* Moves bytes from the rest to a class; bytes that exceed the rest are an error in the figures. */
-static void move_to_class(struct share *share, enum flmem_memory_class which, uint64_t bytes)
+static void move_to_class(struct class_shares *share, enum flmem_memory_class which, uint64_t bytes)
 {
 	uint64_t taken = bytes < share->left ? bytes : share->left;
 
@@ -100,7 +100,7 @@ static uint64_t heap_held_bytes(const struct flmem_heap_report *heap)
 }
 
 /* Classifies the free parts of one heap, and the part that could not be read. */
-static void classify_heap(struct share *share, const struct flmem_heap_report *heap)
+static void classify_heap(struct class_shares *share, const struct flmem_heap_report *heap)
 {
 	const struct flmem_u64 stays = {
 		.value = remaining_or_0(heap->trimmable_bytes.value,
@@ -179,9 +179,11 @@ uint64_t flmem_nameless_bytes(const struct flmem_process_report *report)
  * memory. If less shared memory is resident than PyTorch reports, the difference lies elsewhere.
  */
 static void classify_page_locked(const struct flmem_process_report *report,
-				 const struct flmem_page_locked *memory, struct share *anonymous)
+				 const struct flmem_page_locked *memory,
+				 struct class_shares *anonymous)
 {
-	struct share share = {.classes = anonymous->classes, .left = flmem_nameless_bytes(report)};
+	struct class_shares share = {.classes = anonymous->classes,
+				     .left = flmem_nameless_bytes(report)};
 	uint64_t *shared = &share.classes->bytes[FLMEM_MEMORY_SHARED];
 
 	if (memory->of_malloc) {
@@ -196,7 +198,8 @@ static void classify_page_locked(const struct flmem_process_report *report,
 	move_to_class(&share, FLMEM_MEMORY_SHARED, share.left);
 }
 
-static void classify_anonymous(const struct flmem_process_report *report, struct share *share)
+static void classify_anonymous(const struct flmem_process_report *report,
+			       struct class_shares *share)
 {
 	const struct flmem_page_locked locked = flmem_page_locked_of(report);
 	uint64_t held = program_held_bytes(report);
@@ -224,7 +227,7 @@ void flmem_memory_classify(const struct flmem_process_report *report,
 {
 	const struct flmem_memory_report *memory = &report->memory;
 	struct flmem_memory_classes classes = {0};
-	struct share share = {.classes = &classes};
+	struct class_shares share = {.classes = &classes};
 
 	if (memory->rss_bytes.unknown) {
 		classes.unknown = memory->rss_bytes.unknown;

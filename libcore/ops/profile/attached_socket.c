@@ -189,7 +189,7 @@ static bool is_peer_target(int fd, const struct flmem_attached_socket *socket)
 }
 
 /* In a child process: the name may be on a file system that does not answer. */
-struct connecting {
+struct connect_request {
 	int directory, fd;
 	struct sockaddr_un place;
 	uint64_t deadline_us;
@@ -198,7 +198,7 @@ struct connecting {
 /* Its queue is full while others are served. */
 static int connect_to_place(void *context)
 {
-	struct connecting *work = context;
+	struct connect_request *work = context;
 	const struct sockaddr *place = (const struct sockaddr *)&work->place;
 
 	work->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -217,7 +217,7 @@ static int connect_to_place(void *context)
 /* Returns the connection or a negative errno. */
 static int connect_socket(const struct flmem_attached_socket *found, uint64_t timeout_us)
 {
-	struct connecting work = {
+	struct connect_request work = {
 		.directory = found->directory,
 		.fd = -1,
 		.place = {.sun_family = AF_UNIX},

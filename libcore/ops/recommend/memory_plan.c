@@ -32,14 +32,14 @@ static const unsigned optimizer_models[] = {
 	[FLMEM_OPTIMIZER_ADAM] = 3,
 };
 
-struct sizes {
+struct plan_sizes {
 	uint64_t runtime, model, tensor, chunk, clients, actors;
 	bool guessed;	  /* the size of the largest tensor is not known */
 	unsigned trained; /* models that training holds in addition */
 	const struct flmem_strategy_filter *filter; /* or NULL */
 };
 
-static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct sizes *sizes)
+static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct plan_sizes *sizes)
 {
 	uint64_t models = step->models + step->models_per_client * sizes->clients;
 	uint64_t chunks = step->chunks + step->chunks_per_client * sizes->clients;
@@ -55,7 +55,7 @@ static uint64_t step_bytes(const struct flmem_strategy_step *step, const struct 
 }
 
 static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_role role,
-			   const struct sizes *sizes)
+			   const struct plan_sizes *sizes)
 {
 	uint64_t most = 0;
 
@@ -71,13 +71,14 @@ static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_rol
 }
 
 /* At most: the peaks need not be at the same time. */
-static uint64_t simulator_bytes(const struct flmem_strategy *strategy, const struct sizes *sizes)
+static uint64_t simulator_bytes(const struct flmem_strategy *strategy,
+				const struct plan_sizes *sizes)
 {
 	return peak_bytes(strategy, FLMEM_ROLE_SERVER, sizes) +
 	       sizes->actors * peak_bytes(strategy, FLMEM_ROLE_CLIENT, sizes);
 }
 
-static bool strategy_fits(const struct flmem_strategy *strategy, const struct sizes *sizes,
+static bool strategy_fits(const struct flmem_strategy *strategy, const struct plan_sizes *sizes,
 			  uint64_t usable)
 {
 	if (usable && sizes->actors)
@@ -99,7 +100,7 @@ static uint64_t power_of_two_above(uint64_t bytes)
  * A tensor above the chunk size is a chunk by itself, so chunks below the largest tensor save
  * nothing. Otherwise use a sixteenth of the model, or less if the node requires it.
  */
-static uint64_t choose_chunk(const struct flmem_strategy *strategy, struct sizes sizes,
+static uint64_t choose_chunk(const struct flmem_strategy *strategy, struct plan_sizes sizes,
 			     uint64_t usable)
 {
 	uint64_t least = power_of_two_above(sizes.tensor);
@@ -130,8 +131,8 @@ static uint64_t choose_message(const struct flmem_strategy *strategy, uint64_t c
 	return bytes < strategy->message_max ? bytes : strategy->message_max;
 }
 
-static void fill_sizes(const struct flmem_strategy *strategy, struct sizes *sizes, uint64_t usable,
-		       struct flmem_plan_strategy *ret_strategy)
+static void fill_sizes(const struct flmem_strategy *strategy, struct plan_sizes *sizes,
+		       uint64_t usable, struct flmem_plan_strategy *ret_strategy)
 {
 	sizes->chunk = choose_chunk(strategy, *sizes, usable);
 	ret_strategy->chunk_bytes =
@@ -146,7 +147,7 @@ static void fill_sizes(const struct flmem_strategy *strategy, struct sizes *size
 }
 
 static struct flmem_plan_step make_step(const struct flmem_strategy_step *step,
-					const struct sizes *sizes)
+					const struct plan_sizes *sizes)
 {
 	return (struct flmem_plan_step){
 		.role = step->role,
@@ -156,8 +157,9 @@ static struct flmem_plan_step make_step(const struct flmem_strategy_step *step,
 	};
 }
 
-static int make_strategy(const struct flmem_strategy *strategy, struct sizes sizes, uint64_t usable,
-			 struct flmem_plan_strategy *ret_strategy, struct flmem_error *err)
+static int make_strategy(const struct flmem_strategy *strategy, struct plan_sizes sizes,
+			 uint64_t usable, struct flmem_plan_strategy *ret_strategy,
+			 struct flmem_error *err)
 {
 	*ret_strategy =
 		(struct flmem_plan_strategy){.name = strategy->name, .summary = strategy->summary};
@@ -201,8 +203,9 @@ static size_t choose_strategy(const struct flmem_strategies *strategies, uint64_
 	return lowest;
 }
 
-static int write_strategy_texts(const struct flmem_strategy *strategy, const struct sizes *sizes,
-				struct flmem_plan *plan, struct flmem_error *err)
+static int write_strategy_texts(const struct flmem_strategy *strategy,
+				const struct plan_sizes *sizes, struct flmem_plan *plan,
+				struct flmem_error *err)
 {
 	const struct flmem_plan_strategy *chosen = &plan->strategies[plan->chosen];
 	struct flmem_strategy_values values = {
@@ -267,8 +270,9 @@ static int find_filter(const struct flmem_strategies *strategies, const char *na
 			       names.data);
 }
 
-static int make_strategies(const struct flmem_strategies *strategies, const struct sizes *sizes,
-			   struct flmem_plan *plan, struct flmem_error *err)
+static int make_strategies(const struct flmem_strategies *strategies,
+			   const struct plan_sizes *sizes, struct flmem_plan *plan,
+			   struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -290,14 +294,14 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 	const struct flmem_strategies *strategies = flmem_strategies_find(request->framework);
 	const struct flmem_model *model = request->model;
 	struct flmem_plan plan = {0};
-	struct sizes sizes;
+	struct plan_sizes sizes;
 	int rc = check_plan_request(request, err);
 
 	if (rc)
 		return rc;
 	if (!strategies)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "a plan needs a framework");
-	sizes = (struct sizes){
+	sizes = (struct plan_sizes){
 		.runtime = strategies->runtime_bytes,
 		.model = model->bytes,
 		.tensor = model->largest_bytes.unknown ? model->bytes / TENSOR_SHARES

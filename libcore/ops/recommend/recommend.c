@@ -29,7 +29,7 @@
 #include "rules/document_rules.h"
 
 /* A job during its check. */
-struct job {
+struct job_check {
 	struct flmem_found_file *files;
 	size_t count; /* of the files */
 	struct flmem_rule_input *inputs;
@@ -71,7 +71,7 @@ static int read_input_text(const char *path, struct flmem_buf *text,
 	return 0;
 }
 
-static bool is_foreign_file(const struct job *job, const struct flmem_found_file *file)
+static bool is_foreign_file(const struct job_check *job, const struct flmem_found_file *file)
 {
 	const struct flmem_job_layout *jobs = file->framework ? file->framework->jobs : NULL;
 	const struct flmem_found_job found = {.files = job->files, .count = job->count};
@@ -95,7 +95,7 @@ static bool is_claimed(const struct flmem_found_file *file, const struct flmem_d
 	return file->framework->jobs->claims && file->framework->jobs->claims(document);
 }
 
-static int load_text(struct job *job, const char *path, struct flmem_buf *text,
+static int load_text(struct job_check *job, const char *path, struct flmem_buf *text,
 		     struct flmem_error *why)
 {
 	const struct flmem_correction *known =
@@ -108,7 +108,7 @@ static int load_text(struct job *job, const char *path, struct flmem_buf *text,
 }
 
 /* Stores the text of an input that may be corrected; that of a notebook is not the file's. */
-static int store_text(struct job *job, const struct flmem_rule_input *input,
+static int store_text(struct job_check *job, const struct flmem_rule_input *input,
 		      struct flmem_error *err)
 {
 	if (!job->texts || input->document.syntax == FLMEM_SYNTAX_NOTEBOOK ||
@@ -189,7 +189,7 @@ static bool has_stem_of(const struct flmem_buf *text, const char *path)
 }
 
 /* A script that names no framework, and runs a file of Python that is checked in its folder. */
-static bool runs_checked_file(const struct job *job, const struct flmem_found_file *file,
+static bool runs_checked_file(const struct job_check *job, const struct flmem_found_file *file,
 			      const struct flmem_buf *text)
 {
 	struct flmem_launches launches;
@@ -213,7 +213,7 @@ static bool runs_checked_file(const struct job *job, const struct flmem_found_fi
 }
 
 /* Keeps a file that is not checked, if it may start one that is, or bounds its memory. */
-static void keep_other(struct job *job, struct flmem_found_file *file, struct flmem_buf *text)
+static void keep_other(struct job_check *job, struct flmem_found_file *file, struct flmem_buf *text)
 {
 	struct flmem_rule_input *other = &job->others[job->other_count];
 	bool ranges = job->peaks && flmem_limit_ranges_are_likely(text);
@@ -266,7 +266,7 @@ static int recognise_document(const struct flmem_found_file *file,
  * Reads the file into the slot after the inputs read so far; `*ret_known` is false when no rules
  * apply to it.
  */
-static int read_document(struct job *job, struct flmem_found_file *file, bool *ret_known,
+static int read_document(struct job_check *job, struct flmem_found_file *file, bool *ret_known,
 			 struct flmem_error *why)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT, copy = FLMEM_BUF_INIT;
@@ -316,7 +316,7 @@ static int read_document(struct job *job, struct flmem_found_file *file, bool *r
 	return *ret_known ? check_root(input, ret_known, why) : 0;
 }
 
-static int read_input(struct job *job, struct flmem_found_file *file, struct flmem_error *err)
+static int read_input(struct job_check *job, struct flmem_found_file *file, struct flmem_error *err)
 {
 	struct flmem_rule_input *input = &job->inputs[job->read];
 	bool foreign = is_foreign_file(job, file), known = false;
@@ -349,7 +349,7 @@ static int read_input(struct job *job, struct flmem_found_file *file, struct flm
 	return store_text(job, input, err);
 }
 
-static int check_completeness(struct job *job, struct flmem_error *err)
+static int check_completeness(struct job_check *job, struct flmem_error *err)
 {
 	const struct flmem_found_job found = {.files = job->files,
 					      .count = job->count,
@@ -400,7 +400,7 @@ static int run_rules(const struct flmem_bundle *bundle, const struct flmem_versi
 		       : flmem_rules_run(&flmem_limit_rules, bundle, release, found, err);
 }
 
-static int read_and_check(struct job *job, const struct flmem_version_number *release,
+static int read_and_check(struct job_check *job, const struct flmem_version_number *release,
 			  struct flmem_error *err)
 {
 	struct flmem_bundle bundle;
@@ -426,7 +426,7 @@ static int read_and_check(struct job *job, const struct flmem_version_number *re
 	return run_rules(&bundle, release, job->found, err);
 }
 
-static int check_job_files(struct job *job, const struct flmem_version_number *release,
+static int check_job_files(struct job_check *job, const struct flmem_version_number *release,
 			   struct flmem_error *err)
 {
 	int rc;
@@ -458,7 +458,7 @@ static int compare_finding_place(const void *a, const void *b)
 	return order ? order : strcmp(x->rule->id, y->rule->id);
 }
 
-static bool is_job(const struct job *job)
+static bool is_job(const struct job_check *job)
 {
 	for (size_t i = 0; i < job->count; i++)
 		if (job->files[i].app)
@@ -468,14 +468,14 @@ static bool is_job(const struct job *job)
 
 /* Checks the groups of files that are jobs, or the other groups. */
 static int check_groups(const struct flmem_found_files *files, bool jobs,
-			const struct flmem_version_number *release, struct job *each,
+			const struct flmem_version_number *release, struct job_check *each,
 			struct flmem_error *err)
 {
 	size_t end;
 	int rc = 0;
 
 	for (size_t start = 0; start < files->count && !rc; start = end) {
-		struct job job = *each;
+		struct job_check job = *each;
 
 		end = start + 1;
 		while (end < files->count &&
@@ -491,7 +491,7 @@ static int check_groups(const struct flmem_found_files *files, bool jobs,
 
 /* Jobs first: launch files are checked against the settings of the jobs. */
 static int check_found_files(const struct flmem_found_files *files,
-			     const struct flmem_version_number *release, struct job each,
+			     const struct flmem_version_number *release, struct job_check each,
 			     struct flmem_error *err)
 {
 	FLMEM_AUTO_IMPORTING_SCRIPTS struct flmem_importing_scripts scripts = {0};
@@ -555,7 +555,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	FLMEM_AUTO_SUPPRESSIONS struct flmem_suppressions silences = {0};
 	struct flmem_version_number release = {0};
 	struct flmem_plan_peaks peaks;
-	struct job each = {.found = &found, .texts = texts};
+	struct job_check each = {.found = &found, .texts = texts};
 	int rc = 0;
 
 	flmem_recommendations_init(&found);

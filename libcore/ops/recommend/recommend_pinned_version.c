@@ -14,7 +14,7 @@
 #define LISTED_BYTES_MAX 65536U
 
 /* The pins that were found so far. */
-struct pins {
+struct pinned_release {
 	const char *package;
 	struct flmem_version_number release;
 	bool differ;
@@ -49,7 +49,7 @@ static const char *behind_operator(const char *text)
 }
 
 /* "== 2.9.0"; of "==2.9.*" and "~=2.9.0" the last part is not known. */
-static void note_pin(struct pins *pins, const char *text)
+static void note_pin(struct pinned_release *pins, const char *text)
 {
 	bool compatible = *text == '~';
 	struct flmem_version_number found;
@@ -71,7 +71,8 @@ static void note_pin(struct pins *pins, const char *text)
 		pins->release = found;
 }
 
-static void note_line_pins(struct pins *pins, const char *text, const char *line, size_t length)
+static void note_line_pins(struct pinned_release *pins, const char *text, const char *line,
+			   size_t length)
 {
 	size_t name = strlen(pins->package);
 
@@ -87,7 +88,7 @@ static void note_line_pins(struct pins *pins, const char *text, const char *line
 	}
 }
 
-static void note_pins(struct pins *pins, const char *text)
+static void note_pins(struct pinned_release *pins, const char *text)
 {
 	for (const char *line = text; *line;) {
 		size_t length = strcspn(line, "\n");
@@ -98,7 +99,7 @@ static void note_pins(struct pins *pins, const char *text)
 }
 
 /* A list beside the files, which has no rules itself. */
-static void note_listed_pins(struct pins *pins, const char *folder, const char *name)
+static void note_listed_pins(struct pinned_release *pins, const char *folder, const char *name)
 {
 	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -123,7 +124,7 @@ struct flmem_version_number flmem_recommend_pinned(const struct flmem_bundle *bu
 	static const char *const lists[] = {"requirements.txt", "pyproject.toml", "environment.yml",
 					    "environment.yaml", "Dockerfile"};
 	FLMEM_AUTO_FREE char *folder = flmem_file_folder(file);
-	struct pins pins = {.package = package};
+	struct pinned_release pins = {.package = package};
 
 	for (size_t i = 0; i < bundle->count; i++)
 		note_pins(&pins, bundle->inputs[i].document.text.data);

@@ -21,7 +21,7 @@
 
 #define BACKUPS_MAX 100
 
-struct rewriting {
+struct file_rewrite {
 	const struct flmem_correction *correction;
 	struct flmem_file_place place;
 	int fd; /* of the old file */
@@ -31,7 +31,7 @@ struct rewriting {
 	const char *backup_name; /* in the directory; NULL: not created yet */
 };
 
-static void clear_rewrite(struct rewriting *w)
+static void clear_rewrite(struct file_rewrite *w)
 {
 	flmem_temporary_clear(&w->fresh);
 	if (w->backup_name)
@@ -41,7 +41,7 @@ static void clear_rewrite(struct rewriting *w)
 	flmem_file_place_close(&w->place);
 }
 
-static int report_changed(const struct rewriting *w, struct flmem_error *err)
+static int report_changed(const struct file_rewrite *w, struct flmem_error *err)
 {
 	return flmem_error_set(
 		err, FLMEM_EUSAGE, 0,
@@ -49,7 +49,7 @@ static int report_changed(const struct rewriting *w, struct flmem_error *err)
 		w->correction->file);
 }
 
-static bool has_text(const struct rewriting *w)
+static bool has_text(const struct file_rewrite *w)
 {
 	size_t length = strlen(w->correction->before);
 	FLMEM_AUTO_FREE char *now = malloc(length + 1);
@@ -66,7 +66,7 @@ static bool is_identified_file(const struct flmem_file_identity *identity,
 	return identity->device == status->st_dev && identity->inode == status->st_ino;
 }
 
-static int open_error(const struct rewriting *w, int rc, struct flmem_error *err)
+static int open_error(const struct file_rewrite *w, int rc, struct flmem_error *err)
 {
 	const char *file = w->correction->file;
 
@@ -86,7 +86,7 @@ static int open_error(const struct rewriting *w, int rc, struct flmem_error *err
 }
 
 /* The file must be unchanged since the check and writable for its owner. */
-static int open_old(struct rewriting *w, struct flmem_error *err)
+static int open_old(struct file_rewrite *w, struct flmem_error *err)
 {
 	const struct flmem_correction *c = w->correction;
 	struct stat folder;
@@ -109,7 +109,7 @@ static int open_old(struct rewriting *w, struct flmem_error *err)
 	return 0;
 }
 
-static int write_fresh(struct rewriting *w, struct flmem_error *err)
+static int write_fresh(struct file_rewrite *w, struct flmem_error *err)
 {
 	const struct flmem_correction *c = w->correction;
 	int rc = flmem_temporary_create(w->place.directory, 0600, &w->fresh);
@@ -130,7 +130,7 @@ static int write_fresh(struct rewriting *w, struct flmem_error *err)
 }
 
 /* Whether this name still refers to the old file. */
-static bool is_named(const struct rewriting *w, const char *name)
+static bool is_named(const struct file_rewrite *w, const char *name)
 {
 	struct stat status;
 
@@ -139,7 +139,7 @@ static bool is_named(const struct rewriting *w, const char *name)
 }
 
 /* Negative errno. */
-static int try_backup(struct rewriting *w, int number)
+static int try_backup(struct file_rewrite *w, int number)
 {
 	char suffix[16] = "";
 	const char *name;
@@ -161,7 +161,7 @@ static int try_backup(struct rewriting *w, int number)
  * FILE.orig, or FILE.orig.N where older backups exist: a hard link to the old file, so that it
  * takes no space and keeps all attributes.
  */
-static int make_backup(struct rewriting *w, struct flmem_error *err)
+static int make_backup(struct file_rewrite *w, struct flmem_error *err)
 {
 	for (int i = 0; i < BACKUPS_MAX; i++) {
 		int rc = try_backup(w, i);
@@ -182,7 +182,7 @@ static int make_backup(struct rewriting *w, struct flmem_error *err)
  * For file systems without RENAME_EXCHANGE: a change between check and rename would not be
  * detected.
  */
-static int replace_file(struct rewriting *w, struct flmem_error *err)
+static int replace_file(struct file_rewrite *w, struct flmem_error *err)
 {
 	int directory = w->place.directory;
 
@@ -196,7 +196,7 @@ static int replace_file(struct rewriting *w, struct flmem_error *err)
 }
 
 /* Checks the replaced file afterwards, and restores it if it is not the one that was checked. */
-static int exchange_files(struct rewriting *w, struct flmem_error *err)
+static int exchange_files(struct file_rewrite *w, struct flmem_error *err)
 {
 	int directory = w->place.directory;
 
@@ -223,7 +223,7 @@ int flmem_correction_write(const struct flmem_correction *correction, char **ret
 			   struct flmem_error *err)
 {
 	FLMEM_AUTO(clear_rewrite)
-	struct rewriting w = {
+	struct file_rewrite w = {
 		.correction = correction,
 		.place = FLMEM_FILE_PLACE_INIT,
 		.fd = -1,

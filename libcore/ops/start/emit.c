@@ -17,7 +17,7 @@
 #include "settings/table.h"
 
 /* State of the text that is written. */
-struct emission {
+struct emit_state {
 	const struct flmem_emit_options *options;
 	const struct flmem_settings *settings;
 	const char *role;
@@ -29,7 +29,7 @@ struct emission {
 	struct flmem_buf out;
 };
 
-static void put_quoted(struct emission *e, flmem_quote_fn *quote, const char *text)
+static void put_quoted(struct emit_state *e, flmem_quote_fn *quote, const char *text)
 {
 	const char *problem = quote(&e->out, text);
 
@@ -37,7 +37,7 @@ static void put_quoted(struct emission *e, flmem_quote_fn *quote, const char *te
 		e->problem = problem;
 }
 
-static void put_words(struct emission *e, flmem_quote_fn *quote, const char *separator)
+static void put_words(struct emit_state *e, flmem_quote_fn *quote, const char *separator)
 {
 	for (char *const *a = e->argv; *a; a++) {
 		if (a != e->argv)
@@ -47,7 +47,7 @@ static void put_words(struct emission *e, flmem_quote_fn *quote, const char *sep
 }
 
 /* In the first word, the path, systemd expands specifiers but no variables. */
-static void put_unit_words(struct emission *e)
+static void put_unit_words(struct emit_state *e)
 {
 	put_quoted(e, flmem_quote_systemd, e->program ? e->program : e->argv[0]);
 	for (char *const *a = e->argv + 1; *a; a++) {
@@ -79,7 +79,7 @@ static const char *describe_jemalloc_default(void)
 }
 
 /* A value that is set where the script runs is kept, unless its reader would ignore it. */
-static void put_export(struct emission *e, const struct flmem_setting *s)
+static void put_export(struct emit_state *e, const struct flmem_setting *s)
 {
 	const struct flmem_setting_row *row = find_emit_row(s->name);
 
@@ -90,7 +90,7 @@ static void put_export(struct emission *e, const struct flmem_setting *s)
 }
 
 /* The memory block of a script: values that are set already are kept, jemalloc is opt-in. */
-static void put_block(struct emission *e)
+static void put_block(struct emit_state *e)
 {
 	bool wanted = e->options->settings.allocator == FLMEM_SETTINGS_ALLOCATOR_JEMALLOC;
 
@@ -125,12 +125,12 @@ static void put_block(struct emission *e)
 			 describe_jemalloc_default());
 }
 
-static void emit_snippet(struct emission *e)
+static void emit_snippet(struct emit_state *e)
 {
 	put_block(e);
 }
 
-static void put_standard_run(struct emission *e)
+static void put_standard_run(struct emit_state *e)
 {
 	const struct flmem_emit_options *o = e->options;
 
@@ -150,7 +150,7 @@ static void put_standard_run(struct emission *e)
 	flmem_buf_puts(&e->out, e->start->script_run(e->settings->role));
 }
 
-static void emit_sub_start(struct emission *e)
+static void emit_sub_start(struct emit_state *e)
 {
 	flmem_buf_printf(&e->out,
 			 "#!/bin/sh\n# Starts %s %s with its memory settings and keeps it "
@@ -170,7 +170,7 @@ static void emit_sub_start(struct emission *e)
 }
 
 /* `launcher` is for several processes. */
-static void put_batch(struct emission *e, const char *submitted, const char *launcher)
+static void put_batch(struct emit_state *e, const char *submitted, const char *launcher)
 {
 	flmem_buf_puts(&e->out, "set -eu\n");
 	/* A batch system may start a script in the home directory. */
@@ -193,7 +193,7 @@ static void put_batch(struct emission *e, const char *submitted, const char *lau
 		e->problem = "a carriage return before a line break";
 }
 
-static void emit_slurm(struct emission *e)
+static void emit_slurm(struct emit_state *e)
 {
 	unsigned tasks = e->options->tasks;
 
@@ -204,7 +204,7 @@ static void emit_slurm(struct emission *e)
 	put_batch(e, "SLURM_SUBMIT_DIR", "srun --mpi=pmix ");
 }
 
-static void emit_pbs(struct emission *e)
+static void emit_pbs(struct emit_state *e)
 {
 	char launcher[32];
 
@@ -216,12 +216,12 @@ static void emit_pbs(struct emission *e)
 	put_batch(e, "PBS_O_WORKDIR", launcher);
 }
 
-static const char *find_workspace(const struct emission *e)
+static const char *find_workspace(const struct emit_state *e)
 {
 	return e->directory ? e->directory : "/workspace";
 }
 
-static void emit_systemd(struct emission *e)
+static void emit_systemd(struct emit_state *e)
 {
 	FLMEM_AUTO_FREE char *variables = NULL;
 	struct flmem_error err = {0};
@@ -247,7 +247,7 @@ static void emit_systemd(struct emission *e)
 				"WantedBy=multi-user.target\n");
 }
 
-static void emit_docker(struct emission *e)
+static void emit_docker(struct emit_state *e)
 {
 	flmem_buf_printf(&e->out, "services:\n  fl-%s:\n    image: ", e->role);
 	put_quoted(e, flmem_quote_k8s, e->options->image ? e->options->image : "your-image");
@@ -272,7 +272,7 @@ static void emit_docker(struct emission *e)
 					"              capabilities: [gpu]\n");
 }
 
-static void emit_k8s(struct emission *e)
+static void emit_k8s(struct emit_state *e)
 {
 	flmem_buf_printf(
 		&e->out,
@@ -301,7 +301,7 @@ static void emit_k8s(struct emission *e)
 
 /* Scripts search for jemalloc where they run; the other formats name its path. */
 static const struct {
-	void (*emit)(struct emission *e);
+	void (*emit)(struct emit_state *e);
 	bool is_program;
 	bool finds_jemalloc;
 	bool needs_command;
@@ -322,7 +322,8 @@ bool flmem_emit_is_program(enum flmem_emit_kind kind)
 }
 
 /* The framework's command for the role; false if there is none. */
-static bool make_standard_command(const struct emission *e, struct flmem_start_command *ret_command)
+static bool make_standard_command(const struct emit_state *e,
+				  struct flmem_start_command *ret_command)
 {
 	const struct flmem_emit_options *o = e->options;
 	const struct flmem_start_ops *start = flmem_start_of(e->settings->framework);
@@ -336,7 +337,7 @@ static bool make_standard_command(const struct emission *e, struct flmem_start_c
 	return start && start->command(&request, ret_command);
 }
 
-static int finish_text(struct emission *e, char **ret_text, struct flmem_error *err)
+static int finish_text(struct emit_state *e, char **ret_text, struct flmem_error *err)
 {
 	char *text;
 
@@ -352,7 +353,7 @@ static int finish_text(struct emission *e, char **ret_text, struct flmem_error *
 	return 0;
 }
 
-static int choose_program(struct emission *e, char **ret_program, struct flmem_error *err)
+static int choose_program(struct emit_state *e, char **ret_program, struct flmem_error *err)
 {
 	int rc = 0;
 
@@ -362,7 +363,7 @@ static int choose_program(struct emission *e, char **ret_program, struct flmem_e
 	return rc;
 }
 
-static int emit_text(struct emission *e, char **ret_text, struct flmem_error *err)
+static int emit_text(struct emit_state *e, char **ret_text, struct flmem_error *err)
 {
 	const struct flmem_emit_options *o = e->options;
 	FLMEM_AUTO_FREE char *program = NULL;
@@ -392,7 +393,7 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 	struct flmem_settings_request request = options->settings;
 	FLMEM_AUTO(flmem_settings_clear) struct flmem_settings settings = {0};
 	FLMEM_AUTO_FREE char *directory = NULL;
-	struct emission e = {.options = options, .settings = &settings, .out = FLMEM_BUF_INIT};
+	struct emit_state e = {.options = options, .settings = &settings, .out = FLMEM_BUF_INIT};
 	int rc = flmem_emit_directory(kinds[options->kind].place, options->workspace, &directory,
 				      err);
 

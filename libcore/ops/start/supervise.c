@@ -32,14 +32,14 @@
 
 #define NEVER UINT64_MAX
 
-enum goal {
+enum supervise_goal {
 	GOAL_RUN,
 	GOAL_RESTART,  /* stop the command and start it again */
 	GOAL_SHUTDOWN, /* stop the command and end */
 	GOAL_LEAVE,    /* a signal ends the command and the supervision */
 };
 
-enum stage {
+enum supervise_stage {
 	STAGE_RUNS,
 	STAGE_WAITS, /* waits for the command to end by itself */
 	STAGE_ASKED, /* SIGTERM was sent */
@@ -57,8 +57,8 @@ struct supervisor {
 	bool own;		      /* a child, not one that was adopted */
 	int wait_status;	      /* of the last command that ended */
 
-	enum goal goal;
-	enum stage stage;
+	enum supervise_goal goal;
+	enum supervise_stage stage;
 	uint64_t deadline_us; /* of the stage */
 	uint64_t lapse_us;    /* until then an end counts as caused by a signal (SIGHUP) */
 

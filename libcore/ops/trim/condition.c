@@ -29,7 +29,7 @@ enum figure_comparison {
 	COMPARE_AT_MOST,
 };
 
-struct node {
+struct condition_node {
 	enum node_kind kind;
 	size_t left, right; /* indices; a NOT has only left */
 	enum flmem_condition_field field;
@@ -40,7 +40,7 @@ struct node {
 
 /* The tree in an array; children come before their parents, the root is the last. */
 struct flmem_condition {
-	struct node nodes[2 * FLMEM_CONDITION_PARTS_MAX];
+	struct condition_node nodes[2 * FLMEM_CONDITION_PARTS_MAX];
 	size_t count;
 	size_t parts;
 };
@@ -64,7 +64,7 @@ const char *flmem_condition_field_meaning(enum flmem_condition_field field)
 	return field < FLMEM_CONDITION_FIELD_COUNT ? fields[field].meaning : NULL;
 }
 
-struct parser {
+struct condition_parser {
 	const char *text;
 	const char *at;
 	unsigned depth;
@@ -72,7 +72,7 @@ struct parser {
 	struct flmem_error *err;
 };
 
-static int set_parse_error(const struct parser *parser, const char *what)
+static int set_parse_error(const struct condition_parser *parser, const char *what)
 {
 	char shown[64];
 
@@ -81,7 +81,7 @@ static int set_parse_error(const struct parser *parser, const char *what)
 			       shown, (size_t)(parser->at - parser->text) + 1, what);
 }
 
-static void skip_spaces(struct parser *parser)
+static void skip_spaces(struct condition_parser *parser)
 {
 	while (*parser->at == ' ' || *parser->at == '\t')
 		parser->at++;
@@ -97,7 +97,7 @@ static size_t word_length(const char *at)
 }
 
 /* Consumes the word, in any case, or the operator sign with the same meaning. */
-static bool take_word(struct parser *parser, const char *word, const char *sign)
+static bool take_word(struct condition_parser *parser, const char *word, const char *sign)
 {
 	size_t length;
 
@@ -112,7 +112,8 @@ static bool take_word(struct parser *parser, const char *word, const char *sign)
 	return true;
 }
 
-static int add_condition_node(struct parser *parser, struct node node, size_t *ret_index)
+static int add_condition_node(struct condition_parser *parser, struct condition_node node,
+			      size_t *ret_index)
 {
 	struct flmem_condition *condition = parser->condition;
 
@@ -125,7 +126,7 @@ static int add_condition_node(struct parser *parser, struct node node, size_t *r
 	return 0;
 }
 
-static int set_figure_error(const struct parser *parser)
+static int set_figure_error(const struct condition_parser *parser)
 {
 	char text[256];
 	size_t used = (size_t)snprintf(text, sizeof(text), "unknown figure; choose from");
@@ -136,7 +137,7 @@ static int set_figure_error(const struct parser *parser)
 	return set_parse_error(parser, text);
 }
 
-static int parse_field(struct parser *parser, enum flmem_condition_field *ret_field)
+static int parse_field(struct condition_parser *parser, enum flmem_condition_field *ret_field)
 {
 	size_t length;
 
@@ -154,7 +155,7 @@ static int parse_field(struct parser *parser, enum flmem_condition_field *ret_fi
 		      : set_parse_error(parser, "expected a figure, as in rss > 8G");
 }
 
-static int parse_comparison(struct parser *parser, enum figure_comparison *ret_comparison)
+static int parse_comparison(struct condition_parser *parser, enum figure_comparison *ret_comparison)
 {
 	bool greater, equal;
 
@@ -190,7 +191,7 @@ static bool read_percent(const char *text, uint64_t *ret_value)
 	return digits && *ret_value <= (uint64_t)PERCENT_LIMIT * PERCENT_SCALE;
 }
 
-static int parse_value(struct parser *parser, struct node *node)
+static int parse_value(struct condition_parser *parser, struct condition_node *node)
 {
 	char text[VALUE_MAX];
 	const char *start;
@@ -218,9 +219,9 @@ static int parse_value(struct parser *parser, struct node *node)
 	return 0;
 }
 
-static int parse_any(struct parser *parser, size_t *ret_index);
+static int parse_any(struct condition_parser *parser, size_t *ret_index);
 
-static int parse_parentheses(struct parser *parser, size_t *ret_index)
+static int parse_parentheses(struct condition_parser *parser, size_t *ret_index)
 {
 	int rc;
 
@@ -238,9 +239,9 @@ static int parse_parentheses(struct parser *parser, size_t *ret_index)
 	return 0;
 }
 
-static int parse_part(struct parser *parser, size_t *ret_index)
+static int parse_part(struct condition_parser *parser, size_t *ret_index)
 {
-	struct node node = {0};
+	struct condition_node node = {0};
 	int rc;
 
 	if (take_word(parser, "not", "!")) {
@@ -262,9 +263,9 @@ static int parse_part(struct parser *parser, size_t *ret_index)
 	return rc ? rc : add_condition_node(parser, node, ret_index);
 }
 
-static int parse_all(struct parser *parser, size_t *ret_index)
+static int parse_all(struct condition_parser *parser, size_t *ret_index)
 {
-	struct node node = {.kind = NODE_AND};
+	struct condition_node node = {.kind = NODE_AND};
 	int rc = parse_part(parser, ret_index);
 
 	while (!rc && take_word(parser, "and", "&&")) {
@@ -276,9 +277,9 @@ static int parse_all(struct parser *parser, size_t *ret_index)
 	return rc;
 }
 
-static int parse_any(struct parser *parser, size_t *ret_index)
+static int parse_any(struct condition_parser *parser, size_t *ret_index)
 {
-	struct node node = {.kind = NODE_OR};
+	struct condition_node node = {.kind = NODE_OR};
 	int rc = parse_all(parser, ret_index);
 
 	while (!rc && take_word(parser, "or", "||")) {
@@ -294,7 +295,8 @@ int flmem_condition_parse(const char *text, struct flmem_condition **ret_conditi
 			  struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE struct flmem_condition *condition = calloc(1, sizeof(*condition));
-	struct parser parser = {.text = text, .at = text, .condition = condition, .err = err};
+	struct condition_parser parser = {
+		.text = text, .at = text, .condition = condition, .err = err};
 	size_t root;
 	int rc;
 
@@ -370,7 +372,7 @@ static struct flmem_u64 figure_bytes(const struct flmem_process_report *report,
 }
 
 /* The right side of the comparison, in bytes. */
-static struct flmem_u64 threshold_bytes(const struct node *node,
+static struct flmem_u64 threshold_bytes(const struct condition_node *node,
 					const struct flmem_process_report *report)
 {
 	struct flmem_u64 whole = fields[node->field].of_limit ? report->limit.cgroup_max_bytes
@@ -385,7 +387,7 @@ static struct flmem_u64 threshold_bytes(const struct node *node,
 		(uint64_t)((unsigned __int128)whole.value * node->value / (100U * PERCENT_SCALE)));
 }
 
-static enum flmem_truth compare_figure(const struct node *node,
+static enum flmem_truth compare_figure(const struct condition_node *node,
 				       const struct flmem_process_report *report, const char **why)
 {
 	struct flmem_u64 bytes = figure_bytes(report, node->field),
@@ -442,7 +444,7 @@ enum flmem_truth flmem_condition_check(const struct flmem_condition *condition,
 	const char *why = NULL;
 
 	for (size_t i = 0; i < condition->count; i++) {
-		const struct node *node = &condition->nodes[i];
+		const struct condition_node *node = &condition->nodes[i];
 
 		if (node->kind == NODE_COMPARE)
 			last = compare_figure(node, report, &why);

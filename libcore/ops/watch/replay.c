@@ -11,7 +11,7 @@
 #define REPLAYED_MAX 4096U
 
 /* The process with a number of the current session; NULL: none. */
-struct numbered {
+struct numbered_process {
 	struct flmem_watched_process *watched;
 	uint64_t pid, start_time; /* as recorded */
 };
@@ -24,7 +24,7 @@ struct replay {
 	uint64_t session_at_us;
 	uint64_t base_us; /* start of the session, in the time of the whole recording */
 	uint64_t now_us, at_us;
-	struct numbered *numbered; /* by number in the session */
+	struct numbered_process *numbered; /* by number in the session */
 	size_t numbered_count;
 };
 
@@ -37,7 +37,8 @@ static void clear_replay(struct replay *r)
 
 static struct flmem_watched_process *find_replayed(const struct replay *r, uint64_t number)
 {
-	const struct numbered *numbered = number < r->numbered_count ? &r->numbered[number] : NULL;
+	const struct numbered_process *numbered =
+		number < r->numbered_count ? &r->numbered[number] : NULL;
 
 	/* Another process may have replaced it. */
 	return numbered && numbered->watched &&
@@ -65,13 +66,13 @@ static void begin_replay_session(struct replay *r, const struct flmem_record *re
 		r->watch_state.interval_us = record->interval_us;
 	flmem_watch_state_round_runs(&r->watch_state, FLMEM_UNKNOWN("not recorded"));
 	for (size_t i = 0; i < r->numbered_count; i++)
-		r->numbered[i] = (struct numbered){0};
+		r->numbered[i] = (struct numbered_process){0};
 }
 
 static bool parse_number(struct replay *r, uint64_t at, struct flmem_watched_process *watched)
 {
 	size_t count = r->numbered_count ? r->numbered_count : 16;
-	struct numbered *grown = r->numbered;
+	struct numbered_process *grown = r->numbered;
 
 	while (count <= at)
 		count *= 2;
@@ -80,11 +81,11 @@ static bool parse_number(struct replay *r, uint64_t at, struct flmem_watched_pro
 	if (!grown)
 		return false;
 	for (size_t i = r->numbered_count; i < count; i++)
-		grown[i] = (struct numbered){0};
+		grown[i] = (struct numbered_process){0};
 	r->numbered = grown;
 	r->numbered_count = count;
-	r->numbered[at] =
-		(struct numbered){watched, (uint64_t)watched->id.pid, watched->id.start_time};
+	r->numbered[at] = (struct numbered_process){watched, (uint64_t)watched->id.pid,
+						    watched->id.start_time};
 	return true;
 }
 
@@ -151,7 +152,7 @@ static int add_replayed_process(struct replay *r, const struct flmem_record *rec
 /* True for a repeated record of a process, perhaps of one that another has replaced. */
 static bool is_reported(const struct replay *r, const struct flmem_record *record)
 {
-	const struct numbered *n =
+	const struct numbered_process *n =
 		record->process < r->numbered_count ? &r->numbered[record->process] : NULL;
 
 	return n && n->watched && n->pid == record->pid && n->start_time == record->start_time;

@@ -6,27 +6,27 @@
 #include "base/thread.h"
 #include "ops/trim/condition_check.h"
 
-struct list {
+struct request_list {
 	struct flmem_trim_request *first, **end;
 };
 
 struct flmem_trim_queue {
 	pthread_mutex_t lock;  /* protects the fields below */
 	pthread_cond_t wakeup; /* a request was added, or the queue ends */
-	struct list todo, done;
+	struct request_list todo, done;
 	bool ending;
 	bool running; /* the thread has been started */
 	pthread_t thread;
 };
 
-static void append_request(struct list *list, struct flmem_trim_request *request)
+static void append_request(struct request_list *list, struct flmem_trim_request *request)
 {
 	request->next = NULL;
 	*list->end = request;
 	list->end = &request->next;
 }
 
-static struct flmem_trim_request *take_first_request(struct list *list)
+static struct flmem_trim_request *take_first_request(struct request_list *list)
 {
 	struct flmem_trim_request *first = list->first;
 
@@ -38,7 +38,7 @@ static struct flmem_trim_request *take_first_request(struct list *list)
 	return first;
 }
 
-static void clear_requests(struct list *list)
+static void clear_requests(struct request_list *list)
 {
 	struct flmem_trim_request *request;
 

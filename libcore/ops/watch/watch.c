@@ -24,7 +24,7 @@
 #define LOG_PAST     65536     /* bytes of a log that are read to find the current round */
 
 /* The state of a watch of live processes. */
-struct watch {
+struct live_watch {
 	const struct flmem_watch_options *options;
 	struct flmem_watch_state watch_state;
 	int proc;
@@ -39,7 +39,7 @@ struct watch {
 	struct flmem_auto *automatic; /* NULL: no automatic trims */
 };
 
-static void clear_watch(struct watch *w)
+static void clear_watch(struct live_watch *w)
 {
 	flmem_auto_free(w->automatic);
 	flmem_pressures_free(w->pressures);
@@ -48,7 +48,7 @@ static void clear_watch(struct watch *w)
 	flmem_cleanup_close(&w->proc);
 }
 
-static bool is_followed(const struct watch *w, pid_t pid, uint64_t start_time)
+static bool is_followed(const struct live_watch *w, pid_t pid, uint64_t start_time)
 {
 	for (size_t i = 0; i < w->watch_state.count; i++) {
 		const struct flmem_watch_process *id = &w->watch_state.watched[i]->id;
@@ -59,12 +59,12 @@ static bool is_followed(const struct watch *w, pid_t pid, uint64_t start_time)
 	return false;
 }
 
-static bool selects_by_pid(const struct watch *w)
+static bool selects_by_pid(const struct live_watch *w)
 {
 	return w->options->selection.pid_count > 0;
 }
 
-static int follow_process(struct watch *w, const struct flmem_targets *targets, size_t i,
+static int follow_process(struct live_watch *w, const struct flmem_targets *targets, size_t i,
 			  struct flmem_relatives *relatives, struct flmem_error *err)
 {
 	struct flmem_watched_process *watched;
@@ -80,7 +80,8 @@ static int follow_process(struct watch *w, const struct flmem_targets *targets, 
 	return flmem_watch_state_add(&w->watch_state, watched, w->ticks > 0, NULL, err);
 }
 
-static int follow_all(struct watch *w, const struct flmem_targets *targets, struct flmem_error *err)
+static int follow_all(struct live_watch *w, const struct flmem_targets *targets,
+		      struct flmem_error *err)
 {
 	FLMEM_AUTO_RELATIVES struct flmem_relatives relatives = {.proc_dirfd = w->proc};
 
@@ -102,7 +103,7 @@ static void forget_targets(struct flmem_targets *targets)
 	flmem_targets_clear(targets);
 }
 
-static int search_processes(struct watch *w, struct flmem_error *err)
+static int search_processes(struct live_watch *w, struct flmem_error *err)
 {
 	FLMEM_AUTO(forget_targets) struct flmem_targets targets = {0};
 	int rc = flmem_select(&w->options->selection, &targets, err);
@@ -111,7 +112,7 @@ static int search_processes(struct watch *w, struct flmem_error *err)
 }
 
 /* A later search may find nothing, or the root of a tree may have exited: the watch continues. */
-static int search_again(struct watch *w, uint64_t now_us, struct flmem_error *err)
+static int search_again(struct live_watch *w, uint64_t now_us, struct flmem_error *err)
 {
 	uint64_t began_us;
 	int rc;
@@ -127,7 +128,8 @@ static int search_again(struct watch *w, uint64_t now_us, struct flmem_error *er
 	return rc == FLMEM_ENOPROC || rc == FLMEM_EPERM ? 0 : rc;
 }
 
-static void sample_pressure(struct watch *w, struct flmem_watched_process *watched, uint64_t now_us)
+static void sample_pressure(struct live_watch *w, struct flmem_watched_process *watched,
+			    uint64_t now_us)
 {
 	bool read = flmem_pressures_read(w->pressures, watched->group, now_us);
 
@@ -139,7 +141,7 @@ static void sample_pressure(struct watch *w, struct flmem_watched_process *watch
 	watched->pressure_is_new = watched->pressure_is_read = true;
 }
 
-static void sample_one(struct watch *w, struct flmem_watched_process *watched,
+static void sample_one(struct live_watch *w, struct flmem_watched_process *watched,
 		       struct flmem_relatives *relatives, const struct flmem_clock_times *moment)
 {
 	int rc = flmem_watched_process_sample(watched, moment->now_us);
@@ -157,7 +159,7 @@ static void sample_one(struct watch *w, struct flmem_watched_process *watched,
 	flmem_watch_state_sample(&w->watch_state, watched, moment->at_us, split);
 }
 
-static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
+static void sample_all(struct live_watch *w, uint64_t now_us, uint64_t at_us)
 {
 	const struct flmem_watch_callbacks *callbacks = w->watch_state.callbacks;
 	const struct flmem_clock_times moment = {now_us, at_us};
@@ -182,12 +184,12 @@ static void sample_all(struct watch *w, uint64_t now_us, uint64_t at_us)
 
 /* The context of reading changes of rounds. */
 struct round_reading {
-	struct watch *w;
+	struct live_watch *w;
 	struct flmem_clock_times moment;
 	bool past; /* the lines are older than the watch and only show the current round */
 };
 
-static void decide_on_trim(struct watch *w, struct flmem_watched_process *watched,
+static void decide_on_trim(struct live_watch *w, struct flmem_watched_process *watched,
 			   const struct flmem_round_change *change,
 			   const struct flmem_clock_times *moment)
 {
@@ -238,7 +240,7 @@ static void apply_round_change(void *context, size_t log, const struct flmem_rou
 		change_own(r, log, *change);
 }
 
-static void read_logs(struct watch *w, uint64_t now_us, bool past)
+static void read_logs(struct live_watch *w, uint64_t now_us, bool past)
 {
 	struct round_reading reading = {
 		.w = w, .moment = {now_us, flmem_clock_wall_us()}, .past = past};
@@ -247,7 +249,7 @@ static void read_logs(struct watch *w, uint64_t now_us, bool past)
 }
 
 /* Finds the process that writes each log; some open their log late. */
-static void find_logs(struct watch *w, uint64_t now_us)
+static void find_logs(struct live_watch *w, uint64_t now_us)
 {
 	if (w->ticks && now_us - w->owners_us < OWNERS_EVERY)
 		return;
@@ -263,7 +265,7 @@ static void find_logs(struct watch *w, uint64_t now_us)
 	}
 }
 
-static int open_logs(struct watch *w, struct flmem_error *err)
+static int open_logs(struct live_watch *w, struct flmem_error *err)
 {
 	const struct flmem_watch_options *o = w->options;
 	int rc = flmem_round_logs_open(o->logs, o->log_count, o->round_regex, LOG_PAST, &w->logs,
@@ -275,7 +277,7 @@ static int open_logs(struct watch *w, struct flmem_error *err)
 }
 
 /* A wrong path or pattern would otherwise show as a watch without rounds, at its end. */
-static void check_logs(const struct watch *w, bool ended)
+static void check_logs(const struct live_watch *w, bool ended)
 {
 	for (size_t i = 0; i < w->logs.count; i++) {
 		const struct flmem_log *log = &w->logs.logs[i];
@@ -295,7 +297,7 @@ static void check_logs(const struct watch *w, bool ended)
 }
 
 /* Sleeps until the next tick; false if the watch must end instead. */
-static bool wait_until(const struct watch *w, uint64_t due_us)
+static bool wait_until(const struct live_watch *w, uint64_t due_us)
 {
 	struct pollfd stop = {.fd = w->options->stop_fd, .events = POLLIN};
 
@@ -315,7 +317,7 @@ static bool wait_until(const struct watch *w, uint64_t due_us)
 	}
 }
 
-static bool watch_is_over(const struct watch *w, uint64_t now_us)
+static bool watch_is_over(const struct live_watch *w, uint64_t now_us)
 {
 	const struct flmem_watch_options *o = w->options;
 
@@ -334,7 +336,7 @@ static bool watch_is_over(const struct watch *w, uint64_t now_us)
 }
 
 /* The time of the next tick; a delayed watch skips ticks instead of catching up. */
-static uint64_t next_tick_us(struct watch *w, uint64_t due_us, uint64_t now_us)
+static uint64_t next_tick_us(struct live_watch *w, uint64_t due_us, uint64_t now_us)
 {
 	uint64_t end = w->options->duration_us;
 
@@ -348,7 +350,7 @@ static uint64_t next_tick_us(struct watch *w, uint64_t due_us, uint64_t now_us)
 	return end && now_us < end && due_us > end ? end : due_us;
 }
 
-static int run_tick(struct watch *w, uint64_t now_us, struct flmem_error *err)
+static int run_tick(struct live_watch *w, uint64_t now_us, struct flmem_error *err)
 {
 	uint64_t at_us;
 	int rc;
@@ -366,7 +368,7 @@ static int run_tick(struct watch *w, uint64_t now_us, struct flmem_error *err)
 	return rc;
 }
 
-static int run_watch_loop(struct watch *w, struct flmem_error *err)
+static int run_watch_loop(struct live_watch *w, struct flmem_error *err)
 {
 	uint64_t due_us = 0, now_us = 0;
 
@@ -407,7 +409,7 @@ static int check_watch_options(const struct flmem_watch_options *o, struct flmem
 }
 
 /* The first processes; with `wait` they may start later. */
-static int search_first(struct watch *w, struct flmem_error *err)
+static int search_first(struct live_watch *w, struct flmem_error *err)
 {
 	int rc = search_processes(w, err);
 
@@ -421,7 +423,7 @@ static int search_first(struct watch *w, struct flmem_error *err)
 	return flmem_error_set(err, FLMEM_ENOPROC, 0, "no process matches the selection");
 }
 
-static int begin_watch(struct watch *w, struct flmem_error *err)
+static int begin_watch(struct live_watch *w, struct flmem_error *err)
 {
 	int rc;
 
@@ -445,7 +447,7 @@ static int begin_watch(struct watch *w, struct flmem_error *err)
 	return rc;
 }
 
-static void finish_trims(struct watch *w)
+static void finish_trims(struct live_watch *w)
 {
 	const struct flmem_clock_times moment = {
 		(flmem_clock_us() - w->began_us) / 1000U * 1000U,
@@ -459,7 +461,7 @@ int flmem_watch(const struct flmem_watch_options *options,
 		const struct flmem_watch_callbacks *callbacks,
 		struct flmem_watch_summary *ret_summary, struct flmem_error *err)
 {
-	FLMEM_AUTO(clear_watch) struct watch w = {.options = options, .proc = -1};
+	FLMEM_AUTO(clear_watch) struct live_watch w = {.options = options, .proc = -1};
 	int rc = check_watch_options(options, err);
 
 	flmem_watch_state_init(&w.watch_state, options, callbacks,

@@ -218,12 +218,12 @@ static bool set_page_counts(const char **at, uint64_t *ret_pages)
 }
 
 /* The counters of a sample. */
-struct counters {
+struct statm_counters {
 	uint64_t size, resident, shared, code;
 };
 
 /* SIZE RESIDENT SHARED CODE ..., in pages; all are 0 once the process is a zombie. */
-static bool parse_counters(const char *text, struct counters *ret_counters)
+static bool parse_counters(const char *text, struct statm_counters *ret_counters)
 {
 	return set_page_counts(&text, &ret_counters->size) && ret_counters->size &&
 	       set_page_counts(&text, &ret_counters->resident) &&
@@ -276,7 +276,7 @@ static ssize_t read_counters(const struct flmem_watched_process *watched, char *
 int flmem_watched_process_sample(struct flmem_watched_process *watched, uint64_t now_us)
 {
 	char text[192];
-	struct counters now;
+	struct statm_counters now;
 	ssize_t got = read_counters(watched, text, sizeof(text));
 
 	if (got == -EMFILE || got == -ENFILE || got == -ENOMEM)

@@ -21,13 +21,13 @@
 #define ENCODING_SDATA8	  0x0cU
 #define ENCODING_RELATIVE 0x10U /* to its own address */
 
-struct cursor {
+struct cfi_cursor {
 	const struct sampler_cfi *in;
 	size_t at;
 	bool failed;
 };
 
-static uint64_t read_fixed(struct cursor *cursor, size_t size)
+static uint64_t read_fixed(struct cfi_cursor *cursor, size_t size)
 {
 	uint64_t value = 0;
 
@@ -40,7 +40,7 @@ static uint64_t read_fixed(struct cursor *cursor, size_t size)
 	return value;
 }
 
-static uint64_t read_leb(struct cursor *cursor, bool is_signed)
+static uint64_t read_leb(struct cfi_cursor *cursor, bool is_signed)
 {
 	uint64_t value = 0, byte;
 	unsigned shift = 0;
@@ -56,7 +56,7 @@ static uint64_t read_leb(struct cursor *cursor, bool is_signed)
 	return value;
 }
 
-static void skip_cfi(struct cursor *cursor, uint64_t size)
+static void skip_cfi(struct cfi_cursor *cursor, uint64_t size)
 {
 	if (cursor->failed || size > cursor->in->size - cursor->at)
 		cursor->failed = true;
@@ -64,7 +64,7 @@ static void skip_cfi(struct cursor *cursor, uint64_t size)
 		cursor->at += size;
 }
 
-static uint64_t read_encoded(struct cursor *cursor, unsigned encoding)
+static uint64_t read_encoded(struct cfi_cursor *cursor, unsigned encoding)
 {
 	uintptr_t here = cursor->in->address + cursor->at;
 	uint64_t value;
@@ -98,7 +98,7 @@ struct cfi_state {
 	bool return_undefined, strange; /* `strange`: kept in a way that is not handled */
 };
 
-struct program {
+struct cfi_program {
 	uint64_t code_factor;
 	int64_t data_factor;
 	unsigned encoding;
@@ -108,7 +108,8 @@ struct program {
 	unsigned depth;
 };
 
-static bool read_augmentation(struct cursor *cursor, struct program *program, const char *text)
+static bool read_augmentation(struct cfi_cursor *cursor, struct cfi_program *program,
+			      const char *text)
 {
 	uint64_t length = read_leb(cursor, false);
 	size_t start = cursor->at;
@@ -133,7 +134,7 @@ static bool read_augmentation(struct cursor *cursor, struct program *program, co
 	return !cursor->failed;
 }
 
-static bool read_cie(struct cursor *cursor, struct program *program)
+static bool read_cie(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	char augmentation[AUGMENTATION] = "";
 	uint64_t version = read_fixed(cursor, 1);
@@ -155,7 +156,7 @@ static bool read_cie(struct cursor *cursor, struct program *program)
 	return !augmentation[0];
 }
 
-static void set_register(struct program *program, uint64_t number, int64_t offset, bool strange)
+static void set_register(struct cfi_program *program, uint64_t number, int64_t offset, bool strange)
 {
 	if (number == REGISTER_BP)
 		program->now.bp_offset = offset;
@@ -166,7 +167,7 @@ static void set_register(struct program *program, uint64_t number, int64_t offse
 	program->now.strange |= strange;
 }
 
-static void restore_register(struct program *program, uint64_t number)
+static void restore_register(struct cfi_program *program, uint64_t number)
 {
 	if (number == REGISTER_BP)
 		program->now.bp_offset = program->first.bp_offset;
@@ -174,7 +175,7 @@ static void restore_register(struct program *program, uint64_t number)
 		program->now.return_offset = program->first.return_offset;
 }
 
-static int64_t limit_offset(struct cursor *cursor, uint64_t factor, int64_t unit)
+static int64_t limit_offset(struct cfi_cursor *cursor, uint64_t factor, int64_t unit)
 {
 	int64_t value = (int64_t)factor;
 
@@ -185,13 +186,13 @@ static int64_t limit_offset(struct cursor *cursor, uint64_t factor, int64_t unit
 	return value * unit;
 }
 
-static void define_cfa(struct cursor *cursor, struct program *program, int64_t unit)
+static void define_cfa(struct cfi_cursor *cursor, struct cfi_program *program, int64_t unit)
 {
 	program->now.cfa_register = read_leb(cursor, false);
 	program->now.cfa_offset = limit_offset(cursor, read_leb(cursor, unit < 0), unit);
 }
 
-static void save_state(struct cursor *cursor, struct program *program)
+static void save_state(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	if (program->depth == SAVED_MAX)
 		cursor->failed = true;
@@ -199,7 +200,7 @@ static void save_state(struct cursor *cursor, struct program *program)
 		program->saved[program->depth++] = program->now;
 }
 
-static void restore_state(struct cursor *cursor, struct program *program)
+static void restore_state(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	if (!program->depth)
 		cursor->failed = true;
@@ -208,7 +209,7 @@ static void restore_state(struct cursor *cursor, struct program *program)
 }
 
 /* Instructions that say how a register is kept. */
-static void run_register(struct cursor *cursor, struct program *program, uint64_t code)
+static void run_register(struct cfi_cursor *cursor, struct cfi_program *program, uint64_t code)
 {
 	uint64_t number = read_leb(cursor, false);
 
@@ -242,7 +243,7 @@ static void run_register(struct cursor *cursor, struct program *program, uint64_
 	set_register(program, number, 0, true);
 }
 
-static void run_extended(struct cursor *cursor, struct program *program, uint64_t code)
+static void run_extended(struct cfi_cursor *cursor, struct cfi_program *program, uint64_t code)
 {
 	switch (code) {
 	case 0x00: /* DW_CFA_nop */
@@ -303,7 +304,7 @@ static void run_extended(struct cursor *cursor, struct program *program, uint64_
 }
 
 /* Up to the row that has the wanted address. */
-static bool run_instructions(struct cursor *cursor, struct program *program)
+static bool run_instructions(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	while (cursor->at < cursor->in->size && !cursor->failed) {
 		uint64_t code = read_fixed(cursor, 1), low = code & 0x3f;
@@ -349,7 +350,7 @@ static bool make_rule(const struct cfi_state *state, struct sampler_rule *ret_ru
 }
 
 /* The range of the function, and what is before its instructions. */
-static bool read_fde(struct cursor *cursor, struct program *program)
+static bool read_fde(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	uint64_t start = read_encoded(cursor, program->encoding);
 	uint64_t length = read_encoded(cursor, program->encoding & 0x0f);
@@ -364,8 +365,8 @@ static bool read_fde(struct cursor *cursor, struct program *program)
 bool sampler_cfi_range(const struct sampler_cfi *cie, const struct sampler_cfi *fde, uintptr_t pc,
 		       struct sampler_code_range *ret_range)
 {
-	struct program program = {.wanted = pc};
-	struct cursor head = {.in = cie}, body = {.in = fde};
+	struct cfi_program program = {.wanted = pc};
+	struct cfi_cursor head = {.in = cie}, body = {.in = fde};
 
 	if (!read_cie(&head, &program) || !read_fde(&body, &program))
 		return false;
@@ -376,8 +377,8 @@ bool sampler_cfi_range(const struct sampler_cfi *cie, const struct sampler_cfi *
 bool sampler_cfi_run(const struct sampler_cfi *cie, const struct sampler_cfi *fde, uintptr_t pc,
 		     struct sampler_rule *ret_rule)
 {
-	struct program program = {.wanted = UINT64_MAX};
-	struct cursor head = {.in = cie}, body = {.in = fde};
+	struct cfi_program program = {.wanted = UINT64_MAX};
+	struct cfi_cursor head = {.in = cie}, body = {.in = fde};
 
 	if (!read_cie(&head, &program) || !run_instructions(&head, &program))
 		return false;

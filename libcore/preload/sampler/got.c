@@ -36,11 +36,11 @@
 #endif
 
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
-#define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed))
+#define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed_entry))
 /* What a thread needs from finding a function to writing it into the entry, on a busy machine. */
 #define BINDING_NS 50000000
 
-struct hooked {
+struct hooked_function {
 	const char *name;
 	uintptr_t own;	      /* the sampler's function */
 	uintptr_t real;	      /* what the program calls; 0: nothing */
@@ -50,7 +50,7 @@ struct hooked {
 };
 
 /* An entry that was changed, and what it was. Entries of objects that were closed stay here. */
-struct changed {
+struct changed_entry {
 	uintptr_t slot, original;
 };
 
@@ -62,7 +62,7 @@ static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 #endif
 
 /* Used under the linker's lock. */
-static struct hooked hooked[] = {
+static struct hooked_function hooked[] = {
 #define SAMPLER_ROW(function) {.name = #function, .own = (uintptr_t)sampler_own_##function},
 	SAMPLER_HOOKS(SAMPLER_ROW) SAMPLER_LINKER_HOOKS(SAMPLER_ROW)
 #undef SAMPLER_ROW
@@ -71,7 +71,7 @@ static struct hooked hooked[] = {
 		SAMPLER_KERNEL_HOOKS(SAMPLER_ROW)
 #undef SAMPLER_ROW
 };
-static struct changed *changed;
+static struct changed_entry *changed;
 static unsigned long long seen_adds, seen_subs;
 static bool seen_all;
 static bool has_changed_unbound; /* an entry that was not bound yet, since the last attach */
@@ -80,16 +80,16 @@ static struct flmem_sampler_entries seen_entries; /* of objects that were seen *
 #define HOOKED (sizeof(hooked) / sizeof(hooked[0]))
 
 /* An entry as its relocation describes it. */
-struct entry {
+struct got_entry {
 	uintptr_t at;
-	const struct hooked *hook;
+	const struct hooked_function *hook;
 	unsigned kind;	/* RELOCATION_ */
 	uint32_t index; /* in its table */
 };
 
-struct pass {
-	void (*visit)(struct pass *pass, const struct sampler_object *object,
-		      const struct entry *entry);
+struct hook_pass {
+	void (*visit)(struct hook_pass *pass, const struct sampler_object *object,
+		      const struct got_entry *entry);
 	struct sampler_areas areas;
 	struct flmem_sampler_entries entries;
 	struct sampler_object main;
@@ -101,12 +101,12 @@ struct pass {
 	bool is_repeated; /* for entries that were bound meanwhile */
 };
 
-static struct changed *find_changed(uintptr_t slot, bool add)
+static struct changed_entry *find_changed(uintptr_t slot, bool add)
 {
 	uint32_t at = (uint32_t)sampler_hash(slot, 0);
 
 	for (uint32_t i = 0; i < CHANGED_MAX / 2; i++, at++) {
-		struct changed *entry = &changed[at % CHANGED_MAX];
+		struct changed_entry *entry = &changed[at % CHANGED_MAX];
 
 		if (entry->slot == slot)
 			return entry;
@@ -133,14 +133,14 @@ static bool make_changed(void)
 }
 
 /* The page as it was. */
-static void close_page(struct pass *pass)
+static void close_page(struct hook_pass *pass)
 {
 	if (pass->page && !(pass->access & PROT_WRITE))
 		sampler_protect(pass->page, sampler_page_size(), pass->access);
 	pass->page = 0;
 }
 
-static bool open_page(struct pass *pass, uintptr_t slot)
+static bool open_page(struct hook_pass *pass, uintptr_t slot)
 {
 	uintptr_t page = sampler_page_of(slot);
 	int access;
@@ -170,8 +170,8 @@ static bool is_in_object(const struct sampler_object *object, uintptr_t address)
  * On aarch64 all share the first entry of the PLT, which saves x16 and x30 (with BTI after a
  * landing pad). A function of the object itself does not begin like that.
  */
-static bool is_unbound(const struct pass *pass, const struct sampler_object *object,
-		       uintptr_t value, const struct entry *entry)
+static bool is_unbound(const struct hook_pass *pass, const struct sampler_object *object,
+		       uintptr_t value, const struct got_entry *entry)
 {
 	const int needed = PROT_READ | PROT_EXEC;
 	int access = sampler_areas_access(&pass->areas, value);
@@ -194,8 +194,8 @@ static bool is_unbound(const struct pass *pass, const struct sampler_object *obj
 #endif
 }
 
-static void count_other(struct pass *pass, const struct sampler_object *object, uintptr_t value,
-			const struct entry *entry)
+static void count_other(struct hook_pass *pass, const struct sampler_object *object,
+			uintptr_t value, const struct got_entry *entry)
 {
 	/* The address of a function, for the whole process, in a program at a fixed place. */
 	if (is_in_object(&pass->main, value) && !is_in_object(&pass->main, object->start))
@@ -208,9 +208,9 @@ static void count_other(struct pass *pass, const struct sampler_object *object, 
 		pass->entries.elsewhere++;
 }
 
-static void change_entry(struct pass *pass, uintptr_t *slot, uintptr_t value, uintptr_t own)
+static void change_entry(struct hook_pass *pass, uintptr_t *slot, uintptr_t value, uintptr_t own)
 {
-	struct changed *change = find_changed((uintptr_t)slot, true);
+	struct changed_entry *change = find_changed((uintptr_t)slot, true);
 
 	if (!change || !open_page(pass, (uintptr_t)slot)) {
 		pass->entries.locked++;
@@ -226,10 +226,10 @@ static void change_entry(struct pass *pass, uintptr_t *slot, uintptr_t value, ui
 }
 
 /* Whether the entry is one that leads to the function that the sampler passes calls on to. */
-static bool is_redirectable(const struct pass *pass, const struct sampler_object *object,
-			    uintptr_t value, const struct entry *entry)
+static bool is_redirectable(const struct hook_pass *pass, const struct sampler_object *object,
+			    uintptr_t value, const struct got_entry *entry)
 {
-	const struct hooked *hook = entry->hook;
+	const struct hooked_function *hook = entry->hook;
 
 	if (!hook->real)
 		return false;
@@ -237,10 +237,10 @@ static bool is_redirectable(const struct pass *pass, const struct sampler_object
 	       (hook->definitions == 1 && is_unbound(pass, object, value, entry));
 }
 
-static void redirect_entry(struct pass *pass, const struct sampler_object *object,
-			   const struct entry *entry)
+static void redirect_entry(struct hook_pass *pass, const struct sampler_object *object,
+			   const struct got_entry *entry)
 {
-	const struct hooked *hook = entry->hook;
+	const struct hooked_function *hook = entry->hook;
 	uintptr_t *slot = (uintptr_t *)entry->at, value = __atomic_load_n(slot, __ATOMIC_RELAXED);
 
 	if (entry->kind == RELOCATION_DATA) {
@@ -259,8 +259,8 @@ static void redirect_entry(struct pass *pass, const struct sampler_object *objec
 }
 
 /* Those of the interpreter itself have to lead to the allocator, or another tool is at work. */
-static void check_redirected(struct pass *pass, const struct sampler_object *object,
-			     const struct entry *entry)
+static void check_redirected(struct hook_pass *pass, const struct sampler_object *object,
+			     const struct got_entry *entry)
 {
 	uintptr_t value = *(uintptr_t *)entry->at;
 
@@ -274,21 +274,21 @@ static void check_redirected(struct pass *pass, const struct sampler_object *obj
 }
 
 /* What the allocator maps for itself does not count. */
-static bool is_unseen(const struct sampler_object *object, const struct entry *entry)
+static bool is_unseen(const struct sampler_object *object, const struct got_entry *entry)
 {
-	const struct hooked *hook = entry->hook;
+	const struct hooked_function *hook = entry->hook;
 
 	return hook->real && !hook->asks_kernel &&
 	       __atomic_load_n((uintptr_t *)entry->at, __ATOMIC_RELAXED) == hook->real &&
 	       !(hook->maps && is_in_object(object, hooked[0].real));
 }
 
-static void restore_entry(struct pass *pass, const struct sampler_object *object,
-			  const struct entry *entry)
+static void restore_entry(struct hook_pass *pass, const struct sampler_object *object,
+			  const struct got_entry *entry)
 {
-	const struct hooked *hook = entry->hook;
+	const struct hooked_function *hook = entry->hook;
 	uintptr_t *slot = (uintptr_t *)entry->at, value = hook->own, original;
-	const struct changed *change;
+	const struct changed_entry *change;
 
 	if (entry->kind == RELOCATION_DATA)
 		return;
@@ -308,7 +308,7 @@ static void restore_entry(struct pass *pass, const struct sampler_object *object
 				    __ATOMIC_RELAXED);
 }
 
-static const struct hooked *find_hooked(const char *name)
+static const struct hooked_function *find_hooked(const char *name)
 {
 	/* Most names begin otherwise. */
 	if (!strchr("acdfmprsv", *name))
@@ -319,12 +319,12 @@ static const struct hooked *find_hooked(const char *name)
 	return NULL;
 }
 
-static bool visit_relocation(struct pass *pass, const struct sampler_object *object, unsigned part,
-			     size_t index)
+static bool visit_relocation(struct hook_pass *pass, const struct sampler_object *object,
+			     unsigned part, size_t index)
 {
 	const ElfW(Rela) *relocation = &object->tables[part][index];
 	const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
-	struct entry entry = {
+	struct got_entry entry = {
 		.at = object->base + relocation->r_offset,
 		.kind = (unsigned)ELF64_R_TYPE(relocation->r_info),
 		.index = (uint32_t)index,
@@ -342,7 +342,7 @@ static bool visit_relocation(struct pass *pass, const struct sampler_object *obj
 }
 
 /* Its read-only part is not yet: the linker is loading it, in another thread. */
-static bool is_unready(const struct pass *pass, const struct sampler_object *object)
+static bool is_unready(const struct hook_pass *pass, const struct sampler_object *object)
 {
 	int access = PROT_READ;
 
@@ -376,7 +376,7 @@ static void forget_objects(void)
 	seen_entries = (struct flmem_sampler_entries){0};
 }
 
-static void visit_relocations(struct pass *pass, const struct sampler_object *object)
+static void visit_relocations(struct hook_pass *pass, const struct sampler_object *object)
 {
 	bool found = false;
 
@@ -389,7 +389,7 @@ static void visit_relocations(struct pass *pass, const struct sampler_object *ob
 
 static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct pass *pass = context;
+	struct hook_pass *pass = context;
 	struct sampler_object object;
 
 	(void)size;
@@ -407,7 +407,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 /* One that was not seen before. */
 static int redirect_object(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct pass *pass = context, own = *pass;
+	struct hook_pass *pass = context, own = *pass;
 
 	if (sampler_seen_has(info->dlpi_phdr))
 		return 0;
@@ -421,7 +421,7 @@ static int redirect_object(struct dl_phdr_info *info, size_t size, void *context
 
 static int find_main_object(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct pass *pass = context;
+	struct hook_pass *pass = context;
 
 	(void)size;
 	return sampler_object_read(info, &pass->main) && pass->main.is_main;
@@ -458,9 +458,9 @@ static void resolve_hooked(void)
 	}
 }
 
-static void visit_objects(struct pass *pass,
-			  void (*visit)(struct pass *pass, const struct sampler_object *object,
-					const struct entry *entry))
+static void visit_objects(struct hook_pass *pass,
+			  void (*visit)(struct hook_pass *pass, const struct sampler_object *object,
+					const struct got_entry *entry))
 {
 	pass->visit = visit;
 	pass->entries = (struct flmem_sampler_entries){0};
@@ -468,7 +468,7 @@ static void visit_objects(struct pass *pass,
 }
 
 /* Of the first object, with the list locked: nothing is added to it or removed until this ends. */
-static bool begin_pass(struct pass *pass)
+static bool begin_pass(struct hook_pass *pass)
 {
 	if (!make_changed() || !sampler_areas_read(&pass->areas)) {
 		pass->why = "the mappings of the process cannot be read: it has no /proc in its "
@@ -480,7 +480,7 @@ static bool begin_pass(struct pass *pass)
 	return true;
 }
 
-static void redirect_objects(struct pass *pass, const struct dl_phdr_info *info)
+static void redirect_objects(struct hook_pass *pass, const struct dl_phdr_info *info)
 {
 	if (!pass->is_late || info->dlpi_subs != seen_subs)
 		forget_objects();
@@ -494,7 +494,7 @@ static void redirect_objects(struct pass *pass, const struct dl_phdr_info *info)
 
 static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct pass *pass = context;
+	struct hook_pass *pass = context;
 
 	(void)size;
 	/* Sampling has ended: the thread that restores the entries runs next, or has run. */
@@ -515,7 +515,7 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 
 static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct pass *pass = context;
+	struct hook_pass *pass = context;
 
 	(void)info;
 	(void)size;
@@ -529,7 +529,7 @@ static int restore_locked(struct dl_phdr_info *info, size_t size, void *context)
 
 const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries *entries)
 {
-	struct pass pass = {.python = python};
+	struct hook_pass pass = {.python = python};
 
 	sampler_walk(redirect_locked, &pass);
 	*entries = pass.entries;
@@ -539,7 +539,7 @@ const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries 
 void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *entries)
 {
 	const struct timespec pause = {.tv_nsec = BINDING_NS};
-	struct pass pass = {.python = python, .is_repeated = true};
+	struct hook_pass pass = {.python = python, .is_repeated = true};
 
 	if (!has_changed_unbound)
 		return;
@@ -552,7 +552,7 @@ void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *
 
 uint64_t sampler_got_restore(uint64_t *ret_unseen)
 {
-	struct pass pass = {0};
+	struct hook_pass pass = {0};
 
 	sampler_walk(restore_locked, &pass);
 	if (ret_unseen)
@@ -563,7 +563,7 @@ uint64_t sampler_got_restore(uint64_t *ret_unseen)
 /* Ends the walk that was begun. */
 static void redirect_new_objects(void)
 {
-	struct pass pass = {.is_late = true};
+	struct hook_pass pass = {.is_late = true};
 
 	sampler_walk(redirect_locked, &pass);
 	sampler_walk_end();

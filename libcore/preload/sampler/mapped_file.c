@@ -17,7 +17,7 @@
 #define ABSENT_MS 10000U
 
 /* A line of maps, and the file that it belongs to so far. */
-struct walk {
+struct maps_walk {
 	uintptr_t address;
 	uintptr_t start, end, offset;
 	bool executable, writable;
@@ -39,7 +39,7 @@ static const char *skip_field(const char *text)
 }
 
 /* start-end perms offset dev inode path; false for a line of no file. */
-static bool parse_own_line(struct walk *walk, const char *line)
+static bool parse_own_line(struct maps_walk *walk, const char *line)
 {
 	walk->start = sampler_read_hex(&line);
 	if (*line++ != '-')
@@ -55,13 +55,13 @@ static bool parse_own_line(struct walk *walk, const char *line)
 	return *line == '/';
 }
 
-static bool has_walk_address(const struct walk *walk)
+static bool has_walk_address(const struct maps_walk *walk)
 {
 	return walk->address >= walk->start && walk->address < walk->end;
 }
 
 /* True when the line has the address. */
-static bool take_maps_line(struct walk *walk, const char *line)
+static bool take_maps_line(struct maps_walk *walk, const char *line)
 {
 	if (!parse_own_line(walk, line))
 		return has_walk_address(walk);
@@ -74,7 +74,7 @@ static bool take_maps_line(struct walk *walk, const char *line)
 }
 
 /* Takes the whole lines of a buffer; returns what is left of the last one, or -1 when found. */
-static ssize_t take_maps_lines(struct walk *walk, char *buffer, size_t length)
+static ssize_t take_maps_lines(struct maps_walk *walk, char *buffer, size_t length)
 {
 	char *line = buffer, *end;
 
@@ -92,7 +92,7 @@ static ssize_t take_maps_lines(struct walk *walk, char *buffer, size_t length)
 }
 
 /* Of a line that is longer than the buffer: paths in maps have no limit. */
-static ssize_t take_cut_line(struct walk *walk, const char *buffer)
+static ssize_t take_cut_line(struct maps_walk *walk, const char *buffer)
 {
 	if (!walk->is_cut && take_maps_line(walk, buffer))
 		return -1;
@@ -100,7 +100,7 @@ static ssize_t take_cut_line(struct walk *walk, const char *buffer)
 	return 0;
 }
 
-static bool search_own_maps(struct walk *walk, char *buffer, size_t size)
+static bool search_own_maps(struct maps_walk *walk, char *buffer, size_t size)
 {
 	int fd = sampler_open("/proc/self/maps", O_RDONLY);
 	ssize_t kept = 0, got = 0;
@@ -127,7 +127,7 @@ static bool is_path_of_memory(const char *path)
 
 bool sampler_is_memory(struct sampler_scratch *scratch, uintptr_t address)
 {
-	struct walk walk = {
+	struct maps_walk walk = {
 		.address = address,
 		.path = scratch->text[0],
 		.last = scratch->text[1],
@@ -302,7 +302,7 @@ static bool recall_module(struct sampler_scratch *scratch, uintptr_t address, ui
 
 uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address)
 {
-	struct walk walk = {
+	struct maps_walk walk = {
 		.address = address,
 		.path = scratch->text[0],
 		.last = scratch->text[1],

@@ -34,7 +34,7 @@ bool sampler_mapping_add(uintptr_t start, size_t length)
 }
 
 /* What is removed of a sampled mapping, and what stays before and after it. */
-struct overlap {
+struct removed_range {
 	uintptr_t start;
 	size_t length, front, back;
 };
@@ -45,7 +45,7 @@ static uint64_t share_of_weight(uint64_t weight, size_t part, size_t whole)
 }
 
 /* What is after a hole gets a sample beside that of the rest. False: it stays a part of it. */
-static bool split_mapping(const struct overlap *at)
+static bool split_mapping(const struct removed_range *at)
 {
 	const uintptr_t behind_start = at->start + at->length - at->back;
 	struct flmem_profile_live live, behind;
@@ -68,7 +68,7 @@ static bool split_mapping(const struct overlap *at)
 }
 
 /* True: the list is full, and the rest has the place of the mapping. */
-static bool keep_rest(struct sampler_mapping *mapping, const struct overlap *at,
+static bool keep_rest(struct sampler_mapping *mapping, const struct removed_range *at,
 		      struct flmem_profile_live *removed)
 {
 	const uintptr_t start = at->front ? at->start : at->start + at->length - at->back;
@@ -98,7 +98,7 @@ static void give_mapping_back(struct sampler_mapping *mapping)
 }
 
 /* The list is in the caller's frame, where no other thread finds it. */
-static void remove_overlap(struct sampler_mapping *mapping, struct overlap at,
+static void remove_overlap(struct sampler_mapping *mapping, struct removed_range at,
 			   struct sampler_removal *removal)
 {
 	struct flmem_profile_live live;
@@ -135,7 +135,7 @@ static void remove_range(uintptr_t start, uintptr_t end, struct sampler_removal 
 		struct sampler_mapping *mapping = &sampler_control.mapping[i];
 		uintptr_t there = __atomic_load_n(&mapping->start, __ATOMIC_ACQUIRE);
 		size_t size = mapping->length;
-		struct overlap at = {.start = there, .length = size};
+		struct removed_range at = {.start = there, .length = size};
 
 		if (there <= TAKEN || there >= end || start >= there + size ||
 		    !__atomic_compare_exchange_n(&mapping->start, &there, TAKEN, false,

@@ -4,7 +4,7 @@
 
 #define NATIVE_ROOM 32U /* for native frames where Python frames would leave less */
 
-struct mixing {
+struct mixing_state {
 	struct sampler_mixture *m;
 	uint32_t native_room, python_room;
 	uint32_t call, frame; /* that are next */
@@ -14,14 +14,14 @@ struct mixing {
 	uint32_t sure_count, sure_natives;
 };
 
-static void push_mixed(struct mixing *at, uint32_t frame)
+static void push_mixed(struct mixing_state *at, uint32_t frame)
 {
 	if (frame != FLMEM_PROFILE_NONE)
 		at->m->out[at->m->count++] = frame;
 }
 
 /* Not outside of Python frames for which there was no room: those would be missing in between. */
-static void push_mixed_native(struct mixing *at, uint32_t frame)
+static void push_mixed_native(struct mixing_state *at, uint32_t frame)
 {
 	if (at->native < at->native_room && !at->m->is_deep) {
 		push_mixed(at, frame);
@@ -33,7 +33,7 @@ static void push_mixed_native(struct mixing *at, uint32_t frame)
 	}
 }
 
-static void push_mixed_python(struct mixing *at, uint32_t end)
+static void push_mixed_python(struct mixing_state *at, uint32_t end)
 {
 	for (; at->frame < end && at->frame < at->m->frame_count; at->frame++) {
 		if (at->frame < at->python_room) {
@@ -45,12 +45,12 @@ static void push_mixed_python(struct mixing *at, uint32_t end)
 	}
 }
 
-static bool has_next_call(const struct mixing *at)
+static bool has_next_call(const struct mixing_state *at)
 {
 	return at->call < at->m->call_count;
 }
 
-static bool is_call_in(const struct mixing *at, const struct sampler_native *native)
+static bool is_call_in(const struct mixing_state *at, const struct sampler_native *native)
 {
 	uintptr_t call;
 
@@ -60,12 +60,12 @@ static bool is_call_in(const struct mixing *at, const struct sampler_native *nat
 	return call >= native[0].low && call < native[1].low;
 }
 
-static bool is_all_python_out(const struct mixing *at)
+static bool is_all_python_out(const struct mixing_state *at)
 {
 	return at->frame == at->m->frame_count && at->m->is_python_whole;
 }
 
-static void mix_natives(struct mixing *at)
+static void mix_natives(struct mixing_state *at)
 {
 	const struct sampler_mixture *m = at->m;
 
@@ -87,7 +87,7 @@ static void mix_natives(struct mixing *at)
 }
 
 /* The native frames end before the call that is next, or at the start of a coroutine's stack. */
-static bool is_next_call_outside(const struct mixing *at)
+static bool is_next_call_outside(const struct mixing_state *at)
 {
 	const struct sampler_native *natives = at->m->natives;
 	uintptr_t call = has_next_call(at) ? at->m->calls[at->call].at : 0;
@@ -96,7 +96,7 @@ static bool is_next_call_outside(const struct mixing *at)
 }
 
 /* Inside the innermost Python frame: what comes before the interpreter. */
-static void mix_innermost(struct mixing *at)
+static void mix_innermost(struct mixing_state *at)
 {
 	const struct sampler_mixture *m = at->m;
 
@@ -108,7 +108,7 @@ static void mix_innermost(struct mixing *at)
 }
 
 /* Whether the native frames after the last call that was found are where they belong. */
-static void settle_mixture(struct mixing *at)
+static void settle_mixture(struct mixing_state *at)
 {
 	if (is_all_python_out(at) && !at->is_lost)
 		return;
@@ -137,7 +137,7 @@ static void count_evaluations(struct sampler_mixture *m)
 
 void sampler_mix(struct sampler_mixture *m)
 {
-	struct mixing at = {.m = m, .native_room = FLMEM_PROFILE_DEPTH - m->frame_count};
+	struct mixing_state at = {.m = m, .native_room = FLMEM_PROFILE_DEPTH - m->frame_count};
 
 	if (at.native_room < NATIVE_ROOM)
 		at.native_room = NATIVE_ROOM;

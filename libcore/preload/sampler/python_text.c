@@ -131,13 +131,13 @@ static bool mix_bytes(uint64_t *hash, uintptr_t data, size_t length)
 }
 
 /* How a str and a bytes object go on after their type; `state` is of a str alone. */
-struct sized {
+struct sized_object {
 	uint64_t length;
 	int64_t hash; /* of what it has; -1: not asked for yet */
 	uint64_t state;
 };
 
-static bool mix_head(uint64_t *hash, uintptr_t object, struct sized *ret_head)
+static bool mix_head(uint64_t *hash, uintptr_t object, struct sized_object *ret_head)
 {
 	char room[sizeof(*ret_head)];
 	const char *head = sampler_see(object + LENGTH_OFFSET, room, sizeof(*ret_head));
@@ -153,7 +153,7 @@ static bool mix_head(uint64_t *hash, uintptr_t object, struct sized *ret_head)
 /* Names are mostly interned, and so have a hash. */
 static bool mix_str_content(uint64_t *hash, const struct sampler_python *python, uintptr_t text)
 {
-	struct sized head;
+	struct sized_object head;
 	uint32_t state;
 
 	if (!mix_head(hash, text, &head))
@@ -183,7 +183,7 @@ static bool mix_code_file(uint64_t *hash, const struct sampler_python *python, u
 uint64_t sampler_python_content(const struct sampler_python *python,
 				const struct sampler_code *code, struct sampler_file *known)
 {
-	struct sized head;
+	struct sized_object head;
 	uint64_t hash = 1;
 
 	if (!mix_str_content(&hash, python, code->name) ||
@@ -196,9 +196,9 @@ uint64_t sampler_python_content(const struct sampler_python *python,
 
 void sampler_python_want_content(uintptr_t name, uintptr_t file, uintptr_t lines)
 {
-	sampler_copies_want(name + LENGTH_OFFSET, sizeof(struct sized));
-	sampler_copies_want(file + LENGTH_OFFSET, sizeof(struct sized));
-	sampler_copies_want(lines + LENGTH_OFFSET, sizeof(struct sized));
+	sampler_copies_want(name + LENGTH_OFFSET, sizeof(struct sized_object));
+	sampler_copies_want(file + LENGTH_OFFSET, sizeof(struct sized_object));
+	sampler_copies_want(lines + LENGTH_OFFSET, sizeof(struct sized_object));
 }
 
 struct line_table {

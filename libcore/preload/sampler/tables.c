@@ -70,7 +70,7 @@ static uint32_t find_or_add(const struct table_search *search)
 	return added != FLMEM_PROFILE_NONE ? added : search->add(search->wanted);
 }
 
-struct text {
+struct table_text {
 	const char *bytes;
 	size_t length;
 };
@@ -78,7 +78,7 @@ struct text {
 static bool is_equal_string(uint32_t record, const void *wanted)
 {
 	const struct flmem_profile_string_block *block = &sampler_tables.strings[record];
-	const struct text *text = wanted;
+	const struct table_text *text = wanted;
 
 	return block->length == text->length &&
 	       memcmp(block->bytes, text->bytes, text->length) == 0;
@@ -87,7 +87,7 @@ static bool is_equal_string(uint32_t record, const void *wanted)
 /* Follows the first block's bytes into the blocks after it. */
 static uint32_t add_string_record(const void *wanted)
 {
-	const struct text *text = wanted;
+	const struct table_text *text = wanted;
 	size_t first = sizeof(struct flmem_profile_string_block) -
 		       offsetof(struct flmem_profile_string_block, bytes);
 	size_t rest = text->length > first ? text->length - first : 0;
@@ -111,7 +111,7 @@ static uint32_t add_string_record(const void *wanted)
 
 uint32_t sampler_string_find(const char *bytes, size_t length)
 {
-	struct text text = {bytes, length};
+	struct table_text text = {bytes, length};
 	struct table_search search = {
 		.index = &sampler_tables.string_index,
 		.wanted = &text,

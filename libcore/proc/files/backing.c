@@ -131,7 +131,7 @@ static bool has_backing(const struct flmem_map *map)
 }
 
 /* Resident bytes of each mapping, filled in ascending order. */
-struct count {
+struct resident_count {
 	const struct flmem_maps *maps;
 	uint64_t *resident;
 	bool *small; /* of a file that cannot be among the largest, however much was copied */
@@ -140,7 +140,7 @@ struct count {
 
 static void count_resident_pages(void *context, uint64_t start, uint64_t end)
 {
-	struct count *count = context;
+	struct resident_count *count = context;
 	const struct flmem_maps *maps = count->maps;
 
 	while (count->next < maps->count && maps->rows[count->next].end <= start)
@@ -174,19 +174,19 @@ static bool may_be_copied(const struct flmem_maps *maps, size_t i)
 	       (next->flags & FLMEM_MAP_WRITE);
 }
 
-static bool is_backed(const struct count *count, size_t i)
+static bool is_backed(const struct resident_count *count, size_t i)
 {
 	return has_backing(&count->maps->rows[i]);
 }
 
-static bool has_copies(const struct count *count, size_t i)
+static bool has_copies(const struct resident_count *count, size_t i)
 {
 	return !count->small[i] && may_be_copied(count->maps, i);
 }
 
 /* Which mappings to count, up to which gap one query covers several, and the query. */
 struct backing_pass {
-	bool (*takes)(const struct count *count, size_t i);
+	bool (*takes)(const struct resident_count *count, size_t i);
 	uint64_t gap;
 	int (*each)(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		    flmem_pages_visit *visit, void *context);
@@ -198,7 +198,7 @@ struct backing_pass {
  * resident.
  */
 static void count_mappings(struct flmem_pages *pages, const struct backing_pass *pass,
-			   struct count *count)
+			   struct resident_count *count)
 {
 	const struct flmem_maps *maps = count->maps;
 	uint64_t start = 0, end = 0;
@@ -253,7 +253,7 @@ static size_t make_backing_rows(const struct flmem_maps *maps, const uint64_t *r
 }
 
 /* Bounds for each file, sorted by the lower one: resident_bytes at least, mapped_bytes at most. */
-static size_t make_bounds(const struct count *count, struct flmem_backing *rows)
+static size_t make_bounds(const struct resident_count *count, struct flmem_backing *rows)
 {
 	const struct flmem_maps *maps = count->maps;
 	const struct tmpfs none = {0};
@@ -269,7 +269,7 @@ static size_t make_bounds(const struct count *count, struct flmem_backing *rows)
 	return merge_files(rows, made);
 }
 
-static void find_small(struct count *count, size_t most, struct flmem_backing *rows)
+static void find_small(struct resident_count *count, size_t most, struct flmem_backing *rows)
 {
 	const struct flmem_maps *maps = count->maps;
 	const size_t files = make_bounds(count, rows);
@@ -296,7 +296,7 @@ static void find_small(struct count *count, size_t most, struct flmem_backing *r
  * finding resident ones. So query that only where copies are possible, and only for files that can
  * be among the largest.
  */
-static void count_all(struct flmem_pages *pages, struct count *count, size_t most,
+static void count_all(struct flmem_pages *pages, struct resident_count *count, size_t most,
 		      struct flmem_backing *rows)
 {
 	const struct backing_pass all = {is_backed, GAP_MAX, flmem_pages_each};
@@ -320,7 +320,7 @@ int flmem_backings_read(const struct flmem_process *process, const struct flmem_
 	size_t room = maps->count ? maps->count : 1;
 	FLMEM_AUTO_FREE uint64_t *resident = calloc(room, sizeof(*resident));
 	FLMEM_AUTO_FREE bool *small = calloc(room, sizeof(*small));
-	struct count count = {.maps = maps, .resident = resident, .small = small};
+	struct resident_count count = {.maps = maps, .resident = resident, .small = small};
 	struct flmem_backing *rows;
 	int rc = flmem_pages_open(process, &pages, err);
 

@@ -22,7 +22,7 @@ static const char too_long[] = "the path leads through too many links and names"
 static const char unreadable[] = "access to a part of the path is denied";
 static const char elsewhere[] = "the path leads through a file system that may not answer";
 
-struct resolution {
+struct path_resolution {
 	int root;
 	const struct flmem_mounts *mounts;
 	bool missing;	     /* the remaining names do not exist */
@@ -54,7 +54,7 @@ static void drop_last_name(char *done)
 }
 
 /* Puts the link's target before the remaining names. */
-static const char *prepend_link(struct resolution *resolution, int link)
+static const char *prepend_link(struct path_resolution *resolution, int link)
 {
 	char target[PATH_MAX];
 	ssize_t length = readlinkat(link, "", target, sizeof(target));
@@ -79,7 +79,7 @@ static const char *prepend_link(struct resolution *resolution, int link)
  * Checks the last name of `done`. A name that is replaced meanwhile gives an error, not another
  * file.
  */
-static const char *check_last_name(struct resolution *resolution)
+static const char *check_last_name(struct path_resolution *resolution)
 {
 	const struct flmem_mount *mount =
 		flmem_mounts_covering(resolution->mounts, resolution->done);
@@ -102,7 +102,7 @@ static const char *check_last_name(struct resolution *resolution)
 }
 
 /* Moves the next name from the rest to `done`. */
-static const char *follow_name(struct resolution *resolution)
+static const char *follow_name(struct path_resolution *resolution)
 {
 	size_t skip = strspn(resolution->rest, "/"), length = strcspn(resolution->rest + skip, "/");
 	const char *name = resolution->rest + skip;
@@ -128,7 +128,7 @@ static const char *follow_name(struct resolution *resolution)
 const char *flmem_path_resolve(int root, const struct flmem_mounts *mounts, const char *path,
 			       char ret_path[PATH_MAX])
 {
-	struct resolution resolution = {.root = root, .mounts = mounts};
+	struct path_resolution resolution = {.root = root, .mounts = mounts};
 	const char *why = strlen(path) < sizeof(resolution.rest) ? NULL : too_long;
 
 	if (!why)

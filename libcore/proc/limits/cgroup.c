@@ -36,13 +36,13 @@ static const char set_above[] = "the limit is set above the control groups that 
 static const char out_of_memory[] = "flmem is out of memory";
 
 /* The files of one version of the memory controller. */
-struct version {
+struct cgroup_version {
 	const char *max, *used;
 	const char *hierarchy; /* holds 0 where limits do not apply to children; or NULL */
 	const char *stat;      /* has hierarchical_memory_limit; or NULL */
 };
 
-static const struct version versions[] = {
+static const struct cgroup_version versions[] = {
 	{"memory.limit_in_bytes", "memory.usage_in_bytes", "memory.use_hierarchy", "memory.stat"},
 	{"memory.max", "memory.current", NULL, NULL},
 };
@@ -52,13 +52,13 @@ enum {
 	V2
 };
 
-struct mount {
+struct cgroup_mount {
 	int version;
 	char *root;  /* the group at the root of the mount */
 	char *point; /* below the root directory, without the leading slash */
 };
 
-struct remembered {
+struct cached_limit {
 	char *directory;
 	struct flmem_cgroup_limit limit;
 };
@@ -66,9 +66,9 @@ struct remembered {
 struct flmem_cgroups {
 	int rootfd;
 	const char *controller; /* of version 1 */
-	struct mount *mounts;
+	struct cgroup_mount *mounts;
 	size_t mount_count;
-	struct remembered *known;
+	struct cached_limit *known;
 	size_t known_count;
 };
 
@@ -89,7 +89,7 @@ static bool has_item(const char *list, const char *item)
 static int add_cgroup_mount(struct flmem_cgroups *cgroups, char *line)
 {
 	struct flmem_mount found;
-	struct mount *mount;
+	struct cgroup_mount *mount;
 	int version;
 
 	if (!flmem_mount_split(line, &found) || !found.source || found.root[0] != '/' ||
@@ -103,7 +103,7 @@ static int add_cgroup_mount(struct flmem_cgroups *cgroups, char *line)
 		return -ENOMEM;
 	cgroups->mounts = mount;
 	mount += cgroups->mount_count++;
-	*mount = (struct mount){version, strdup(found.root), strdup(found.point + 1)};
+	*mount = (struct cgroup_mount){version, strdup(found.root), strdup(found.point + 1)};
 	return mount->root && mount->point ? 0 : -ENOMEM;
 }
 
@@ -224,7 +224,7 @@ static void check_hierarchy_limit(const struct flmem_cgroups *cgroups, const cha
 
 /* Results of the groups visited so far on the way up. */
 struct cgroup_walk {
-	const struct version *version;
+	const struct cgroup_version *version;
 	uint64_t lowest, used;
 	bool any_file, used_known, stop;
 };
@@ -270,8 +270,9 @@ static void set_limit(const struct cgroup_walk *walk, struct flmem_cgroup_limit 
 }
 
 /* `directory` is changed: shortened level by level down to its first `top` bytes. */
-static void walk_parent_groups(const struct flmem_cgroups *cgroups, const struct mount *mount,
-			       char *directory, size_t top, struct flmem_cgroup_limit *limit)
+static void walk_parent_groups(const struct flmem_cgroups *cgroups,
+			       const struct cgroup_mount *mount, char *directory, size_t top,
+			       struct flmem_cgroup_limit *limit)
 {
 	struct cgroup_walk walk = {.version = &versions[mount->version], .lowest = UINT64_MAX};
 	FLMEM_AUTO_FREE char *leaf = strdup(directory);
@@ -305,7 +306,7 @@ static bool has_parent_component(const char *path)
 }
 
 /* The part of a group's path below the root of the mount; NULL when the group is not below it. */
-static const char *path_below_mount(const struct mount *mount, const char *path)
+static const char *path_below_mount(const struct cgroup_mount *mount, const char *path)
 {
 	size_t length = strlen(mount->root);
 
@@ -318,13 +319,13 @@ static const char *path_below_mount(const struct mount *mount, const char *path)
 	return path + length;
 }
 
-static const struct mount *find_mount(const struct flmem_cgroups *cgroups, int version,
-				      const char *path, const char **ret_below,
-				      const char **ret_reason)
+static const struct cgroup_mount *find_mount(const struct flmem_cgroups *cgroups, int version,
+					     const char *path, const char **ret_below,
+					     const char **ret_reason)
 {
 	*ret_reason = no_mount;
 	for (size_t i = 0; i < cgroups->mount_count; i++) {
-		const struct mount *mount = &cgroups->mounts[i];
+		const struct cgroup_mount *mount = &cgroups->mounts[i];
 
 		if (mount->version != version)
 			continue;
@@ -342,7 +343,7 @@ static const struct mount *find_mount(const struct flmem_cgroups *cgroups, int v
 static void remember_group(struct flmem_cgroups *cgroups, char *directory,
 			   const struct flmem_cgroup_limit *limit)
 {
-	struct remembered *grown = NULL;
+	struct cached_limit *grown = NULL;
 
 	if (cgroups->known_count < REMEMBERED_MAX)
 		grown = reallocarray(cgroups->known, cgroups->known_count + 1, sizeof(*grown));
@@ -352,7 +353,7 @@ static void remember_group(struct flmem_cgroups *cgroups, char *directory,
 	}
 	cgroups->known = grown;
 	cgroups->known[cgroups->known_count++] =
-		(struct remembered){.directory = directory, .limit = *limit};
+		(struct cached_limit){.directory = directory, .limit = *limit};
 }
 
 static void read_group_limit(struct flmem_cgroups *cgroups, int version, const char *path,
@@ -360,7 +361,7 @@ static void read_group_limit(struct flmem_cgroups *cgroups, int version, const c
 {
 	FLMEM_AUTO_BUF struct flmem_buf directory = FLMEM_BUF_INIT;
 	const char *rest, *reason;
-	const struct mount *mount = find_mount(cgroups, version, path, &rest, &reason);
+	const struct cgroup_mount *mount = find_mount(cgroups, version, path, &rest, &reason);
 	char *copy;
 
 	set_unknown(ret_limit, reason);
@@ -437,7 +438,7 @@ static int open_group(const struct flmem_cgroups *cgroups, int version, const ch
 {
 	FLMEM_AUTO_BUF struct flmem_buf directory = FLMEM_BUF_INIT;
 	const char *rest;
-	const struct mount *mount = find_mount(cgroups, version, path, &rest, ret_reason);
+	const struct cgroup_mount *mount = find_mount(cgroups, version, path, &rest, ret_reason);
 	int fd;
 
 	if (!mount)

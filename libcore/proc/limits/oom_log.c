@@ -19,7 +19,7 @@ static const char killed_mark[] = "Killed process ";
 static const char sizes_mark[] = " total-vm:";
 static const char absent[] = "the log does not show it";
 
-struct line {
+struct log_line {
 	const char *start;
 	size_t length; /* without the newline */
 };
@@ -33,12 +33,12 @@ struct oom_report {
 	struct flmem_u64 usage_bytes, limit_bytes;
 };
 
-static struct line find_line(const char *text)
+static struct log_line find_line(const char *text)
 {
-	return (struct line){.start = text, .length = strcspn(text, "\n")};
+	return (struct log_line){.start = text, .length = strcspn(text, "\n")};
 }
 
-static const char *find_next_log_line(const struct line *line)
+static const char *find_next_log_line(const struct log_line *line)
 {
 	const char *end = line->start + line->length;
 
@@ -46,7 +46,7 @@ static const char *find_next_log_line(const struct line *line)
 }
 
 /* The text after the words in the line; NULL when the line does not hold them. */
-static const char *find_after_in_line(const struct line *line, const char *words)
+static const char *find_after_in_line(const struct log_line *line, const char *words)
 {
 	const char *found = memmem(line->start, line->length, words, strlen(words));
 
@@ -54,7 +54,7 @@ static const char *find_after_in_line(const struct line *line, const char *words
 }
 
 /* "LABEL123kB" of the line, in bytes. */
-static struct flmem_u64 read_size(const struct line *line, const char *label)
+static struct flmem_u64 read_size(const struct log_line *line, const char *label)
 {
 	const char *digits = find_after_in_line(line, label);
 	uint64_t number;
@@ -74,7 +74,7 @@ static void copy_log_text(char *out, size_t size, const char *from, size_t lengt
 }
 
 /* Up to `end`, or to the end of the line where that is NULL. */
-static void copy_group(struct oom_report *report, const struct line *line, const char *from,
+static void copy_group(struct oom_report *report, const struct log_line *line, const char *from,
 		       const char *end)
 {
 	const char *last = line->start + line->length;
@@ -86,7 +86,7 @@ static void copy_group(struct oom_report *report, const struct line *line, const
 		      found ? (size_t)(found - from) : limit);
 }
 
-static void read_kill_limit(const struct line *line, struct oom_report *report)
+static void read_kill_limit(const struct log_line *line, struct oom_report *report)
 {
 	struct flmem_u64 usage = read_size(line, " memory: usage ");
 
@@ -106,7 +106,7 @@ static void begin_report(struct oom_report *report)
 	};
 }
 
-static void read_context(const struct line *line, struct oom_report *report)
+static void read_context(const struct log_line *line, struct oom_report *report)
 {
 	const char *found;
 
@@ -128,14 +128,14 @@ static void read_context(const struct line *line, struct oom_report *report)
 }
 
 /* Starts at the last " total-vm:": an earlier one may be part of the name. */
-static bool find_sizes(const struct line *line, struct line *ret_sizes)
+static bool find_sizes(const struct log_line *line, struct log_line *ret_sizes)
 {
 	const char *end = line->start + line->length, *p = line->start, *found = NULL;
 
 	while ((p = memmem(p, (size_t)(end - p), sizes_mark, strlen(sizes_mark))))
 		found = p++;
 	if (found)
-		*ret_sizes = (struct line){.start = found, .length = (size_t)(end - found)};
+		*ret_sizes = (struct log_line){.start = found, .length = (size_t)(end - found)};
 	return found;
 }
 
@@ -157,14 +157,14 @@ static bool read_killed_task(const char *at, const char *end, struct flmem_oom_k
 	return true;
 }
 
-static bool read_kill(const struct line *line, const struct oom_report *report,
+static bool read_kill(const struct log_line *line, const struct oom_report *report,
 		      struct flmem_oom_kill *ret_kill)
 {
 	const char *at = find_after_in_line(line, killed_mark);
 	struct flmem_oom_kill kill = {
 		.of_group = report->of_group ||
 			    find_after_in_line(line, "Memory cgroup out of memory")};
-	struct line sizes;
+	struct log_line sizes;
 
 	if (!at || !find_sizes(line, &sizes) || !read_killed_task(at, sizes.start, &kill))
 		return false;
@@ -186,7 +186,7 @@ static void skip_log_blanks(const char **text)
 }
 
 /* "[ 13364] 0 13364 55342 9789 ...", after any prefix: pid and resident pages. */
-static bool read_task(const struct line *line, uint64_t *ret_pid, uint64_t *ret_pages)
+static bool read_task(const struct log_line *line, uint64_t *ret_pid, uint64_t *ret_pages)
 {
 	uint64_t skipped;
 
@@ -217,7 +217,7 @@ static void read_tasks(const char *tasks, struct flmem_oom_kill *kill)
 
 	kill->tasks = kill->share_percent = FLMEM_UNKNOWN(absent);
 	for (const char *p = tasks; p && count < TASKS_MAX;) {
-		const struct line line = find_line(p);
+		const struct log_line line = find_line(p);
 
 		if (!read_task(&line, &pid, &pages))
 			break;
@@ -245,7 +245,7 @@ bool flmem_oom_log_read(const char *text, struct flmem_oom_log *ret_log)
 
 	begin_report(&report);
 	for (const char *p = text; *p; number++) {
-		const struct line line = find_line(p);
+		const struct log_line line = find_line(p);
 
 		if (read_kill(&line, &report, &kill)) {
 			if (!report.all || !log.kills) {

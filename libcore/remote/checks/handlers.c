@@ -195,13 +195,13 @@ bool flmem_handlers_is_stopped(const struct flmem_process *process, pid_t tid)
 	       flmem_status_is_stopped(&status);
 }
 
-enum handling {
+enum signal_handling {
 	HANDLING_NOTHING,
 	HANDLING_PERHAPS, /* it computes, and blocks a signal as a handler does */
 	HANDLING_SIGNAL,
 };
 
-static enum handling check_thread(struct handlers_search *search, pid_t tid)
+static enum signal_handling check_thread(struct handlers_search *search, pid_t tid)
 {
 	const struct flmem_process *process = search->view->process;
 	struct flmem_task_wait wait;
@@ -237,23 +237,23 @@ static enum handling check_thread(struct handlers_search *search, pid_t tid)
 }
 
 /* A thread that computed when it was read, and blocks a signal as a handler does. */
-struct suspect {
+struct suspect_thread {
 	pid_t tid;
 	uint64_t cpu_ns; /* that it had used then; 0 if the kernel does not report it */
 };
 
-struct suspects {
-	struct suspect *rows;
+struct suspect_threads {
+	struct suspect_thread *rows;
 	size_t count;
 };
 
-static void clear_suspects(struct suspects *suspects)
+static void clear_suspects(struct suspect_threads *suspects)
 {
 	free(suspects->rows);
 }
 
 /* On a busy machine it may have had no processor since. */
-static bool has_computed(const struct handlers_search *search, const struct suspect *suspect)
+static bool has_computed(const struct handlers_search *search, const struct suspect_thread *suspect)
 {
 	uint64_t now = flmem_task_cpu_ns(search->view->process, suspect->tid);
 
@@ -261,13 +261,14 @@ static bool has_computed(const struct handlers_search *search, const struct susp
 }
 
 /* The first thread that waits in its handler now; 0 if there is none. Others are removed. */
-static pid_t look_again(struct handlers_search *search, struct suspects *suspects, bool is_early)
+static pid_t look_again(struct handlers_search *search, struct suspect_threads *suspects,
+			bool is_early)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < suspects->count; i++) {
-		const struct suspect *suspect = &suspects->rows[i];
-		enum handling now = check_thread(search, suspect->tid);
+		const struct suspect_thread *suspect = &suspects->rows[i];
+		enum signal_handling now = check_thread(search, suspect->tid);
 
 		if (now == HANDLING_SIGNAL)
 			return suspect->tid;
@@ -282,7 +283,7 @@ static pid_t look_again(struct handlers_search *search, struct suspects *suspect
  * A handler that waits does so within microseconds of its own processor time; a thread that blocks
  * a signal permanently keeps computing.
  */
-static pid_t watch_suspects(struct handlers_search *search, struct suspects *suspects,
+static pid_t watch_suspects(struct handlers_search *search, struct suspect_threads *suspects,
 			    uint64_t deadline_us)
 {
 	pid_t found = 0;
@@ -298,16 +299,16 @@ static pid_t watch_suspects(struct handlers_search *search, struct suspects *sus
 
 /* Reads each thread once; those that compute are left to watch_suspects(). */
 static pid_t look_once(struct handlers_search *search, const struct flmem_tasks *tasks,
-		       struct suspects *suspects, uint64_t deadline_us)
+		       struct suspect_threads *suspects, uint64_t deadline_us)
 {
 	for (size_t i = 0; i < tasks->count; i++) {
 		const pid_t tid = tasks->ids[i];
-		enum handling now = check_thread(search, tid);
+		enum signal_handling now = check_thread(search, tid);
 
 		if (now == HANDLING_SIGNAL)
 			return tid;
 		if (now == HANDLING_PERHAPS)
-			suspects->rows[suspects->count++] = (struct suspect){
+			suspects->rows[suspects->count++] = (struct suspect_thread){
 				tid, flmem_task_cpu_ns(search->view->process, tid)};
 		if (flmem_clock_us() > deadline_us)
 			return FLMEM_HANDLERS_LATE;
@@ -318,7 +319,7 @@ static pid_t look_once(struct handlers_search *search, const struct flmem_tasks 
 pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
 			  pid_t own, uint64_t deadline_us)
 {
-	FLMEM_AUTO(clear_suspects) struct suspects suspects = {0};
+	FLMEM_AUTO(clear_suspects) struct suspect_threads suspects = {0};
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
 	struct handlers_search search = {
 		.view = view,

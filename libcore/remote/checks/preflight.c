@@ -24,7 +24,7 @@
 #define TRACERS_MAX 16U
 
 /* Both sides of the permission check. */
-struct parties {
+struct permission_check {
 	const struct flmem_process *process;
 	struct flmem_status target;
 	struct flmem_status self;
@@ -38,10 +38,10 @@ static int read_self(struct flmem_status *ret_status, struct flmem_error *err)
 	return rc ? rc : flmem_status_read(&self, ret_status, err);
 }
 
-static int read_parties(const struct flmem_process *process, struct parties *ret_parties,
+static int read_parties(const struct flmem_process *process, struct permission_check *ret_parties,
 			struct flmem_error *err)
 {
-	struct parties parties = {.process = process};
+	struct permission_check parties = {.process = process};
 	int rc = flmem_status_read(process, &parties.target, err);
 
 	if (!rc)
@@ -262,7 +262,7 @@ int flmem_preflight_stopped(const struct flmem_process *process, struct flmem_er
 }
 
 /* ptrace(2): all three ids of the target must equal the real ids of the tracer (fsuid here). */
-static bool is_other_user(const struct parties *p)
+static bool is_other_user(const struct permission_check *p)
 {
 	uint32_t uid = p->self.uid.fs, gid = p->self.gid.fs;
 	const struct flmem_ids *u = &p->target.uid, *g = &p->target.gid;
@@ -271,7 +271,7 @@ static bool is_other_user(const struct parties *p)
 	       g->effective != gid || g->saved != gid;
 }
 
-static bool is_other_user_namespace(const struct parties *p)
+static bool is_other_user_namespace(const struct permission_check *p)
 {
 	char mine[64], theirs[64];
 	ssize_t length = readlink("/proc/self/ns/user", mine, sizeof(mine) - 1);
@@ -285,7 +285,8 @@ static bool is_other_user_namespace(const struct parties *p)
 }
 
 /* Its mode is 0600, and the permission to trace does not replace that of the file. */
-static bool is_memory_of_other_owner(const struct parties *p, const struct flmem_host_facts *facts)
+static bool is_memory_of_other_owner(const struct permission_check *p,
+				     const struct flmem_host_facts *facts)
 {
 	struct stat file;
 
@@ -294,7 +295,7 @@ static bool is_memory_of_other_owner(const struct parties *p, const struct flmem
 }
 
 /* What refuses in spite of CAP_SYS_PTRACE. */
-static enum flmem_gate gate_despite_capability(const struct parties *p,
+static enum flmem_gate gate_despite_capability(const struct permission_check *p,
 					       const struct flmem_host_facts *facts)
 {
 	/* From the first user namespace every other one is below. */
@@ -306,7 +307,7 @@ static enum flmem_gate gate_despite_capability(const struct parties *p,
 								: FLMEM_GATE_SECURITY_MODULE;
 }
 
-static enum flmem_gate find_gate(const struct parties *p)
+static enum flmem_gate find_gate(const struct permission_check *p)
 {
 	struct flmem_host_facts facts;
 	enum flmem_gate gate;
@@ -325,7 +326,7 @@ static enum flmem_gate find_gate(const struct parties *p)
 enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process)
 {
 	struct flmem_host_facts facts;
-	struct parties parties;
+	struct permission_check parties;
 
 	if (read_parties(process, &parties, NULL) || flmem_host_facts_read(&facts, NULL))
 		return FLMEM_GATE_CAPABILITY;
@@ -340,7 +341,7 @@ enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process
 int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,
 			    struct flmem_error *err)
 {
-	struct parties parties;
+	struct permission_check parties;
 	enum flmem_gate gate;
 
 	if (negative_errno != -EPERM && negative_errno != -EACCES)

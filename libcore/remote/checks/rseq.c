@@ -9,7 +9,7 @@
 /* Since Linux 5.13; older C libraries do not define it. */
 #define GET_RSEQ_CONFIGURATION 0x420f
 
-struct configuration {
+struct rseq_configuration {
 	uint64_t pointer;
 	uint32_t size, signature, flags, padding;
 };
@@ -17,15 +17,15 @@ struct configuration {
 /* struct rseq: cpu_id_start, cpu_id, rseq_cs */
 #define POINTER_TO_SEQUENCE 8
 
-struct sequence {
+struct rseq_section {
 	uint32_t version, flags;
 	uint64_t start, length, abort;
 };
 
 bool flmem_rseq_is_inside(const struct flmem_process *process, pid_t tid, uint64_t pc)
 {
-	struct configuration configuration = {0};
-	struct sequence sequence;
+	struct rseq_configuration configuration = {0};
+	struct rseq_section sequence;
 	uint64_t address;
 
 	/*

@@ -45,7 +45,7 @@ struct stack_search {
 };
 
 /* The part of a stack that is searched for frames of an allocator. */
-struct frames {
+struct searched_stack {
 	const struct stack_search *search;
 	const struct flmem_candidate *row;
 	unsigned decoded; /* words that look like return addresses */
@@ -64,7 +64,7 @@ static bool may_back_off(const struct flmem_candidate *row)
  * place, so the word has to follow a call that leaves the allocator: of the function that waits,
  * near the innermost end, or of any function through a pointer.
  */
-static bool is_frame(struct frames *frames, uint64_t word, uint64_t depth)
+static bool is_frame(struct searched_stack *frames, uint64_t word, uint64_t depth)
 {
 	const struct flmem_guard *guard = frames->search->needs->guard;
 	uint64_t target = 0;
@@ -87,7 +87,7 @@ static bool is_frame(struct frames *frames, uint64_t word, uint64_t depth)
 
 static bool is_allocator_frame(void *context, uint64_t word, uint64_t depth)
 {
-	struct frames *frames = context;
+	struct searched_stack *frames = context;
 	const struct flmem_guard *guard = frames->search->needs->guard;
 	const uint64_t address = flmem_arch_plain_address(word);
 
@@ -125,7 +125,7 @@ static bool is_inside_allocator(const struct stack_search *search,
 				const struct flmem_candidate *row, uint64_t end)
 {
 	const struct flmem_guard *guard = search->needs->guard;
-	struct frames frames = {.search = search, .row = row};
+	struct searched_stack frames = {.search = search, .row = row};
 
 	if (is_in_ranges(guard->code, guard->code_count, row->at.pc))
 		return true;

@@ -25,24 +25,24 @@
 #define WAITS_FOR_PIDFD 3
 
 /* What a call waits for; 0: any child. */
-struct awaited {
+struct awaited_children {
 	pid_t child;
 	bool by_group, by_descriptor;
 	unsigned options;
 };
 
-static struct awaited read_awaited(const struct flmem_task_wait *at)
+static struct awaited_children read_awaited(const struct flmem_task_wait *at)
 {
 	const int which = (int)at->args[0];
 
 	if (at->number == SYS_waitid)
-		return (struct awaited){.child = which == P_PID ? (pid_t)at->args[1] : 0,
-					.by_group = which == P_PGID,
-					.by_descriptor = which == WAITS_FOR_PIDFD,
-					.options = (unsigned)at->args[3]};
-	return (struct awaited){.child = which > 0 ? which : 0,
-				.by_group = which == 0 || which < -1,
-				.options = (unsigned)at->args[2]};
+		return (struct awaited_children){.child = which == P_PID ? (pid_t)at->args[1] : 0,
+						 .by_group = which == P_PGID,
+						 .by_descriptor = which == WAITS_FOR_PIDFD,
+						 .options = (unsigned)at->args[3]};
+	return (struct awaited_children){.child = which > 0 ? which : 0,
+					 .by_group = which == 0 || which < -1,
+					 .options = (unsigned)at->args[2]};
 }
 
 /* `children`: as in /proc/PID/task/TID/children, ids with spaces between them. */
@@ -69,7 +69,8 @@ static bool has_child_of_thread(const struct flmem_process *process, pid_t tid, 
 	return flmem_process_read(process, name, &children) || has_id(children.data, wanted);
 }
 
-static bool has_child(const struct flmem_process *process, pid_t tid, const struct awaited *awaited)
+static bool has_child(const struct flmem_process *process, pid_t tid,
+		      const struct awaited_children *awaited)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
 	struct flmem_status status;
@@ -120,7 +121,7 @@ static bool read_described(const struct flmem_process *process, pid_t tid, uint6
 const char *flmem_wait_children_changed(const struct flmem_process *process, pid_t tid,
 					const struct flmem_task_wait *at)
 {
-	struct awaited awaited = read_awaited(at);
+	struct awaited_children awaited = read_awaited(at);
 
 	if (awaited.by_descriptor && !read_described(process, tid, at->args[1], &awaited.child))
 		return "waits for a child by a descriptor that changed since";

@@ -409,7 +409,7 @@ int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *
 	return check_filters(&in, state.filters);
 }
 
-struct running {
+struct checked_task {
 	const struct flmem_process *process;
 	pid_t tid;
 	const struct flmem_seccomp_calls *calls;
@@ -418,8 +418,8 @@ struct running {
 };
 
 /* One that has moved on since it was watched is left alone. */
-static int stop_watched_thread(const struct running *running, const struct flmem_candidate *watched,
-			       struct flmem_tracee *tracee)
+static int stop_watched_thread(const struct checked_task *running,
+			       const struct flmem_candidate *watched, struct flmem_tracee *tracee)
 {
 	const struct flmem_process *process = running->process;
 	FLMEM_AUTO_CLOSE int status_fd = flmem_status_open_thread(process, running->tid);
@@ -440,7 +440,7 @@ static void stop_and_check(void *context)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	struct running *running = context;
+	struct checked_task *running = context;
 	const struct flmem_process *process = running->process;
 	const pid_t tid = running->tid;
 	struct flmem_candidate watched;
@@ -470,7 +470,7 @@ static void check_stopped_thread(void *context)
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 				const struct flmem_seccomp_calls *calls, struct flmem_error *err)
 {
-	struct running running = {process, tid, calls, err, 0};
+	struct checked_task running = {process, tid, calls, err, 0};
 	struct seccomp_state state;
 	int failed, rc = flmem_seccomp_check_outside(process, tid, calls, err);
 

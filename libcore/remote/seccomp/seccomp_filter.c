@@ -43,7 +43,7 @@ static struct flmem_filter_word join_words(struct flmem_filter_word a, struct fl
 }
 
 /* The registers of the classic BPF machine at an instruction, over all paths to it. */
-struct registers {
+struct bpf_registers {
 	bool reached;
 	struct flmem_filter_word a, x;
 	struct flmem_filter_word memory[BPF_MEMWORDS];
@@ -53,7 +53,7 @@ struct filter_run {
 	const struct sock_filter *program;
 	size_t length;
 	const struct flmem_filter_input *input;
-	struct registers *at; /* one for each instruction */
+	struct bpf_registers *at; /* one for each instruction */
 	struct flmem_filter_outcome *outcome;
 };
 
@@ -121,9 +121,9 @@ static void add_return(struct filter_run *run, struct flmem_filter_word value)
 }
 
 /* An instruction may have several paths to it: its registers may have the value of each. */
-static void push_filter_path(struct filter_run *run, size_t index, const struct registers *from)
+static void push_filter_path(struct filter_run *run, size_t index, const struct bpf_registers *from)
 {
-	struct registers *to = index < run->length ? &run->at[index] : NULL;
+	struct bpf_registers *to = index < run->length ? &run->at[index] : NULL;
 
 	if (!to) {
 		add_kill(run);
@@ -182,7 +182,8 @@ static struct flmem_filter_word compute_bits(unsigned operation, struct flmem_fi
 	}
 }
 
-static bool execute_alu(struct filter_run *run, struct registers *r, const struct sock_filter *i)
+static bool execute_alu(struct filter_run *run, struct bpf_registers *r,
+			const struct sock_filter *i)
 {
 	struct flmem_filter_word b = BPF_SRC(i->code) == BPF_X ? r->x : known_word(i->k);
 
@@ -238,7 +239,7 @@ static void follow_comparison(unsigned operation, struct flmem_filter_word a,
 	}
 }
 
-static void follow_jump(struct filter_run *run, size_t index, const struct registers *r)
+static void follow_jump(struct filter_run *run, size_t index, const struct bpf_registers *r)
 {
 	const struct sock_filter *i = &run->program[index];
 	bool yes, no;
@@ -305,8 +306,8 @@ static bool is_valid_instruction(const struct sock_filter *i)
 	}
 }
 
-static struct flmem_filter_word load_word(const struct filter_run *run, const struct registers *r,
-					  const struct sock_filter *i)
+static struct flmem_filter_word
+load_word(const struct filter_run *run, const struct bpf_registers *r, const struct sock_filter *i)
 {
 	switch (BPF_MODE(i->code)) {
 	case BPF_IMM:
@@ -321,7 +322,7 @@ static struct flmem_filter_word load_word(const struct filter_run *run, const st
 }
 
 /* Executes an instruction that neither jumps nor returns; false if the program ends in it. */
-static bool execute_instruction(struct filter_run *run, struct registers *r,
+static bool execute_instruction(struct filter_run *run, struct bpf_registers *r,
 				const struct sock_filter *i)
 {
 	switch (BPF_CLASS(i->code)) {
@@ -351,7 +352,7 @@ static bool execute_instruction(struct filter_run *run, struct registers *r,
 static void follow_instruction(struct filter_run *run, size_t index)
 {
 	const struct sock_filter *i = &run->program[index];
-	struct registers *r = &run->at[index];
+	struct bpf_registers *r = &run->at[index];
 
 	if (!is_valid_instruction(i))
 		add_kill(run);
@@ -368,7 +369,7 @@ void flmem_filter_run(const struct sock_filter *program, size_t length,
 		      struct flmem_filter_outcome *ret_outcome)
 {
 	struct flmem_filter_outcome outcome = {0};
-	FLMEM_AUTO_FREE struct registers *at = calloc(length + 1, sizeof(*at));
+	FLMEM_AUTO_FREE struct bpf_registers *at = calloc(length + 1, sizeof(*at));
 	struct filter_run run = {program, length, input, at, &outcome};
 
 	if (!at || !length || length > BPF_MAXINSNS) {

@@ -12,14 +12,14 @@
 #define PROBLEMS_MAX 50U
 
 /* The heading of a process precedes its first finding. */
-struct listing {
+struct findings_list {
 	struct flmem_buf *out;
 	const struct flmem_watch_process *process;
 	size_t shown, left_out;
 	bool open; /* heading written */
 };
 
-static void begin_item(struct listing *list, const char *class)
+static void begin_item(struct findings_list *list, const char *class)
 {
 	if (!list->open) {
 		flmem_buf_printf(list->out, "<h3>Process %d ", (int)list->process->pid);
@@ -46,7 +46,7 @@ static void put_page_change(struct flmem_buf *out, const struct flmem_finding *f
 	flmem_buf_puts(out, "</bdi></code>");
 }
 
-static void put_page_finding(struct listing *list, const struct flmem_finding *finding)
+static void put_page_finding(struct findings_list *list, const struct flmem_finding *finding)
 {
 	begin_item(list, flmem_severity_name(finding->severity));
 	flmem_buf_puts(list->out, finding->rule->id);
@@ -59,7 +59,7 @@ static void put_page_finding(struct listing *list, const struct flmem_finding *f
 	flmem_buf_puts(list->out, "</small></li>\n");
 }
 
-static void put_finding_limit(struct listing *list, const char *limit)
+static void put_finding_limit(struct findings_list *list, const char *limit)
 {
 	begin_item(list, "limit");
 	flmem_markup_text(list->out, limit);
@@ -67,7 +67,7 @@ static void put_finding_limit(struct listing *list, const char *limit)
 }
 
 /* If no rules were checked, `found` and `span` are NULL. */
-static void put_finding_process(struct listing *list, const struct flmem_watch_result *r,
+static void put_finding_process(struct findings_list *list, const struct flmem_watch_result *r,
 				const struct flmem_finding *found,
 				const struct flmem_watch_span *span)
 {
@@ -141,7 +141,7 @@ void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_sum
 			     const struct flmem_watch_advice *advice)
 {
 	bool advised = advice->rules != FLMEM_WATCH_RULES_NONE;
-	struct listing list = {.out = out};
+	struct findings_list list = {.out = out};
 	char count[FLMEM_TEXT_COUNTED_MAX];
 
 	if (!summary->limit_passed && !advised)

@@ -16,7 +16,7 @@
 
 #define ROUND_LINES 40U
 
-struct scene {
+struct memory_plot {
 	const struct flmem_page_subject *subject;
 	struct flmem_page_plot plot;
 	bool has_trend;
@@ -26,12 +26,12 @@ struct scene {
 	double first_us, end_us;
 };
 
-static double trend_at(const struct scene *scene, double us)
+static double trend_at(const struct memory_plot *scene, double us)
 {
 	return scene->trend.mid_bytes + scene->trend.per_us * (us - scene->trend.mid_us);
 }
 
-static double forecast_end(const struct scene *scene)
+static double forecast_end(const struct memory_plot *scene)
 {
 	const struct flmem_watch_result *r = scene->subject->result;
 	double watched = scene->end_us - scene->first_us, left;
@@ -44,7 +44,7 @@ static double forecast_end(const struct scene *scene)
 	return scene->end_us + (left < watched * AHEAD_MAX ? left : watched * AHEAD);
 }
 
-static void find_page_limit(struct scene *scene)
+static void find_page_limit(struct memory_plot *scene)
 {
 	const struct flmem_watch_result *r = scene->subject->result;
 
@@ -54,7 +54,7 @@ static void find_page_limit(struct scene *scene)
 		scene->limit_bytes = (double)r->last_bytes.value + (double)r->headroom_bytes.value;
 }
 
-static void fit_memory_axes(struct scene *scene)
+static void fit_memory_axes(struct memory_plot *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 	double low = (double)s->spans[0].low_bytes, high = (double)s->spans[0].high_bytes, ahead;
@@ -75,11 +75,11 @@ static void fit_memory_axes(struct scene *scene)
 	flmem_page_plot_fit(&scene->plot, low, high);
 }
 
-static void set_scene(const struct flmem_page_subject *subject, struct scene *scene)
+static void set_scene(const struct flmem_page_subject *subject, struct memory_plot *scene)
 {
 	const struct flmem_page_series *s = subject->series;
 
-	*scene = (struct scene){
+	*scene = (struct memory_plot){
 		.subject = subject,
 		.first_us = (double)s->spans[0].first_us,
 		.end_us = (double)s->spans[s->span_count - 1].last_us,
@@ -90,14 +90,14 @@ static void set_scene(const struct flmem_page_subject *subject, struct scene *sc
 	fit_memory_axes(scene);
 }
 
-static bool has_memory_round_lines(const struct scene *scene)
+static bool has_memory_round_lines(const struct memory_plot *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 
 	return s->round_count && s->round_count <= ROUND_LINES;
 }
 
-static void put_round_lines(struct flmem_buf *out, const struct scene *scene)
+static void put_round_lines(struct flmem_buf *out, const struct memory_plot *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 
@@ -111,7 +111,7 @@ static void put_round_lines(struct flmem_buf *out, const struct scene *scene)
 }
 
 /* Area between low and high of every span; a line where they are equal. */
-static void put_memory_curve(struct flmem_buf *out, const struct scene *scene)
+static void put_memory_curve(struct flmem_buf *out, const struct memory_plot *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 	char sign = 'M';
@@ -128,7 +128,7 @@ static void put_memory_curve(struct flmem_buf *out, const struct scene *scene)
 	flmem_buf_puts(out, "Z\"/>");
 }
 
-static void put_troughs(struct flmem_buf *out, const struct scene *scene)
+static void put_troughs(struct flmem_buf *out, const struct memory_plot *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 
@@ -146,7 +146,7 @@ static void put_troughs(struct flmem_buf *out, const struct scene *scene)
 }
 
 /* Dots for memory after trims. Returns their count. */
-static size_t put_memory_trims(struct flmem_buf *out, const struct scene *scene)
+static size_t put_memory_trims(struct flmem_buf *out, const struct memory_plot *scene)
 {
 	const struct flmem_page_series *s = scene->subject->series;
 	const struct flmem_page_action *a;
@@ -165,14 +165,14 @@ static size_t put_memory_trims(struct flmem_buf *out, const struct scene *scene)
 	return count;
 }
 
-static long trend_y(const struct scene *scene, double us, double per_us)
+static long trend_y(const struct memory_plot *scene, double us, double per_us)
 {
 	return flmem_page_plot_y(&scene->plot,
 				 scene->trend.mid_bytes + per_us * (us - scene->trend.mid_us));
 }
 
 /* The band widens from the middle of the watched time in both directions. */
-static void put_trend(struct flmem_buf *out, const struct scene *scene)
+static void put_trend(struct flmem_buf *out, const struct memory_plot *scene)
 {
 	const struct flmem_page_plot *p = &scene->plot;
 	const struct flmem_page_trend *t = &scene->trend;
@@ -193,14 +193,14 @@ static void put_trend(struct flmem_buf *out, const struct scene *scene)
 				 flmem_page_plot_x(p, scene->end_us));
 }
 
-static void put_memory_limit(struct flmem_buf *out, const struct scene *scene)
+static void put_memory_limit(struct flmem_buf *out, const struct memory_plot *scene)
 {
 	if (scene->limit_drawn)
 		flmem_buf_printf(out, "<path class=\"limit\" d=\"M0 %ldH2000\"/>",
 				 flmem_page_plot_y(&scene->plot, scene->limit_bytes));
 }
 
-static void put_memory_keys(struct flmem_buf *out, const struct scene *scene)
+static void put_memory_keys(struct flmem_buf *out, const struct memory_plot *scene)
 {
 	flmem_page_plot_key(out, "rss", "resident memory");
 	if (scene->subject->series->round_count)
@@ -217,7 +217,7 @@ static void put_memory_keys(struct flmem_buf *out, const struct scene *scene)
 		flmem_page_plot_key(out, "limit", "limit reached at this level");
 }
 
-static void describe_figure(struct flmem_buf *text, const struct scene *scene)
+static void describe_figure(struct flmem_buf *text, const struct memory_plot *scene)
 {
 	const struct flmem_watch_result *r = scene->subject->result;
 
@@ -235,7 +235,7 @@ static void describe_figure(struct flmem_buf *text, const struct scene *scene)
 void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subject *subject)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
-	struct scene scene;
+	struct memory_plot scene;
 	size_t trims;
 	char id[32];
 

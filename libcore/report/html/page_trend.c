@@ -9,7 +9,7 @@
 #define POINTS_MAX  FLMEM_PAGE_ROUNDS
 #define LEAST_BYTES 1.0
 
-struct points {
+struct trend_points {
 	double x[POINTS_MAX], y[POINTS_MAX];
 	size_t count;
 };
@@ -31,7 +31,7 @@ static double median_point_of(const double *values, size_t count)
 	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
-static void collect_rounds(const struct flmem_page_series *s, struct points *ret_points)
+static void collect_rounds(const struct flmem_page_series *s, struct trend_points *ret_points)
 {
 	for (size_t i = 0; i < s->round_count; i++) {
 		if (s->rounds[i].trough_bytes.unknown)
@@ -42,7 +42,7 @@ static void collect_rounds(const struct flmem_page_series *s, struct points *ret
 }
 
 /* Minimum of groups of spans: the trend without rounds uses these. */
-static void collect_spans(const struct flmem_page_series *s, struct points *ret_points)
+static void collect_spans(const struct flmem_page_series *s, struct trend_points *ret_points)
 {
 	size_t groups = s->span_count < GROUPS ? s->span_count : GROUPS;
 
@@ -75,7 +75,7 @@ bool flmem_page_trend_fit(const struct flmem_page_subject *subject,
 			  struct flmem_page_trend *ret_trend)
 {
 	const struct flmem_trend *t = &subject->result->trend;
-	struct points points = {.count = 0};
+	struct trend_points points = {.count = 0};
 	struct flmem_page_trend trend;
 	double unit = bytes_per_us(t);
 

@@ -66,7 +66,7 @@ static bool is_description(const struct flmem_python_word *name)
 }
 
 /* What follows a dotted name with keys: ".a.b[c].d". */
-struct chain {
+struct attribute_path {
 	struct flmem_python_word first, last;
 	unsigned count;
 };
@@ -89,10 +89,10 @@ static void skip_use_brackets(struct flmem_nvflare_use_search *search,
 	}
 }
 
-static struct chain read_chain(struct flmem_nvflare_use_search *search,
-			       struct flmem_python_reader *ahead)
+static struct attribute_path read_chain(struct flmem_nvflare_use_search *search,
+					struct flmem_python_reader *ahead)
 {
-	struct chain chain = {.count = 0};
+	struct attribute_path chain = {.count = 0};
 
 	while (chain.count < FLMEM_NVFLARE_LEVELS_MAX) {
 		if (flmem_python_is(&ahead->word, "[")) {
@@ -118,7 +118,7 @@ static bool is_assigned(const struct flmem_nvflare_use *use,
 
 /* "f = recipe.run", recipe.run.__self__: what is called then is not checked. */
 static bool keeps_method(struct flmem_nvflare_use_search *search,
-			 const struct flmem_nvflare_use *use, const struct chain *chain)
+			 const struct flmem_nvflare_use *use, const struct attribute_path *chain)
 {
 	const struct flmem_python_word *function = &flmem_nvflare_use_level(search)->function;
 
@@ -134,7 +134,7 @@ static bool changes_member(struct flmem_nvflare_use_search *search,
 {
 	static const char *const checked[] = {"job", "_job", NULL}; /* nvflare_recipe_jobs.c */
 	struct flmem_python_reader ahead = use->ahead;
-	struct chain chain = read_chain(search, &ahead);
+	struct attribute_path chain = read_chain(search, &ahead);
 
 	if (flmem_python_is_any(&chain.first, checked))
 		return false;
@@ -166,7 +166,7 @@ static bool changes_shown(struct flmem_nvflare_use_search *search,
 	const struct flmem_nvflare_use_level *level = flmem_nvflare_use_level(search);
 	const struct flmem_python_word *front = &search->levels[search->depth - 1].front;
 	struct flmem_python_reader ahead = use->ahead;
-	struct chain chain;
+	struct attribute_path chain;
 
 	if (!flmem_python_accept(&ahead, ")"))
 		return false;
@@ -199,7 +199,7 @@ static bool reads_attribute(struct flmem_nvflare_use_search *search,
 {
 	struct flmem_python_reader ahead = use->ahead;
 	struct flmem_python_word name;
-	struct chain chain;
+	struct attribute_path chain;
 
 	if (!flmem_python_accept(&ahead, ",") || !flmem_python_at_literal(&ahead))
 		return false;

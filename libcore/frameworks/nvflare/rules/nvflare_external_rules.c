@@ -17,11 +17,11 @@ static bool runs_job(const char *method)
 }
 
 /* The sides whose settings a class of NVFlare holds. */
-struct sides {
+struct class_sides {
 	bool server, client;
 };
 
-static void note_class(const char *path, struct sides *sides)
+static void note_class(const char *path, struct class_sides *sides)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_find(path);
 	bool own = flmem_text_starts(path, "nvflare.") && !flmem_text_ends(path, ".Recipe");
@@ -42,7 +42,7 @@ static void note_class(const char *path, struct sides *sides)
 					       known->part != FLMEM_NVFLARE_SWARM_EXECUTOR);
 }
 
-static void note_classes(const struct flmem_node *root, struct sides *sides)
+static void note_classes(const struct flmem_node *root, struct class_sides *sides)
 {
 	static const char *const lists[] = {"bases", "values"};
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(root, "calls"));
@@ -232,7 +232,7 @@ static void report_foreign_run(struct flmem_check *check)
 static void report_unchecked_module(struct flmem_check *check)
 {
 	static const char *const lists[] = {"calls", "bases", "values"};
-	struct sides sides = {0};
+	struct class_sides sides = {0};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
 		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
@@ -272,7 +272,7 @@ static void parts_elsewhere(struct flmem_check *check)
 {
 	const char *path;
 	const struct flmem_node *n = find_job(check, &path);
-	struct sides sides = {0};
+	struct class_sides sides = {0};
 
 	check_recipes(check);
 	if (check->kind == &flmem_nvflare_module_file) {

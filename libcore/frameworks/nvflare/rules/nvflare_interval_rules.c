@@ -32,7 +32,7 @@ enum interval_reader {
 	MODEL_SERVER /* the same for a server: then a controller */
 };
 
-struct effect {
+struct interval_effect {
 	const char *text;
 	enum flmem_severity severity;
 };
@@ -63,7 +63,7 @@ struct effect {
 	}
 
 /* Before 2.9, and from then on; read in 2.7.2, 2.8.3 and 2.9.0. */
-static const struct effect effects[][VALUES][2] = {
+static const struct interval_effect effects[][VALUES][2] = {
 	[CONTROLLER] = {[NEGATIVE] = {REFUSED, REFUSED},
 			[TRUTH] = {EACH, EACH},
 			[FRACTION] = {REFUSED, REFUSED},
@@ -139,7 +139,7 @@ static enum interval_reader reader_of(const struct flmem_nvflare_class *known,
 }
 
 /* What the version does, or each version where it is not known. */
-static void describe_effect(const struct effect effect[2],
+static void describe_effect(const struct interval_effect effect[2],
 			    const struct flmem_version_number *release, char *out, size_t size,
 			    enum flmem_severity *ret_severity)
 {

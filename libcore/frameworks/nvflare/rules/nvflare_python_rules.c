@@ -10,7 +10,7 @@
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/nvflare_client_api.h"
 
-enum clearing {
+enum clearing_effect {
 	CLEARS,
 	KEEPS,
 	UNCERTAIN,
@@ -54,7 +54,7 @@ static bool is_send_of_class(const char *path)
 }
 
 /* The worst of all calls counts, then the one that is not known. */
-static void note_send(struct flmem_check *check, enum clearing clearing)
+static void note_send(struct flmem_check *check, enum clearing_effect clearing)
 {
 	struct flmem_u64 *all = &check->found->clear_cache;
 
@@ -67,8 +67,8 @@ static void note_send(struct flmem_check *check, enum clearing clearing)
 }
 
 /* send(model, clear_cache=True); `*ret_node` is the value, or what may hold it, or NULL. */
-static enum clearing clearing_of(const struct flmem_check *check,
-				 const struct flmem_node **ret_node)
+static enum clearing_effect clearing_of(const struct flmem_check *check,
+					const struct flmem_node **ret_node)
 {
 	const struct flmem_node *node = flmem_nvflare_arg(check, "clear_cache");
 	bool unbound = is_send_of_class(flmem_nvflare_path_text(check->subject));
@@ -113,7 +113,7 @@ static void visit_sends(struct flmem_check *check, void (*report)(struct flmem_c
 static void report_kept(struct flmem_check *check)
 {
 	const struct flmem_node *node;
-	enum clearing clearing = clearing_of(check, &node);
+	enum clearing_effect clearing = clearing_of(check, &node);
 
 	note_send(check, clearing);
 	if (clearing == KEEPS)

@@ -186,12 +186,12 @@ static bool is_comment(const char *line)
 }
 
 /* What the search of one file has done. */
-struct progress {
+struct search_progress {
 	size_t searched, reported;
 };
 
 static void check_token(struct flmem_check *check, const struct token *token, unsigned line,
-			struct progress *progress)
+			struct search_progress *progress)
 {
 	bool python = check->kind == &flmem_nvflare_python_file;
 	const char *meant = (python ? is_set_in_python(token) : is_set_here(token))
@@ -210,7 +210,7 @@ static void variable_unknown(struct flmem_check *check)
 	struct token token = {.text = text};
 	bool comment = is_comment(text);
 	unsigned line = 1;
-	struct progress progress = {0};
+	struct search_progress progress = {0};
 
 	for (size_t at = 0; text[at] && progress.reported < REPORTED_MAX;) {
 		if (text[at] == '\n') {
