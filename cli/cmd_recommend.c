@@ -395,14 +395,14 @@ static int correct_files(const struct cmd *cmd, const struct recommend_options *
 	return status ? status : left;
 }
 
-static int report_troubles(const struct cmd *cmd, const struct recommend_options *o,
-			   const struct flmem_recommendations *found,
-			   const struct flmem_troubles *troubles)
+static int report_troubleshooting(const struct cmd *cmd, const struct recommend_options *o,
+				  const struct flmem_recommendations *found,
+				  const struct flmem_troubleshoot_report *troubles)
 {
 	if (o->json)
 		return put_recommend_text(cmd, flmem_report_troubleshoot_json(found, troubles))
 			       ?: status_of(o, found);
-	print_troubles(troubles, stdout);
+	print_troubleshooting(troubles, stdout);
 	return status_of(o, found);
 }
 
@@ -411,7 +411,7 @@ static int troubleshoot_processes(const struct cmd *cmd, const struct recommend_
 {
 	struct flmem_recommendations found = {0};
 	struct flmem_detect_report report = {0};
-	struct flmem_troubles troubles = {0};
+	struct flmem_troubleshoot_report troubles = {0};
 	struct flmem_error err = {0};
 	int status = 0, rc = 0;
 
@@ -428,8 +428,8 @@ static int troubleshoot_processes(const struct cmd *cmd, const struct recommend_
 	if (rc)
 		status = cmd_fail(cmd, o->json, &err);
 	else if (!status)
-		status = report_troubles(cmd, o, &found, &troubles);
-	flmem_troubles_clear(&troubles);
+		status = report_troubleshooting(cmd, o, &found, &troubles);
+	flmem_troubleshoot_report_clear(&troubles);
 	flmem_recommendations_clear(&found);
 	flmem_detect_report_clear(&report);
 	return status;

@@ -34,15 +34,15 @@ static void print_rule(const struct flmem_rule *rule, FILE *out)
 /* The lists of --troubleshoot: a heading per list, numbered steps. */
 static void print_lists(FILE *out)
 {
-	const struct flmem_trouble_step *step, *before = NULL;
+	const struct flmem_troubleshoot_step *step, *before = NULL;
 	size_t number = 1;
 
 	fputs("\n# Lists of flmem recommend --troubleshoot\n\nFrom NVFlare's guide \"Memory "
 	      "Management\", section \"Troubleshooting\".\n",
 	      out);
-	for (size_t i = 0; (step = flmem_trouble_step(i)); i++, before = step) {
+	for (size_t i = 0; (step = flmem_troubleshoot_step(i)); i++, before = step) {
 		if (!before || before->list != step->list) {
-			fprintf(out, "\n## %s\n\n", flmem_trouble_list_title(step->list));
+			fprintf(out, "\n## %s\n\n", flmem_troubleshoot_list_title(step->list));
 			number = 1;
 		}
 		fprintf(out, "%zu. %s: ", number++, step->id);

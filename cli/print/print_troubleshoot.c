@@ -26,7 +26,7 @@ static char state_mark(enum flmem_step_state state)
 }
 
 /* A wrapped line below the text of the step. */
-static void put_trouble_line(const char *label, const char *text, FILE *out)
+static void put_troubleshooting_line(const char *label, const char *text, FILE *out)
 {
 	char line[TEXT_MAX], shown[TEXT_MAX];
 
@@ -36,7 +36,8 @@ static void put_trouble_line(const char *label, const char *text, FILE *out)
 	layout_fold(line, INDENT, INDENT, out);
 }
 
-static void print_trouble_step(size_t number, const struct flmem_step_answer *answer, FILE *out)
+static void print_troubleshooting_step(size_t number, const struct flmem_step_answer *answer,
+				       FILE *out)
 {
 	char label[32];
 
@@ -44,22 +45,22 @@ static void print_trouble_step(size_t number, const struct flmem_step_answer *an
 	for (char *hyphen = label; (hyphen = strchr(hyphen, '-'));)
 		*hyphen = ' ';
 	fprintf(out, "%2zu. [%c] %s\n", number, state_mark(answer->state), answer->step->text);
-	put_trouble_line(label, answer->evidence, out);
+	put_troubleshooting_line(label, answer->evidence, out);
 	if (answer->next)
-		put_trouble_line("-> ", answer->next, out);
+		put_troubleshooting_line("-> ", answer->next, out);
 }
 
-void print_troubles(const struct flmem_troubles *troubles, FILE *out)
+void print_troubleshooting(const struct flmem_troubleshoot_report *troubles, FILE *out)
 {
 	for (size_t i = 0; i < troubles->count; i++) {
-		const struct flmem_trouble_evaluation *evaluation = &troubles->evaluations[i];
+		const struct flmem_troubleshoot_evaluation *evaluation = &troubles->evaluations[i];
 		char subject[TEXT_MAX], because[TEXT_MAX];
 
 		fprintf(out, "%s%s\n%s, as %s\n", i ? "\n" : "",
 			flmem_text_escape(evaluation->subject, subject, sizeof(subject)),
-			flmem_trouble_list_title(evaluation->list),
+			flmem_troubleshoot_list_title(evaluation->list),
 			flmem_text_escape(evaluation->reason, because, sizeof(because)));
 		for (size_t s = 0; s < evaluation->step_count; s++)
-			print_trouble_step(s + 1, &evaluation->steps[s], out);
+			print_troubleshooting_step(s + 1, &evaluation->steps[s], out);
 	}
 }

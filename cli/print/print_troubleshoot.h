@@ -9,6 +9,6 @@
 #include <flmem/troubleshoot.h>
 
 /* Each list as numbered steps with state, evidence and next command. */
-void print_troubles(const struct flmem_troubles *troubles, FILE *out);
+void print_troubleshooting(const struct flmem_troubleshoot_report *troubles, FILE *out);
 
 #endif

@@ -46,13 +46,13 @@ static inline void store_halves(const double *from, uint16_t *to)
 	vst1_u16(to, vbsl_u16(vmovn_u32(are_numbers(from)), halves, vdup_n_u16(0x7e00)));
 }
 
-static inline void load_brains(const uint16_t *from, double *to)
+static inline void load_bfloats(const uint16_t *from, double *to)
 {
 	widen_floats(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16)), to);
 }
 
 /* To nearest, ties to even, on the bits: a carry from the fraction raises the exponent. */
-static inline void store_brains(const double *from, uint16_t *to)
+static inline void store_bfloats(const double *from, uint16_t *to)
 {
 	uint32x4_t bits = vreinterpretq_u32_f32(to_odd(from));
 	uint32x4_t even = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
@@ -110,12 +110,12 @@ static void store_f16(const double *from, void *to, size_t count)
 
 static void load_bf16(const void *from, double *to, size_t count)
 {
-	load_by_four(from, to, count, load_brains);
+	load_by_four(from, to, count, load_bfloats);
 }
 
 static void store_bf16(const double *from, void *to, size_t count)
 {
-	store_by_four(from, to, count, store_brains);
+	store_by_four(from, to, count, store_bfloats);
 }
 
 #define KERNELS		   flmem_kernels_neon

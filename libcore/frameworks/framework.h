@@ -32,7 +32,7 @@ struct flmem_process;
 struct flmem_launch_program;
 struct flmem_setting_row;
 struct flmem_settings_syntax;
-struct flmem_trouble_row;
+struct flmem_troubleshoot_row;
 
 /*
  * The relatives of a process, for the few processes that share a command line. All processes are
@@ -100,7 +100,7 @@ struct flmem_framework_ops {
 	/* Its strategies for a round, for memory plans; NULL: none. */
 	const struct flmem_strategies *strategies;
 	/* The steps of its troubleshooting lists; NULL: none. */
-	const struct flmem_trouble_row *troubles;
+	const struct flmem_troubleshoot_row *troubles;
 	/* The programs that start its processes in scripts and containers; NULL: none. */
 	const struct flmem_launch_program *programs;
 	/* The environment variables of its own that rules check there, ending in NULL; or NULL. */

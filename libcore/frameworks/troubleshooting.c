@@ -3,29 +3,29 @@
 
 #include "frameworks/framework.h"
 
-static const struct flmem_trouble_row *find_trouble_row(size_t index)
+static const struct flmem_troubleshoot_row *find_troubleshooting_row(size_t index)
 {
 	for (size_t i = 0; flmem_frameworks[i]; i++)
-		for (const struct flmem_trouble_row *row = flmem_frameworks[i]->troubles;
+		for (const struct flmem_troubleshoot_row *row = flmem_frameworks[i]->troubles;
 		     row && row->check; row++)
 			if (!index--)
 				return row;
 	return NULL;
 }
 
-const struct flmem_trouble_step *flmem_trouble_step(size_t index)
+const struct flmem_troubleshoot_step *flmem_troubleshoot_step(size_t index)
 {
-	const struct flmem_trouble_row *row = find_trouble_row(index);
+	const struct flmem_troubleshoot_row *row = find_troubleshooting_row(index);
 
 	return row ? &row->step : NULL;
 }
 
-void flmem_trouble_answer(size_t index, const struct flmem_trouble_case *one,
-			  struct flmem_trouble_answer *ret_answer)
+void flmem_troubleshoot_answer(size_t index, const struct flmem_troubleshoot_case *one,
+			       struct flmem_troubleshoot_answer *ret_answer)
 {
-	const struct flmem_trouble_row *row = find_trouble_row(index);
+	const struct flmem_troubleshoot_row *row = find_troubleshooting_row(index);
 
-	*ret_answer = (struct flmem_trouble_answer){.state = FLMEM_STEP_CANNOT_TELL};
+	*ret_answer = (struct flmem_troubleshoot_answer){.state = FLMEM_STEP_CANNOT_TELL};
 	if (row)
 		row->check(one, ret_answer);
 }
@@ -34,21 +34,21 @@ void flmem_trouble_answer(size_t index, const struct flmem_trouble_case *one,
 	case prefix##name:            \
 		return text;
 
-const char *flmem_trouble_list_name(enum flmem_trouble_list list)
+const char *flmem_troubleshoot_list_name(enum flmem_troubleshoot_list list)
 {
-#define LIST_CASE(name, text, title) NAME_CASE(FLMEM_TROUBLE_, name, text)
+#define LIST_CASE(name, text, title) NAME_CASE(FLMEM_TROUBLESHOOT_, name, text)
 	switch (list) {
-		FLMEM_TROUBLE_LISTS(LIST_CASE)
+		FLMEM_TROUBLESHOOT_LISTS(LIST_CASE)
 	}
 #undef LIST_CASE
 	return "";
 }
 
-const char *flmem_trouble_list_title(enum flmem_trouble_list list)
+const char *flmem_troubleshoot_list_title(enum flmem_troubleshoot_list list)
 {
-#define LIST_CASE(name, text, title) NAME_CASE(FLMEM_TROUBLE_, name, title)
+#define LIST_CASE(name, text, title) NAME_CASE(FLMEM_TROUBLESHOOT_, name, title)
 	switch (list) {
-		FLMEM_TROUBLE_LISTS(LIST_CASE)
+		FLMEM_TROUBLESHOOT_LISTS(LIST_CASE)
 	}
 #undef LIST_CASE
 	return "";

@@ -15,8 +15,8 @@
 #include <flmem/watch_result.h>
 
 /* The known facts about one process; NULL for unknown ones. */
-struct flmem_trouble_case {
-	enum flmem_trouble_list list;
+struct flmem_troubleshoot_case {
+	enum flmem_troubleshoot_list list;
 	enum flmem_role role;
 	enum flmem_framework framework;
 	const char *place; /* `file` of the findings about the process itself */
@@ -28,25 +28,25 @@ struct flmem_trouble_case {
 	const struct flmem_recommendations *found;
 };
 
-#define FLMEM_TROUBLE_TEXT_MAX 320
+#define FLMEM_TROUBLESHOOT_TEXT_MAX 320
 
-struct flmem_trouble_answer {
+struct flmem_troubleshoot_answer {
 	enum flmem_step_state state;
-	char evidence[FLMEM_TROUBLE_TEXT_MAX];
-	char next[FLMEM_TROUBLE_TEXT_MAX]; /* "": nothing */
+	char evidence[FLMEM_TROUBLESHOOT_TEXT_MAX];
+	char next[FLMEM_TROUBLESHOOT_TEXT_MAX]; /* "": nothing */
 };
 
-typedef void flmem_trouble_check(const struct flmem_trouble_case *one,
-				 struct flmem_trouble_answer *ret_answer);
+typedef void flmem_troubleshoot_check(const struct flmem_troubleshoot_case *one,
+				      struct flmem_troubleshoot_answer *ret_answer);
 
 /* The lists of a framework; a table ends in a row without `check`. */
-struct flmem_trouble_row {
-	struct flmem_trouble_step step;
-	flmem_trouble_check *check;
+struct flmem_troubleshoot_row {
+	struct flmem_troubleshoot_step step;
+	flmem_troubleshoot_check *check;
 };
 
-/* Answers the step at this index of flmem_trouble_step(). */
-void flmem_trouble_answer(size_t index, const struct flmem_trouble_case *one,
-			  struct flmem_trouble_answer *ret_answer);
+/* Answers the step at this index of flmem_troubleshoot_step(). */
+void flmem_troubleshoot_answer(size_t index, const struct flmem_troubleshoot_case *one,
+			       struct flmem_troubleshoot_answer *ret_answer);
 
 #endif

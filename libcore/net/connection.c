@@ -50,7 +50,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *context)
 	return sent->headers_large ? 0 : size * count;
 }
 
-static bool is_for_taker(const struct exchange_of_messages *sent)
+static bool is_for_receiver(const struct exchange_of_messages *sent)
 {
 	unsigned status = sent->answer->reply.status;
 
@@ -64,7 +64,7 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context)
 	size_t length = size * count;
 
 	sent->moved += length;
-	if (is_for_taker(sent)) {
+	if (is_for_receiver(sent)) {
 		sent->refused = !sent->request->take(sent->request->context, &sent->answer->reply,
 						     bytes, length);
 		return sent->refused ? 0 : length;

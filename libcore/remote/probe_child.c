@@ -166,8 +166,8 @@ static int run_to_trap(struct flmem_probe_child *child, struct flmem_error *err)
 	}
 }
 
-static int plant_trap(const struct flmem_probe_child *child, uint64_t address,
-		      struct flmem_error *err)
+static int insert_breakpoint(const struct flmem_probe_child *child, uint64_t address,
+			     struct flmem_error *err)
 {
 	long word;
 
@@ -269,7 +269,7 @@ static int run_to_entry(struct flmem_probe_child *child, struct flmem_error *err
 			return rc;
 		child->passes = is_wrapper(child);
 		if (!child->passes)
-			rc = plant_trap(child, entry, err);
+			rc = insert_breakpoint(child, entry, err);
 		if (!rc)
 			rc = run_to_trap(child, err);
 		if (rc || !child->passes)

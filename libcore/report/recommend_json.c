@@ -76,13 +76,13 @@ static void add_step(cJSON *list, const struct flmem_step_answer *answer)
 	flmem_json_add_text(row, "next", answer->next);
 }
 
-static void add_step_json(cJSON *list, const struct flmem_trouble_evaluation *evaluation)
+static void add_step_json(cJSON *list, const struct flmem_troubleshoot_evaluation *evaluation)
 {
 	cJSON *row = cJSON_CreateObject(), *steps;
 
 	cJSON_AddItemToArray(list, row);
 	flmem_json_add_text(row, "subject", evaluation->subject);
-	cJSON_AddStringToObject(row, "list", flmem_trouble_list_name(evaluation->list));
+	cJSON_AddStringToObject(row, "list", flmem_troubleshoot_list_name(evaluation->list));
 	flmem_json_add_text(row, "reason", evaluation->reason);
 	steps = cJSON_AddArrayToObject(row, "steps");
 	for (size_t i = 0; i < evaluation->step_count; i++)
@@ -120,7 +120,7 @@ char *flmem_report_recommend_json(const struct flmem_recommendations *found)
 }
 
 char *flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
-				     const struct flmem_troubles *troubles)
+				     const struct flmem_troubleshoot_report *troubles)
 {
 	cJSON *root = make_report(found);
 	cJSON *list = cJSON_AddArrayToObject(root, "troubleshooting");

@@ -89,37 +89,37 @@ bool flmem_sawtooth_is_regular(const struct flmem_sawtooth *teeth)
 }
 
 /* Where the rise to this point began: its lowest point since memory was higher than half of it. */
-static size_t find_foot(const double *y, size_t top)
+static size_t find_trough(const double *y, size_t top)
 {
-	size_t foot = top;
+	size_t trough = top;
 
-	for (size_t i = top; i-- && y[i] <= y[foot] + fmax(0, y[top] - y[foot]) / 2;)
-		if (y[i] < y[foot])
-			foot = i;
-	return foot;
+	for (size_t i = top; i-- && y[i] <= y[trough] + fmax(0, y[top] - y[trough]) / 2;)
+		if (y[i] < y[trough])
+			trough = i;
+	return trough;
 }
 
-static double pace_of(const double *y, size_t foot, size_t top)
+static double pace_of(const double *y, size_t trough, size_t top)
 {
-	return top > foot ? (y[top] - y[foot]) / (double)(top - foot) : 0;
+	return top > trough ? (y[top] - y[trough]) / (double)(top - trough) : 0;
 }
 
 bool flmem_sawtooth_rose_before(const double *y, size_t late, size_t count)
 {
-	size_t top = late, foot, before = 0, began;
+	size_t top = late, trough, before = 0, began;
 	double near;
 
 	for (size_t i = late; i < count; i++)
 		if (y[i] > y[top])
 			top = i;
-	foot = find_foot(y, top);
-	near = (y[top] - y[foot]) * NEAR_SHARE;
-	for (size_t i = 0; i < foot; i++)
+	trough = find_trough(y, top);
+	near = (y[top] - y[trough]) * NEAR_SHARE;
+	for (size_t i = 0; i < trough; i++)
 		if (y[i] >= y[top] - near)
 			before = i;
-	began = find_foot(y, before);
-	return y[began] >= y[foot] - near && y[before] - y[began] >= (y[top] - y[foot]) / 2 &&
-	       pace_of(y, began, before) <= SAME_PACE * pace_of(y, foot, top);
+	began = find_trough(y, before);
+	return y[began] >= y[trough] - near && y[before] - y[began] >= (y[top] - y[trough]) / 2 &&
+	       pace_of(y, began, before) <= SAME_PACE * pace_of(y, trough, top);
 }
 
 bool flmem_sawtooth_is_left(const double *y, size_t late, size_t count)

@@ -263,8 +263,8 @@ static bool has_levelled_off(const struct trend_curve *c, const struct stretch_f
 }
 
 /* Growth that has begun within the later half or quarter, or another tooth of a sawtooth. */
-static bool climbs_since(const struct trend_curve *c, struct stretch_finding *ret_late,
-			 bool *ret_again)
+static bool rises_since(const struct trend_curve *c, struct stretch_finding *ret_late,
+			bool *ret_again)
 {
 	*ret_again = false;
 	for (size_t count = c->count / 2; count >= c->late_min; count /= 2) {
@@ -388,7 +388,7 @@ static void examine_parts(const struct trend_curve *c, struct stretch_finding *r
 
 	examine_stretch(c, 0, ret_finding);
 	if (ret_finding->verdict != FLMEM_TREND_CLIMBING)
-		other = climbs_since(c, &part, &again);
+		other = rises_since(c, &part, &again);
 	else
 		other = c->count >= 2 * FLMEM_TREND_POINTS_MIN &&
 			has_levelled_off(c, ret_finding, &part);

@@ -130,7 +130,7 @@ FAULTS = (
           "a launcher with a limit of 0 arenas", COMMS),
     Fault("launcher-shell-value", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "if (sets_in_shell(setup, names[i]) &&", "if (strstr(setup, names[i]) &&",
           "lines of a shell with a limit of 0 arenas", COMMS),
-    Fault("launcher-study", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));",
+    Fault("launcher-study", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_applied(name, value));",
           "return named && strcmp(named, name) == 0;", "an empty variable in the template of a pod", ("unit.test_launch_rules",)),
     Fault("setup-local", "libcore/frameworks/launch/launch_containers.c", "if (!row->local && !row->unset)", "if (!row->unset)",
           "what a batch job sets without exporting it", COMMS),

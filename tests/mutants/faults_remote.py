@@ -299,7 +299,7 @@ FAULTS = (
     Fault("dead-target", PREFLIGHT, "if (has_thread_ended(target.state))", "if (0)",
           "refusing a process that has ended",
           ("unit.test_preflight",)),
-    Fault("released-memory-is-no-end", PREFLIGHT, " || parties.target.rss_bytes.unknown)", ")",
+    Fault("released-memory-is-no-end", PREFLIGHT, " || check.target.rss_bytes.unknown)", ")",
           "recognising a process that ends by its missing memory",
           ("unit.test_preflight",)),
     Fault("read-short", PROCESS,

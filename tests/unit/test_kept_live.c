@@ -310,12 +310,13 @@ static void recordings_are_as_kept(void **state)
 	kept_compare_seeds("recorded", STATES, 20000, put_recording);
 }
 
-static void put_answer(struct flmem_buf *out, size_t step, const struct flmem_trouble_case *one)
+static void put_answer(struct flmem_buf *out, size_t step,
+		       const struct flmem_troubleshoot_case *one)
 {
-	struct flmem_trouble_answer answer;
+	struct flmem_troubleshoot_answer answer;
 
-	flmem_trouble_answer(step, one, &answer);
-	flmem_buf_printf(out, " %s %s: %s | %s\n", flmem_trouble_step(step)->id,
+	flmem_troubleshoot_answer(step, one, &answer);
+	flmem_buf_printf(out, " %s %s: %s | %s\n", flmem_troubleshoot_step(step)->id,
 			 flmem_step_state_name(answer.state), answer.evidence, answer.next);
 }
 
@@ -323,7 +324,7 @@ static void put_answers(uint64_t seed, struct flmem_buf *out)
 {
 	struct flmem_recommendations found = {0};
 	struct flmem_version_number release = {0};
-	struct flmem_trouble_case one = {.place = "process 4711", .pid = 4711};
+	struct flmem_troubleshoot_case one = {.place = "process 4711", .pid = 4711};
 	struct scene s;
 
 	fill_scene(&s, seed);
@@ -335,7 +336,7 @@ static void put_answers(uint64_t seed, struct flmem_buf *out)
 	one.found = &found;
 	assert_int_equal(flmem_live_rules_run(&s.process, &release, &found, NULL), 0);
 	flmem_buf_printf(out, "%d\n", (int)seed);
-	for (size_t i = seed % 3; flmem_trouble_step(i); i += 3)
+	for (size_t i = seed % 3; flmem_troubleshoot_step(i); i += 3)
 		put_answer(out, i, &one);
 	flmem_recommendations_clear(&found);
 }

@@ -160,16 +160,16 @@ static struct flmem_u64 told(int64_t value)
 
 static size_t index_of(const char *id)
 {
-	const struct flmem_trouble_step *step;
+	const struct flmem_troubleshoot_step *step;
 
-	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
+	for (size_t i = 0; (step = flmem_troubleshoot_step(i)); i++)
 		if (strcmp(step->id, id) == 0)
 			return i;
 	fail_msg("no step %s", id);
 	return 0;
 }
 
-static void answer(const struct step_case *row, struct flmem_trouble_answer *ret_answer)
+static void answer(const struct step_case *row, struct flmem_troubleshoot_answer *ret_answer)
 {
 	static const char none[] = "none";
 	struct flmem_allocator_report allocator = {
@@ -203,7 +203,7 @@ static void answer(const struct step_case *row, struct flmem_trouble_answer *ret
 		.cuda_empty_cache = told(row->cuda),
 	};
 	const struct flmem_version_number release = {0};
-	struct flmem_trouble_case one = {
+	struct flmem_troubleshoot_case one = {
 		.role = row->role,
 		.framework = process.framework,
 		.place = "process 4711",
@@ -217,14 +217,14 @@ static void answer(const struct step_case *row, struct flmem_trouble_answer *ret
 		one.process = NULL;
 	if (one.process)
 		assert_int_equal(flmem_live_rules_run(&process, &release, &found, NULL), 0);
-	flmem_trouble_answer(index_of(row->step), &one, ret_answer);
+	flmem_troubleshoot_answer(index_of(row->step), &one, ret_answer);
 }
 
 static void each_step_has_the_state_that_its_evidence_gives(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++) {
-		struct flmem_trouble_answer got;
+		struct flmem_troubleshoot_answer got;
 
 		answer(&cases[i], &got);
 		if (got.state != cases[i].state || !strstr(got.evidence, cases[i].says))
@@ -238,10 +238,10 @@ static void each_step_has_the_state_that_its_evidence_gives(void **state)
 
 static void every_step_is_tried_in_two_states(void **state)
 {
-	const struct flmem_trouble_step *step;
+	const struct flmem_troubleshoot_step *step;
 
 	(void)state;
-	for (size_t s = 0; (step = flmem_trouble_step(s)); s++) {
+	for (size_t s = 0; (step = flmem_troubleshoot_step(s)); s++) {
 		unsigned seen = 0;
 
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cases); i++)
@@ -255,15 +255,15 @@ static void every_step_is_tried_in_two_states(void **state)
 static void the_lists_are_the_guides_and_fit(void **state)
 {
 	size_t counts[3] = {0};
-	const struct flmem_trouble_step *step;
+	const struct flmem_troubleshoot_step *step;
 
 	(void)state;
-	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
+	for (size_t i = 0; (step = flmem_troubleshoot_step(i)); i++)
 		counts[step->list]++;
-	assert_int_equal(counts[FLMEM_TROUBLE_SERVER], 4);
-	assert_int_equal(counts[FLMEM_TROUBLE_CLIENT], 6);
-	assert_int_equal(counts[FLMEM_TROUBLE_OOM], 5);
-	assert_true(6 <= FLMEM_TROUBLE_STEPS_MAX);
+	assert_int_equal(counts[FLMEM_TROUBLESHOOT_SERVER], 4);
+	assert_int_equal(counts[FLMEM_TROUBLESHOOT_CLIENT], 6);
+	assert_int_equal(counts[FLMEM_TROUBLESHOOT_OOM], 5);
+	assert_true(6 <= FLMEM_TROUBLESHOOT_STEPS_MAX);
 }
 
 /* Kills of a recording fell into it; without any the role has the word. */
@@ -273,7 +273,7 @@ static void kills_while_it_was_recorded_choose_the_list(void **state)
 	struct flmem_watch_summary summary = {.results = &result, .count = 1};
 	struct flmem_checked_recording recording = {.file = (char[]){"r.rec"}, .summary = &summary};
 	struct flmem_recommendations found = FLMEM_RECOMMENDATIONS_INIT;
-	struct flmem_troubles troubles;
+	struct flmem_troubleshoot_report troubles;
 
 	(void)state;
 	found.recordings = &recording;
@@ -284,13 +284,13 @@ static void kills_while_it_was_recorded_choose_the_list(void **state)
 				 0);
 		assert_int_equal(troubles.count, 1);
 		assert_int_equal(troubles.evaluations[0].list,
-				 kills ? FLMEM_TROUBLE_OOM : FLMEM_TROUBLE_CLIENT);
+				 kills ? FLMEM_TROUBLESHOOT_OOM : FLMEM_TROUBLESHOOT_CLIENT);
 		assert_string_equal(
 			troubles.evaluations[0].reason,
 			kills ? "the kernel has killed 2 processes in its control group while it "
 				"was recorded"
 			      : "its role is client-job");
-		flmem_troubles_clear(&troubles);
+		flmem_troubleshoot_report_clear(&troubles);
 	}
 }
 

@@ -166,7 +166,7 @@ static const char *program_in(const char *text)
 }
 
 /* "echo TEXT", whose output nothing but a terminal gets: no pipe, and no file but ">&2". */
-static bool shows_to_people(const struct flmem_launch_scan *scan, const char *program)
+static bool prints_to_user(const struct flmem_launch_scan *scan, const char *program)
 {
 	static const char *const names[] = {"echo", "printf", "logger", NULL};
 	const char *at = scan->text + scan->at;
@@ -196,7 +196,7 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 				 FLMEM_LAUNCH_PROGRAM_MAX - 1, flmem_text_basename(word->text));
 		return true;
 	}
-	scan->now.shows_only |= shows_to_people(scan, text);
+	scan->now.shows_only |= prints_to_user(scan, text);
 	scan->now.names_scope = scan->scope;
 	if (strcmp(before, "command") == 0 && strcasecmp(word->text, "-v") == 0)
 		scan->now.names_only = true;

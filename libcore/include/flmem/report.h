@@ -60,7 +60,7 @@ flmem_report_recommend_json(const struct flmem_recommendations *found);
 /* The same with the troubleshooting lists. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
-			       const struct flmem_troubles *troubles);
+			       const struct flmem_troubleshoot_report *troubles);
 
 /* The same findings for build tools: SARIF 2.1.0, GitHub annotations, JUnit XML. */
 FLMEM_API FLMEM_MUST_CHECK char *

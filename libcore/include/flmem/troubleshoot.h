@@ -8,8 +8,9 @@
  * kernel log of its kill, and the jobs and scripts checked with it. The evaluation uses the
  * findings of flmem_recommend() and flmem_recommend_processes() and reads nothing again.
  *
- * Results own their strings, except for static ones: release with flmem_troubles_clear(). Texts may
- * contain parts of a process or a file; escape before printing.
+ * Results own their strings, except for static ones: release with
+ * flmem_troubleshoot_report_clear(). Texts may contain parts of a process or a file; escape before
+ * printing.
  */
 
 #include <stddef.h>
@@ -22,20 +23,20 @@
 struct flmem_detect_report; /* flmem/detect.h */
 
 /* X(NAME, text, title) */
-#define FLMEM_TROUBLE_LISTS(X)                    \
+#define FLMEM_TROUBLESHOOT_LISTS(X)               \
 	X(SERVER, "server", "High RSS on server") \
 	X(CLIENT, "client", "High RSS on client") \
 	X(OOM, "oom", "OOM errors")
 
-enum flmem_trouble_list {
-#define FLMEM_TROUBLE_ENUM(name, text, title) FLMEM_TROUBLE_##name,
-	FLMEM_TROUBLE_LISTS(FLMEM_TROUBLE_ENUM)
-#undef FLMEM_TROUBLE_ENUM
+enum flmem_troubleshoot_list {
+#define FLMEM_TROUBLESHOOT_ENUM(name, text, title) FLMEM_TROUBLESHOOT_##name,
+	FLMEM_TROUBLESHOOT_LISTS(FLMEM_TROUBLESHOOT_ENUM)
+#undef FLMEM_TROUBLESHOOT_ENUM
 };
 
 /* "server", ... and the title in the guide. Never NULL. */
-FLMEM_API const char *flmem_trouble_list_name(enum flmem_trouble_list list);
-FLMEM_API const char *flmem_trouble_list_title(enum flmem_trouble_list list);
+FLMEM_API const char *flmem_troubleshoot_list_name(enum flmem_troubleshoot_list list);
+FLMEM_API const char *flmem_troubleshoot_list_title(enum flmem_troubleshoot_list list);
 
 /* X(NAME, text) */
 #define FLMEM_STEP_STATES(X)        \
@@ -54,36 +55,36 @@ enum flmem_step_state {
 FLMEM_API const char *flmem_step_state_name(enum flmem_step_state state);
 
 /* A step as the guide has it. */
-struct flmem_trouble_step {
-	enum flmem_trouble_list list;
+struct flmem_troubleshoot_step {
+	enum flmem_troubleshoot_list list;
 	const char *id;	  /* "SRV-ARENA"; stable */
 	const char *text; /* what to do */
 };
 
 /* The steps, list by list and in order; NULL after the last. */
-FLMEM_API const struct flmem_trouble_step *flmem_trouble_step(size_t index);
+FLMEM_API const struct flmem_troubleshoot_step *flmem_troubleshoot_step(size_t index);
 
 /* Evaluation of a step. */
 struct flmem_step_answer {
-	const struct flmem_trouble_step *step;
+	const struct flmem_troubleshoot_step *step;
 	enum flmem_step_state state;
 	char *evidence; /* or why it is unknown */
 	char *next;	/* next action, mostly a command; NULL: none */
 };
 
-#define FLMEM_TROUBLE_STEPS_MAX 6
+#define FLMEM_TROUBLESHOOT_STEPS_MAX 6
 
 /* One list for one process. */
-struct flmem_trouble_evaluation {
+struct flmem_troubleshoot_evaluation {
 	char *subject; /* "process 4711 (client-job)", with its recording */
-	enum flmem_trouble_list list;
+	enum flmem_troubleshoot_list list;
 	char *reason; /* why this list applies */
-	struct flmem_step_answer steps[FLMEM_TROUBLE_STEPS_MAX];
+	struct flmem_step_answer steps[FLMEM_TROUBLESHOOT_STEPS_MAX];
 	size_t step_count;
 };
 
-struct flmem_troubles {
-	struct flmem_trouble_evaluation *evaluations;
+struct flmem_troubleshoot_report {
+	struct flmem_troubleshoot_evaluation *evaluations;
 	size_t count;
 };
 
@@ -101,10 +102,10 @@ struct flmem_troubles {
 FLMEM_API FLMEM_MUST_CHECK int flmem_troubleshoot(const struct flmem_detect_report *report,
 						  const struct flmem_recommendations *found,
 						  enum flmem_role role,
-						  struct flmem_troubles *ret_troubles,
+						  struct flmem_troubleshoot_report *ret_troubles,
 						  struct flmem_error *err);
 
 /* Frees the evaluations and empties the struct. */
-FLMEM_API void flmem_troubles_clear(struct flmem_troubles *troubles);
+FLMEM_API void flmem_troubleshoot_report_clear(struct flmem_troubleshoot_report *troubles);
 
 #endif

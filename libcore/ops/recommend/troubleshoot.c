@@ -16,19 +16,19 @@
 #include "proc/process.h"
 
 struct troubleshooting {
-	struct flmem_troubles troubles;
+	struct flmem_troubleshoot_report troubles;
 	const struct flmem_recommendations *found;
 	enum flmem_role role; /* that the caller named */
 	size_t without_role;
 	struct flmem_error *err;
 };
 
-static int troubles_nomem(struct flmem_error *err)
+static int troubleshooting_nomem(struct flmem_error *err)
 {
 	return flmem_error_nomem(err, "cannot store the troubleshooting list");
 }
 
-static void evaluation_clear(struct flmem_trouble_evaluation *evaluation)
+static void evaluation_clear(struct flmem_troubleshoot_evaluation *evaluation)
 {
 	for (size_t i = 0; i < evaluation->step_count; i++) {
 		free(evaluation->steps[i].evidence);
@@ -38,24 +38,24 @@ static void evaluation_clear(struct flmem_trouble_evaluation *evaluation)
 	free(evaluation->reason);
 }
 
-void flmem_troubles_clear(struct flmem_troubles *troubles)
+void flmem_troubleshoot_report_clear(struct flmem_troubleshoot_report *troubles)
 {
 	for (size_t i = 0; i < troubles->count; i++)
 		evaluation_clear(&troubles->evaluations[i]);
 	free(troubles->evaluations);
-	*troubles = (struct flmem_troubles){0};
+	*troubles = (struct flmem_troubleshoot_report){0};
 }
 
 /* False when out of memory. */
-static bool add_answer(struct flmem_trouble_evaluation *evaluation, size_t index,
-		       const struct flmem_trouble_case *one)
+static bool add_answer(struct flmem_troubleshoot_evaluation *evaluation, size_t index,
+		       const struct flmem_troubleshoot_case *one)
 {
 	struct flmem_step_answer *row = &evaluation->steps[evaluation->step_count++];
-	struct flmem_trouble_answer answer;
+	struct flmem_troubleshoot_answer answer;
 
-	flmem_trouble_answer(index, one, &answer);
+	flmem_troubleshoot_answer(index, one, &answer);
 	*row = (struct flmem_step_answer){
-		.step = flmem_trouble_step(index),
+		.step = flmem_troubleshoot_step(index),
 		.state = answer.state,
 		.evidence = strdup(answer.evidence),
 		.next = *answer.next ? strdup(answer.next) : NULL,
@@ -63,36 +63,37 @@ static bool add_answer(struct flmem_trouble_evaluation *evaluation, size_t index
 	return row->evidence && (row->next || !*answer.next);
 }
 
-static bool fill_evaluation(struct flmem_trouble_evaluation *evaluation,
-			    const struct flmem_trouble_case *one, const char *subject,
+static bool fill_evaluation(struct flmem_troubleshoot_evaluation *evaluation,
+			    const struct flmem_troubleshoot_case *one, const char *subject,
 			    const char *because)
 {
-	const struct flmem_trouble_step *step;
+	const struct flmem_troubleshoot_step *step;
 	bool whole;
 
 	evaluation->list = one->list;
 	evaluation->subject = strdup(subject);
 	evaluation->reason = strdup(because);
 	whole = evaluation->subject && evaluation->reason;
-	for (size_t i = 0; (step = flmem_trouble_step(i)); i++)
-		if (step->list == one->list && evaluation->step_count < FLMEM_TROUBLE_STEPS_MAX)
+	for (size_t i = 0; (step = flmem_troubleshoot_step(i)); i++)
+		if (step->list == one->list &&
+		    evaluation->step_count < FLMEM_TROUBLESHOOT_STEPS_MAX)
 			whole &= add_answer(evaluation, i, one);
 	return whole;
 }
 
-static int add_evaluation(struct troubleshooting *run, const struct flmem_trouble_case *one,
+static int add_evaluation(struct troubleshooting *run, const struct flmem_troubleshoot_case *one,
 			  const char *subject, const char *because)
 {
-	struct flmem_troubles *troubles = &run->troubles;
-	struct flmem_trouble_evaluation *grown =
+	struct flmem_troubleshoot_report *troubles = &run->troubles;
+	struct flmem_troubleshoot_evaluation *grown =
 		reallocarray(troubles->evaluations, troubles->count + 1, sizeof(*grown));
-	struct flmem_trouble_evaluation evaluation = {0};
+	struct flmem_troubleshoot_evaluation evaluation = {0};
 
 	if (grown)
 		troubles->evaluations = grown;
 	if (!grown || !fill_evaluation(&evaluation, one, subject, because)) {
 		evaluation_clear(&evaluation);
-		return troubles_nomem(run->err);
+		return troubleshooting_nomem(run->err);
 	}
 	grown[troubles->count++] = evaluation;
 	return 0;
@@ -102,7 +103,8 @@ static int add_evaluation(struct troubleshooting *run, const struct flmem_troubl
  * The kernel does not record when a group was created or when a kill in it occurred, so a kill may
  * be older than a live process. The kills in a recording occurred during it.
  */
-static void put_kills(const struct flmem_trouble_case *one, uint64_t kills, char *out, size_t size)
+static void put_kills(const struct flmem_troubleshoot_case *one, uint64_t kills, char *out,
+		      size_t size)
 {
 	char count[FLMEM_TEXT_COUNTED_MAX];
 
@@ -116,7 +118,7 @@ static void put_kills(const struct flmem_trouble_case *one, uint64_t kills, char
 /*
  * The reason for the choice of the list; false if the role is not known, so that no list applies.
  */
-static bool choose_list(const struct troubleshooting *run, struct flmem_trouble_case *one,
+static bool choose_list(const struct troubleshooting *run, struct flmem_troubleshoot_case *one,
 			uint64_t kills, char *because, size_t size)
 {
 	if (run->role) {
@@ -124,19 +126,20 @@ static bool choose_list(const struct troubleshooting *run, struct flmem_trouble_
 		snprintf(because, size, "set by --role");
 	} else if (kills) {
 		put_kills(one, kills, because, size);
-		one->list = FLMEM_TROUBLE_OOM;
+		one->list = FLMEM_TROUBLESHOOT_OOM;
 		return true;
 	} else if (one->role) {
 		snprintf(because, size, "its role is %s", flmem_role_name(one->role));
 	} else {
 		return false;
 	}
-	one->list = flmem_role_is_server(one->role) ? FLMEM_TROUBLE_SERVER : FLMEM_TROUBLE_CLIENT;
+	one->list = flmem_role_is_server(one->role) ? FLMEM_TROUBLESHOOT_SERVER
+						    : FLMEM_TROUBLESHOOT_CLIENT;
 	return true;
 }
 
 /* If `place` is a recording, it is first. */
-static void put_subject(const struct flmem_trouble_case *one, char *out, size_t size)
+static void put_subject(const struct flmem_troubleshoot_case *one, char *out, size_t size)
 {
 	const char *role = flmem_role_name(one->role);
 
@@ -145,7 +148,7 @@ static void put_subject(const struct flmem_trouble_case *one, char *out, size_t 
 		 role ? ")" : "");
 }
 
-static int evaluate_case(struct troubleshooting *run, struct flmem_trouble_case *one,
+static int evaluate_case(struct troubleshooting *run, struct flmem_troubleshoot_case *one,
 			 struct flmem_u64 kills)
 {
 	char subject[256], because[160];
@@ -187,7 +190,7 @@ static int evaluate_processes(struct troubleshooting *run, const struct flmem_de
 	for (size_t i = 0; i < report->process_count && !rc; i++) {
 		const struct flmem_process_report *process = &report->processes[i];
 		char place[32];
-		struct flmem_trouble_case one = {
+		struct flmem_troubleshoot_case one = {
 			.role = process->role,
 			.framework = process->framework,
 			.place = place,
@@ -218,7 +221,7 @@ static int evaluate_recording(struct troubleshooting *run,
 
 	for (size_t i = 0; i < recording->summary->count && !rc; i++) {
 		const struct flmem_watch_result *result = &recording->summary->results[i];
-		struct flmem_trouble_case one = {
+		struct flmem_troubleshoot_case one = {
 			.role = result->process.role,
 			.framework = result->process.framework,
 			.place = recording->file,
@@ -248,8 +251,8 @@ static int evaluate_kill(struct troubleshooting *run, const struct flmem_checked
 {
 	const struct flmem_oom_kill *kill = &checked->log.last;
 	const struct flmem_watch_result *known = find_recorded_process(run->found, kill->pid);
-	struct flmem_trouble_case one = {
-		.list = FLMEM_TROUBLE_OOM,
+	struct flmem_troubleshoot_case one = {
+		.list = FLMEM_TROUBLESHOOT_OOM,
 		.role = known ? known->process.role : run->role,
 		.framework = known ? known->process.framework : FLMEM_FRAMEWORK_NONE,
 		.place = checked->file,
@@ -274,8 +277,8 @@ static int evaluate_kill(struct troubleshooting *run, const struct flmem_checked
 static int evaluate_gpu_failure(struct troubleshooting *run,
 				const struct flmem_checked_oom_log *checked)
 {
-	struct flmem_trouble_case one = {
-		.list = FLMEM_TROUBLE_OOM,
+	struct flmem_troubleshoot_case one = {
+		.list = FLMEM_TROUBLESHOOT_OOM,
 		.role = run->role,
 		.place = checked->file,
 		.gpu = &checked->gpu,
@@ -314,7 +317,7 @@ static int report_no_case(const struct troubleshooting *run)
 
 int flmem_troubleshoot(const struct flmem_detect_report *report,
 		       const struct flmem_recommendations *found, enum flmem_role role,
-		       struct flmem_troubles *ret_troubles, struct flmem_error *err)
+		       struct flmem_troubleshoot_report *ret_troubles, struct flmem_error *err)
 {
 	struct troubleshooting run = {.found = found, .role = role, .err = err};
 	int rc = report ? evaluate_processes(&run, report) : 0;
@@ -326,7 +329,7 @@ int flmem_troubleshoot(const struct flmem_detect_report *report,
 	if (!rc && !run.troubles.count)
 		rc = report_no_case(&run);
 	if (rc) {
-		flmem_troubles_clear(&run.troubles);
+		flmem_troubleshoot_report_clear(&run.troubles);
 		return rc;
 	}
 	*ret_troubles = run.troubles;

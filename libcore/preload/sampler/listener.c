@@ -358,7 +358,7 @@ static bool is_client_waiting(int client)
 	return receive_order(client, &more, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-static void obey_client(int client, const char *order)
+static void run_client_order(int client, const char *order)
 {
 	static struct flmem_sampler_state state;
 	static char answer[FLMEM_SAMPLER_ANSWER_MAX];
@@ -389,7 +389,7 @@ static void serve_client(int client)
 		answer_client_text(client, FLMEM_SAMPLER_REFUSED "the request is too long");
 	} else {
 		order[length] = '\0';
-		obey_client(client, order);
+		run_client_order(client, order);
 	}
 }
 

@@ -38,17 +38,17 @@ static int read_self(struct flmem_status *ret_status, struct flmem_error *err)
 	return rc ? rc : flmem_status_read(&self, ret_status, err);
 }
 
-static int read_parties(const struct flmem_process *process, struct permission_check *ret_parties,
-			struct flmem_error *err)
+static int read_permission_check(const struct flmem_process *process,
+				 struct permission_check *ret_check, struct flmem_error *err)
 {
-	struct permission_check parties = {.process = process};
-	int rc = flmem_status_read(process, &parties.target, err);
+	struct permission_check check = {.process = process};
+	int rc = flmem_status_read(process, &check.target, err);
 
 	if (!rc)
-		rc = read_self(&parties.self, err);
+		rc = read_self(&check.self, err);
 	if (rc)
 		return rc;
-	*ret_parties = parties;
+	*ret_check = check;
 	return 0;
 }
 
@@ -326,34 +326,34 @@ static enum flmem_gate find_gate(const struct permission_check *p)
 enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process)
 {
 	struct flmem_host_facts facts;
-	struct permission_check parties;
+	struct permission_check check;
 
-	if (read_parties(process, &parties, NULL) || flmem_host_facts_read(&facts, NULL))
+	if (read_permission_check(process, &check, NULL) || flmem_host_facts_read(&facts, NULL))
 		return FLMEM_GATE_CAPABILITY;
-	if (facts.may_trace_any && facts.own_user_namespace && is_other_user_namespace(&parties))
+	if (facts.may_trace_any && facts.own_user_namespace && is_other_user_namespace(&check))
 		return FLMEM_GATE_USER_NAMESPACE;
 	if (facts.may_trace_any)
-		return is_memory_of_other_owner(&parties, &facts) ? FLMEM_GATE_OWNER
-								  : FLMEM_GATE_SECURITY_MODULE;
-	return is_other_user(&parties) ? FLMEM_GATE_CAPABILITY : FLMEM_GATE_PRIVATE;
+		return is_memory_of_other_owner(&check, &facts) ? FLMEM_GATE_OWNER
+								: FLMEM_GATE_SECURITY_MODULE;
+	return is_other_user(&check) ? FLMEM_GATE_CAPABILITY : FLMEM_GATE_PRIVATE;
 }
 
 int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,
 			    struct flmem_error *err)
 {
-	struct permission_check parties;
+	struct permission_check check;
 	enum flmem_gate gate;
 
 	if (negative_errno != -EPERM && negative_errno != -EACCES)
 		return flmem_process_error(process, negative_errno, "borrow a thread", err);
-	if (read_parties(process, &parties, err))
+	if (read_permission_check(process, &check, err))
 		return err ? err->code : FLMEM_EPERM;
 	/* A process that is ending has released its memory already: ptrace then returns EPERM. */
-	if (has_thread_ended(parties.target.state) || parties.target.rss_bytes.unknown)
+	if (has_thread_ended(check.target.state) || check.target.rss_bytes.unknown)
 		return refuse_ended(process, err);
-	if (!parties.target.tracer.unknown && parties.target.tracer.value)
-		return refuse_traced(process, &parties.target, err);
-	gate = find_gate(&parties);
+	if (!check.target.tracer.unknown && check.target.tracer.value)
+		return refuse_traced(process, &check.target, err);
+	gate = find_gate(&check);
 	return flmem_error_set(err, FLMEM_EPERM, 0, "no permission for process %d: %s; %s",
 			       (int)process->pid, flmem_gate_why(gate), flmem_gate_how(gate));
 }

@@ -87,7 +87,7 @@ static void compute_last_such_start(const struct flmem_check *check, struct flme
 			ret_value->number = (int64_t)n->place.start;
 }
 
-static bool starts_heir_after(const struct flmem_check *check, const struct flmem_node *node)
+static bool starts_child_after(const struct flmem_check *check, const struct flmem_node *node)
 {
 	return flmem_check_memo(check, compute_last_such_start).number > (int64_t)node->place.start;
 }
@@ -251,7 +251,7 @@ static const char *in_time_for(const struct flmem_check *check, const struct flm
 {
 	if (executes_another(check))
 		return "cannot tell whether os.exec() follows";
-	if (!starts_heir_after(check, node))
+	if (!starts_child_after(check, node))
 		return NULL;
 	return flmem_check_memo(check, compute_calls_nvflare).number
 		       ? "cannot tell whether it is for what the script starts after it"

@@ -92,7 +92,7 @@ const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_stud
 							    .is_one = is_studies};
 
 /* Whether glibc or the loader heeds a value; of one that a shell expands that is not known. */
-static bool is_heeded(const char *name, const char *value)
+static bool is_applied(const char *name, const char *value)
 {
 	uint64_t arenas;
 
@@ -106,10 +106,10 @@ static bool is_heeded(const char *name, const char *value)
 }
 
 /* Of an entry with this value; a map, as of a secret, may have any. */
-static bool is_value_heeded(const char *name, const struct flmem_node *value)
+static bool is_value_applied(const char *name, const struct flmem_node *value)
 {
 	if (value->kind == FLMEM_NODE_STRING || value->kind == FLMEM_NODE_INTEGER)
-		return is_heeded(name, value->text);
+		return is_applied(name, value->text);
 	return value->kind == FLMEM_NODE_MAP;
 }
 
@@ -120,8 +120,8 @@ static bool entry_sets_variable(const struct flmem_node *node, const char *name)
 	const struct flmem_node *value = flmem_node_get(node, "value");
 
 	if (node->key && strcmp(node->key, name) == 0)
-		return is_value_heeded(name, node);
-	return named && strcmp(named, name) == 0 && (!value || is_value_heeded(name, value));
+		return is_value_applied(name, node);
+	return named && strcmp(named, name) == 0 && (!value || is_value_applied(name, value));
 }
 
 /* Anywhere in a map or list. */
@@ -190,7 +190,7 @@ static bool sets_in_shell(const char *setup, const char *name)
 		at += 1 + strspn(at + 1, "\"'");
 		length = strcspn(at, "\"' \t\r\n;&|");
 		snprintf(value, sizeof(value), "%.*s", (int)length, at);
-		if (is_heeded(name, value))
+		if (is_applied(name, value))
 			return true;
 	}
 	return false;

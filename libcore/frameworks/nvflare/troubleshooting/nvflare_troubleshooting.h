@@ -6,20 +6,20 @@
 
 #include "frameworks/troubleshooting.h"
 
-extern const struct flmem_trouble_row flmem_nvflare_troubles[];
+extern const struct flmem_troubleshoot_row flmem_nvflare_troubles[];
 
 /* The checks of the steps, by what they are about. */
-flmem_trouble_check flmem_trouble_arenas;
-flmem_trouble_check flmem_trouble_server_gc;
-flmem_trouble_check flmem_trouble_client_gc;
-flmem_trouble_check flmem_trouble_interval;
-flmem_trouble_check flmem_trouble_every_round;
-flmem_trouble_check flmem_trouble_clear_cache;
-flmem_trouble_check flmem_trouble_cuda;
-flmem_trouble_check flmem_trouble_jemalloc;
-flmem_trouble_check flmem_trouble_decay;
-flmem_trouble_check flmem_trouble_monitor;
-flmem_trouble_check flmem_trouble_batch;
-flmem_trouble_check flmem_trouble_leaks;
+flmem_troubleshoot_check flmem_troubleshoot_arenas;
+flmem_troubleshoot_check flmem_troubleshoot_server_gc;
+flmem_troubleshoot_check flmem_troubleshoot_client_gc;
+flmem_troubleshoot_check flmem_troubleshoot_interval;
+flmem_troubleshoot_check flmem_troubleshoot_every_round;
+flmem_troubleshoot_check flmem_troubleshoot_clear_cache;
+flmem_troubleshoot_check flmem_troubleshoot_cuda;
+flmem_troubleshoot_check flmem_troubleshoot_jemalloc;
+flmem_troubleshoot_check flmem_troubleshoot_decay;
+flmem_troubleshoot_check flmem_troubleshoot_monitor;
+flmem_troubleshoot_check flmem_troubleshoot_batch;
+flmem_troubleshoot_check flmem_troubleshoot_leaks;
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void flmem_answer_set_state(struct flmem_trouble_answer *answer, enum flmem_step_state state,
+void flmem_answer_set_state(struct flmem_troubleshoot_answer *answer, enum flmem_step_state state,
 			    const char *format, ...)
 {
 	va_list arguments;
@@ -16,7 +16,7 @@ void flmem_answer_set_state(struct flmem_trouble_answer *answer, enum flmem_step
 	va_end(arguments);
 }
 
-void flmem_answer_set_next(struct flmem_trouble_answer *answer, const char *format, ...)
+void flmem_answer_set_next(struct flmem_troubleshoot_answer *answer, const char *format, ...)
 {
 	va_list arguments;
 
@@ -26,7 +26,7 @@ void flmem_answer_set_next(struct flmem_trouble_answer *answer, const char *form
 }
 
 /* A finding about a file, or about this process; a recording has several processes. */
-static bool is_own_finding(const struct flmem_trouble_case *one, const struct flmem_finding *f)
+static bool is_own_finding(const struct flmem_troubleshoot_case *one, const struct flmem_finding *f)
 {
 	char owner[32];
 	int length;
@@ -42,7 +42,7 @@ static bool is_own_finding(const struct flmem_trouble_case *one, const struct fl
 }
 
 /* A finding of one of the rules; findings about other processes are skipped. NULL: none. */
-const struct flmem_finding *flmem_answer_find(const struct flmem_trouble_case *one,
+const struct flmem_finding *flmem_answer_find(const struct flmem_troubleshoot_case *one,
 					      const char *const *rules)
 {
 	for (const char *const *rule = rules; *rule; rule++) {
@@ -57,7 +57,7 @@ const struct flmem_finding *flmem_answer_find(const struct flmem_trouble_case *o
 }
 
 /* Current value, place and rule; findings about the process itself have no place. */
-void flmem_answer_report(struct flmem_trouble_answer *answer, const struct flmem_finding *f)
+void flmem_answer_report(struct flmem_troubleshoot_answer *answer, const struct flmem_finding *f)
 {
 	char where[128] = "";
 
@@ -71,13 +71,13 @@ void flmem_answer_report(struct flmem_trouble_answer *answer, const struct flmem
 						 : "");
 }
 
-static bool is_server(const struct flmem_trouble_case *one)
+static bool is_server(const struct flmem_troubleshoot_case *one)
 {
 	return flmem_role_is_server(one->role);
 }
 
 /* The --role of `flmem start`; NULL if the role is unknown. */
-static const char *start_role(const struct flmem_trouble_case *one)
+static const char *start_role(const struct flmem_troubleshoot_case *one)
 {
 	if (!one->role)
 		return NULL;
@@ -86,8 +86,8 @@ static const char *start_role(const struct flmem_trouble_case *one)
 	return is_server(one) ? "server" : "client";
 }
 
-void flmem_answer_advise_start(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer, const char *more)
+void flmem_answer_advise_start(const struct flmem_troubleshoot_case *one,
+			       struct flmem_troubleshoot_answer *answer, const char *more)
 {
 	bool foreign = one->framework && one->framework != FLMEM_FRAMEWORK_NVFLARE;
 
@@ -97,8 +97,8 @@ void flmem_answer_advise_start(const struct flmem_trouble_case *one,
 			      foreign ? flmem_framework_name(one->framework) : "", more);
 }
 
-void flmem_answer_advise_watch(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer, const char *why)
+void flmem_answer_advise_watch(const struct flmem_troubleshoot_case *one,
+			       struct flmem_troubleshoot_answer *answer, const char *why)
 {
 	if (one->process)
 		flmem_answer_set_next(answer, "flmem watch --pid %d --record run.rec%s",
@@ -109,8 +109,8 @@ void flmem_answer_advise_watch(const struct flmem_trouble_case *one,
 }
 
 /* Only NVFlare has the settings of its guide. */
-bool flmem_answer_is_foreign(const struct flmem_trouble_case *one,
-			     struct flmem_trouble_answer *answer, const char *setting)
+bool flmem_answer_is_foreign(const struct flmem_troubleshoot_case *one,
+			     struct flmem_troubleshoot_answer *answer, const char *setting)
 {
 	if (!one->framework || one->framework == FLMEM_FRAMEWORK_NVFLARE)
 		return false;

@@ -8,18 +8,18 @@
 
 /* Sets the state and the evidence for it. */
 __attribute__((format(printf, 3, 4))) void
-flmem_answer_set_state(struct flmem_trouble_answer *answer, enum flmem_step_state state,
+flmem_answer_set_state(struct flmem_troubleshoot_answer *answer, enum flmem_step_state state,
 		       const char *format, ...);
 
 /* Sets what to do next. */
 __attribute__((format(printf, 2, 3))) void
-flmem_answer_set_next(struct flmem_trouble_answer *answer, const char *format, ...);
+flmem_answer_set_next(struct flmem_troubleshoot_answer *answer, const char *format, ...);
 
 /*
  * The first finding of one of the rules (the list ends in NULL) about files or about this process;
  * NULL: none.
  */
-const struct flmem_finding *flmem_answer_find(const struct flmem_trouble_case *one,
+const struct flmem_finding *flmem_answer_find(const struct flmem_troubleshoot_case *one,
 					      const char *const *rules);
 
 /* The same, with the rules as arguments. */
@@ -29,16 +29,16 @@ const struct flmem_finding *flmem_answer_find(const struct flmem_trouble_case *o
 #define FLMEM_ANSWER_NAME_JOB "also pass the job's folder, with its Python files"
 
 /* Not done, as the finding says. */
-void flmem_answer_report(struct flmem_trouble_answer *answer, const struct flmem_finding *f);
+void flmem_answer_report(struct flmem_troubleshoot_answer *answer, const struct flmem_finding *f);
 
 /* What to do next: start it by flmem, with more options; or record it, for a reason. */
-void flmem_answer_advise_start(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer, const char *more);
-void flmem_answer_advise_watch(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer, const char *why);
+void flmem_answer_advise_start(const struct flmem_troubleshoot_case *one,
+			       struct flmem_troubleshoot_answer *answer, const char *more);
+void flmem_answer_advise_watch(const struct flmem_troubleshoot_case *one,
+			       struct flmem_troubleshoot_answer *answer, const char *why);
 
 /* Not needed and true if the process is of a framework without the settings of NVFlare's guide. */
-bool flmem_answer_is_foreign(const struct flmem_trouble_case *one,
-			     struct flmem_trouble_answer *answer, const char *setting);
+bool flmem_answer_is_foreign(const struct flmem_troubleshoot_case *one,
+			     struct flmem_troubleshoot_answer *answer, const char *setting);
 
 #endif

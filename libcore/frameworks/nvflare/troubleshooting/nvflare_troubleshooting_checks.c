@@ -22,8 +22,9 @@ static const char look_at_it[] = "flmem detect --pid PID, while it runs";
 static const char no_environment[] =
 	"neither a recording nor a kernel log contains the environment";
 
-static const struct flmem_allocator_report *serving_allocator(const struct flmem_trouble_case *one,
-							      struct flmem_trouble_answer *answer)
+static const struct flmem_allocator_report *
+serving_allocator(const struct flmem_troubleshoot_case *one,
+		  struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_allocator_report *known;
 
@@ -45,7 +46,7 @@ static const struct flmem_allocator_report *serving_allocator(const struct flmem
 }
 
 static void report_arenas(const struct flmem_process_report *process,
-			  struct flmem_trouble_answer *answer)
+			  struct flmem_troubleshoot_answer *answer)
 {
 	const char *value = flmem_live_setting(process, "MALLOC_ARENA_MAX");
 	const char *tunables = flmem_live_setting(process, "GLIBC_TUNABLES");
@@ -73,7 +74,8 @@ static void report_arenas(const struct flmem_process_report *process,
 				       count);
 }
 
-void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_arenas(const struct flmem_troubleshoot_case *one,
+			       struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_finding *bad = FLMEM_ANSWER_FINDING(
 		one, "LIVE-ARENA-EXCEEDED", "LIVE-ARENA-CLIENT-4", "LIVE-ARENA-HIGH",
@@ -97,8 +99,8 @@ void flmem_trouble_arenas(const struct flmem_trouble_case *one, struct flmem_tro
 		flmem_answer_advise_start(one, answer, "");
 }
 
-void flmem_trouble_clear_cache(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_clear_cache(const struct flmem_troubleshoot_case *one,
+				    struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_finding *bad =
 		FLMEM_ANSWER_FINDING(one, "NVF-CLEAR-CACHE-FALSE", "NVF-LIGHTNING-KEEPS-PARAMS");
@@ -121,7 +123,7 @@ void flmem_trouble_clear_cache(const struct flmem_trouble_case *one,
 }
 
 /* Whether it uses a GPU, or the reason why that is not known. */
-static struct flmem_u64 gpu_in_use(const struct flmem_trouble_case *one)
+static struct flmem_u64 gpu_in_use(const struct flmem_troubleshoot_case *one)
 {
 	if (one->process)
 		return one->process->cuda.used_bytes;
@@ -129,7 +131,7 @@ static struct flmem_u64 gpu_in_use(const struct flmem_trouble_case *one)
 }
 
 /* The parent of NVFlare's client launches jobs and never trains; --role does not change that. */
-static bool is_parent(const struct flmem_trouble_case *one)
+static bool is_parent(const struct flmem_troubleshoot_case *one)
 {
 	enum flmem_role own = one->process    ? one->process->role
 			      : one->recorded ? one->recorded->process.role
@@ -138,7 +140,8 @@ static bool is_parent(const struct flmem_trouble_case *one)
 	return own == FLMEM_ROLE_CLIENT && one->framework == FLMEM_FRAMEWORK_NVFLARE;
 }
 
-void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_cuda(const struct flmem_troubleshoot_case *one,
+			     struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_finding *bad =
 		FLMEM_ANSWER_FINDING(one, "NVF-CUDA-NOOP", "NVF-CUDA-MISSING");
@@ -176,7 +179,8 @@ void flmem_trouble_cuda(const struct flmem_trouble_case *one, struct flmem_troub
 }
 
 /* Whether jemalloc serves malloc; false when the answer is already set. */
-static bool has_jemalloc(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
+static bool has_jemalloc(const struct flmem_troubleshoot_case *one,
+			 struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_finding *bad = FLMEM_ANSWER_FINDING(one, "LIVE-JEMALLOC-NOT-LOADED");
 	const struct flmem_allocator_report *known = serving_allocator(one, answer);
@@ -192,8 +196,8 @@ static bool has_jemalloc(const struct flmem_trouble_case *one, struct flmem_trou
 	return false;
 }
 
-void flmem_trouble_jemalloc(const struct flmem_trouble_case *one,
-			    struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_jemalloc(const struct flmem_troubleshoot_case *one,
+				 struct flmem_troubleshoot_answer *answer)
 {
 	if (has_jemalloc(one, answer))
 		flmem_answer_set_state(answer, FLMEM_STEP_DONE,
@@ -203,7 +207,8 @@ void flmem_trouble_jemalloc(const struct flmem_trouble_case *one,
 					       : "");
 }
 
-void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_decay(const struct flmem_troubleshoot_case *one,
+			      struct flmem_troubleshoot_answer *answer)
 {
 	const char *value;
 
@@ -230,8 +235,8 @@ void flmem_trouble_decay(const struct flmem_trouble_case *one, struct flmem_trou
 	}
 }
 
-static void report_recorded(const struct flmem_trouble_case *one, enum flmem_step_state state,
-			    struct flmem_trouble_answer *answer)
+static void report_recorded(const struct flmem_troubleshoot_case *one, enum flmem_step_state state,
+			    struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_watch_result *recorded = one->recorded;
 	char span[FLMEM_TEXT_BYTES_MAX], count[FLMEM_TEXT_COUNTED_MAX];
@@ -243,8 +248,8 @@ static void report_recorded(const struct flmem_trouble_case *one, enum flmem_ste
 			       recorded->trend.reason);
 }
 
-void flmem_trouble_monitor(const struct flmem_trouble_case *one,
-			   struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_monitor(const struct flmem_troubleshoot_case *one,
+				struct flmem_troubleshoot_answer *answer)
 {
 	if (one->recorded) {
 		report_recorded(one, FLMEM_STEP_DONE, answer);
@@ -254,7 +259,8 @@ void flmem_trouble_monitor(const struct flmem_trouble_case *one,
 	flmem_answer_advise_watch(one, answer, "");
 }
 
-void flmem_trouble_leaks(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_leaks(const struct flmem_troubleshoot_case *one,
+			      struct flmem_troubleshoot_answer *answer)
 {
 	static const char why[] =
 		", which distinguishes a leak from memory retained by the allocator";
@@ -277,7 +283,8 @@ void flmem_trouble_leaks(const struct flmem_trouble_case *one, struct flmem_trou
 	}
 }
 
-static void report_killed(const struct flmem_oom_kill *kill, struct flmem_trouble_answer *answer)
+static void report_killed(const struct flmem_oom_kill *kill,
+			  struct flmem_troubleshoot_answer *answer)
 {
 	char anon[64], shmem[64], limit[64], share[64] = "";
 
@@ -295,7 +302,8 @@ static void report_killed(const struct flmem_oom_kill *kill, struct flmem_troubl
 			       limit, share);
 }
 
-static void report_gpu_failure(const struct flmem_gpu_oom *gpu, struct flmem_trouble_answer *answer)
+static void report_gpu_failure(const struct flmem_gpu_oom *gpu,
+			       struct flmem_troubleshoot_answer *answer)
 {
 	char tried[64], left[64], total[64];
 
@@ -306,7 +314,8 @@ static void report_gpu_failure(const struct flmem_gpu_oom *gpu, struct flmem_tro
 			       "the training code sets the batch size; %s%s%s", tried, left, total);
 }
 
-void flmem_trouble_batch(const struct flmem_trouble_case *one, struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_batch(const struct flmem_troubleshoot_case *one,
+			      struct flmem_troubleshoot_answer *answer)
 {
 	char held[64] = "", limit[64] = "";
 

@@ -13,8 +13,8 @@
 #include "rules/live_rules.h"
 #include "rules/trend_rules.h"
 
-static bool is_watchable_instead(const struct flmem_trouble_case *one,
-				 struct flmem_trouble_answer *answer)
+static bool is_watchable_instead(const struct flmem_troubleshoot_case *one,
+				 struct flmem_troubleshoot_answer *answer)
 {
 	if (!flmem_answer_is_foreign(one, answer, "memory_gc_rounds"))
 		return false;
@@ -28,8 +28,8 @@ static const char in_job[] = "in the job", in_environment[] = "in its environmen
 
 #define GUIDE_MAX 5U /* the largest interval that the guide names */
 
-static void report_rare(struct flmem_trouble_answer *answer, uint64_t rounds, const char *where,
-			unsigned then)
+static void report_rare(struct flmem_troubleshoot_answer *answer, uint64_t rounds,
+			const char *where, unsigned then)
 {
 	flmem_answer_set_state(answer, FLMEM_STEP_NOT_DONE,
 			       "memory_gc_rounds is %" PRIu64 " %s, above the guide's %u", rounds,
@@ -38,7 +38,7 @@ static void report_rare(struct flmem_trouble_answer *answer, uint64_t rounds, co
 }
 
 /* `wanted` is the guide's value. */
-static void report_interval(struct flmem_trouble_answer *answer, struct flmem_u64 rounds,
+static void report_interval(struct flmem_troubleshoot_answer *answer, struct flmem_u64 rounds,
 			    const char *where, unsigned wanted, const struct flmem_finding *bad)
 {
 	if (bad) {
@@ -61,15 +61,15 @@ static void report_interval(struct flmem_trouble_answer *answer, struct flmem_u6
 	}
 }
 
-void flmem_trouble_server_gc(const struct flmem_trouble_case *one,
-			     struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_server_gc(const struct flmem_troubleshoot_case *one,
+				  struct flmem_troubleshoot_answer *answer)
 {
 	if (!is_watchable_instead(one, answer))
 		report_interval(answer, one->found->server_gc_rounds, in_job, 5,
 				FLMEM_ANSWER_FINDING(one, "NVF-SRV-GC-OFF", "NVF-SRV-GC-IGNORED"));
 }
 
-static struct flmem_u64 client_rounds(const struct flmem_trouble_case *one)
+static struct flmem_u64 client_rounds(const struct flmem_troubleshoot_case *one)
 {
 	struct flmem_u64 job = one->found->client_gc_rounds;
 
@@ -79,7 +79,7 @@ static struct flmem_u64 client_rounds(const struct flmem_trouble_case *one)
 /*
  * A recorded client whose memory rises, or whose group was short of memory, at an interval above 1.
  */
-static const struct flmem_finding *find_interval_advice(const struct flmem_trouble_case *one,
+static const struct flmem_finding *find_interval_advice(const struct flmem_troubleshoot_case *one,
 							bool back)
 {
 	const struct flmem_finding *f = FLMEM_ANSWER_FINDING(one, "NVF-CLI-GC-TUNE");
@@ -87,8 +87,8 @@ static const struct flmem_finding *find_interval_advice(const struct flmem_troub
 	return f && f->proposed && (strcmp(f->proposed, "1") == 0) == back ? f : NULL;
 }
 
-void flmem_trouble_client_gc(const struct flmem_trouble_case *one,
-			     struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_client_gc(const struct flmem_troubleshoot_case *one,
+				  struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_finding *bad =
 		FLMEM_ANSWER_FINDING(one, "NVF-CLI-GC-OFF", "NVF-CUDA-NOOP");
@@ -110,8 +110,8 @@ static bool is_unstable(const struct flmem_watch_result *recorded)
 	       flmem_recorded_had_pressure(recorded);
 }
 
-void flmem_trouble_interval(const struct flmem_trouble_case *one,
-			    struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_interval(const struct flmem_troubleshoot_case *one,
+				 struct flmem_troubleshoot_answer *answer)
 {
 	const struct flmem_watch_result *recorded = one->recorded;
 	const struct flmem_finding *more = find_interval_advice(one, false);
@@ -163,8 +163,8 @@ static const char *why_open(bool asked, struct flmem_u64 rounds)
 }
 
 /* For the sides that a job sets: the one of the process, or both if its role is unknown. */
-void flmem_trouble_every_round(const struct flmem_trouble_case *one,
-			       struct flmem_trouble_answer *answer)
+void flmem_troubleshoot_every_round(const struct flmem_troubleshoot_case *one,
+				    struct flmem_troubleshoot_answer *answer)
 {
 	struct flmem_u64 server = one->found->server_gc_rounds, client = client_rounds(one);
 	bool at_server = !one->role || flmem_role_is_server(one->role);
