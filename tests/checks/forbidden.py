@@ -6,18 +6,19 @@ import tree
 
 UNBOUNDED = r"sprintf|vsprintf|strcpy|stpcpy|strcat|gets|alloca|strncpy|strncat|strtok"
 LOOSE_NUMBERS = r"atoi|atol|atoll|atof|sscanf|fscanf|scanf|strto(?:l|ul|ll|ull|imax|umax|d|f|ld)"
-TALKING = r"printf|vprintf|puts|putchar|perror|err|errx|warn|warnx|exit|abort|assert|psignal"
+TALKING = (r"v?printf|v?dprintf|vfprintf|puts|putchar|putc|fputc|fwrite|perror|v?errx?|v?warnx?|error_at_line|psignal|"
+           r"psiginfo|exit|_Exit|quick_exit|abort|assert")
 
 # (where, but not where, names, advice)
 RULES = (
     (("cli/", "libcore/", "tests/"), (), UNBOUNDED, "use snprintf or struct flmem_buf"),
-    (("cli/", "libcore/"), ("libcore/base/parse",), LOOSE_NUMBERS, "use flmem/parse.h"),
-    (("cli/", "libcore/"), (), r"system|popen", "a shell parses its words; use posix_spawn"),
-    (("cli/", "libcore/"), ("libcore/base/plugin.c", "libcore/preload/"), r"dlopen|dlsym", "use flmem/plugin.h"),
+    (("cli/", "libcore/"), (), LOOSE_NUMBERS, "use flmem/parse.h"),
+    (("cli/", "libcore/"), (), r"system|popen|wordexp", "a shell parses its words; use posix_spawn"),
+    (("cli/", "libcore/"), ("libcore/base/plugin.c", "libcore/preload/"), r"dlm?open|dlv?sym", "use flmem/plugin.h"),
     (("libcore/preload/sampler/",), ("libcore/preload/sampler/fork_handlers.c",), "dl_iterate_phdr",
      "a fork would leave the linker's list locked in the child; use sampler_walk()"),
     (("libcore/",), (), TALKING, "the library never prints, exits or aborts"),
-    (("libcore/",), (), r"fprintf\s*\(\s*std(?:err|out)\b.*|fputs", "the library never prints"),
+    (("libcore/",), (), r"fprintf(?=\s*\(\s*std(?:err|out)\b)|fputs", "the library never prints"),
 )
 
 # A failed allocation has one error, which names what could not be done and carries ENOMEM.
@@ -32,15 +33,15 @@ def code(source):
 
 
 def calls(name, source):
-    lines = code(source).split("\n")
+    text = code(source)
     for where, but_not, words, advice in RULES:
         if not name.startswith(where) or (but_not and name.startswith(but_not)):
             continue
         call = re.compile(rf"(?<![\w.>])({words})\s*\(")
-        for number, line in enumerate(lines, 1):
-            match = call.search(line)
-            if match:
-                yield f"{name}:{number}: {match.group(1)}: {advice}"
+        for match in call.finditer(text):
+            word = " ".join(match.group(1).split())
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{name}:{line}: {word}: {advice}"
 
 
 def no_memory(name, source):
@@ -53,7 +54,7 @@ def no_memory(name, source):
 
 def main():
     top = tree.root()
-    names = [n for n in tree.sources(top, ".c", ".h") if n.startswith(("cli/", "libcore/", "tests/"))]
+    names = [n for n in tree.sources(top, ".c", ".h", ".inc") if n.startswith(("cli/", "libcore/", "tests/"))]
     findings = []
     for name in names:
         source = tree.text(top, name)

@@ -22,7 +22,7 @@ def main():
     top = tree.root()
     if not shutil.which("clang-format"):
         tree.skip("clang-format is not installed")
-    names = tree.sources(top, ".c", ".h", skip=EXEMPT)
+    names = tree.sources(top, ".c", ".h", ".inc", ".cu", skip=EXEMPT)
     count = len(names)
     settings = [n for n in tree.files(top) if n.endswith(".clang-format")]
     passed = marks.Marks("format", top, [marks.version_of("clang-format", "--version"),

@@ -58,7 +58,7 @@ def names(known):
 
 def find_foreign(top, known):
     """(sources read, findings): what one framework uses of another."""
-    sources = [n for n in tree.sources(top, ".c", ".h") if OWN.match(n)]
+    sources = [n for n in tree.sources(top, ".c", ".h", ".inc") if OWN.match(n)]
     findings = []
     for name in sources:
         for line, text in tokens(tree.text(top, name)):
@@ -79,7 +79,7 @@ def tokens(source):
 
 def main():
     top = tree.root()
-    sources = [n for n in tree.sources(top, ".c", ".h") if WHERE.match(n)]
+    sources = [n for n in tree.sources(top, ".c", ".h", ".inc", ".js") if WHERE.match(n)]
     known = folders(top)
     pattern, used = names(known), set()
     own, findings = find_foreign(top, known)

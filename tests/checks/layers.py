@@ -20,19 +20,34 @@ OPERATIONS = {
     "ops/aggregate": ("aggregate", "compare", "convert", "inspect"),
     "ops/exchange": ("exchange_client", "exchange_serve"),
 }
+# Their names and types are for the directories below, too, which have no headers of operations.
+SHARED_HEADERS = ("troubleshoot", "verdict")
 OWNERS = {header: owner for owner, headers in OPERATIONS.items() for header in headers}
 ABOVE = PRINTERS + ("include",)
+
+# A library that one directory knows: its headers, that directory, its name.
+ONLY = (
+    (r"cjson/.*|cJSON.*", "libcore/report/", "cJSON"),
+    (r"microhttpd\.h", "libcore/serve/", "libmicrohttpd"),
+    (r"curl/.*", "libcore/net/", "libcurl"),
+    (r"mpi\.h", "libcore/mpi/", "Open MPI"),
+    (r"n?cursesw?(/.*|\.h)", "cli/live/", "ncurses"),
+)
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
 
 
-def system_finding(directory, target):
-    if "cJSON" in target and directory != "report":
-        return "only report/ includes cJSON"
-    if target == "microhttpd.h" and directory != "serve":
-        return "only serve/ includes libmicrohttpd"
-    if target.startswith("curl/") and directory != "net":
-        return "only net/ includes libcurl"
+def system_finding(top, name, target):
+    """Of an include in angle brackets, in any directory."""
+    for headers, folder, what in ONLY:
+        if re.fullmatch(headers, target) and not name.startswith(folder):
+            return f"only {folder} includes {what}"
+    if any(os.path.exists(os.path.join(top, folder, target)) for folder in ("cli", "libcore")):
+        return "a header of the tree is included in quotes"
+    return None
+
+
+def operation_finding(directory, target):
     public = re.fullmatch(r"flmem/(\w+)\.h", target)
     owner = OWNERS.get(public[1]) if public else None
     if owner and directory not in ABOVE and owner not in (directory, *DIRECTORIES[directory]):
@@ -42,7 +57,7 @@ def system_finding(directory, target):
 
 def library_finding(directory, mark, target):
     if mark == "<":
-        return system_finding(directory, target)
+        return operation_finding(directory, target)
     if "/" not in target:
         return "local includes name their directory"
     other = directory_of(target)
@@ -54,14 +69,12 @@ def library_finding(directory, mark, target):
 
 
 def public_finding(mark, target):
-    if mark == '"':
-        return "public headers include <flmem/...> and system headers only"
-    return "public headers do not show cJSON" if "cJSON" in target else None
+    return "public headers include <flmem/...> and system headers only" if mark == '"' else None
 
 
 def cli_finding(top, name, mark, target):
     if mark == "<":
-        return "only report/ includes cJSON" if "cJSON" in target else None
+        return None
     if not os.path.exists(os.path.join(top, "cli", target)):
         return "cli/ sees <flmem/...> and its own headers only, by their paths in cli/"
     own, other = os.path.dirname(name[len("cli/"):]), os.path.dirname(target)
@@ -74,6 +87,10 @@ def cli_finding(top, name, mark, target):
 
 def finding(top, name, mark, target):
     parts = name.split("/")
+    if ".." in target.split("/"):
+        return "names another directory by '..'"
+    if mark == "<" and system_finding(top, name, target):
+        return system_finding(top, name, target)
     if parts[0] == "cli":
         return cli_finding(top, name, mark, target)
     if parts[1] == "include":
@@ -94,10 +111,20 @@ def own_header_finding(top, name, includes):
     return f'includes "{own}" first'
 
 
+def unlisted_headers(names):
+    """Public headers with the name of a source of an operation, which OPERATIONS lacks."""
+    for name in names:
+        stem = os.path.basename(name)[:-len(".c")]
+        header = f"libcore/include/flmem/{stem}.h"
+        if name.startswith("libcore/ops/") and name.endswith(".c") and header in names and (
+                stem not in OWNERS and stem not in SHARED_HEADERS):
+            yield f"{header}: is of an operation: add it to OPERATIONS of checks/layers.py"
+
+
 def main():
     top = tree.root()
-    names = [n for n in tree.sources(top, ".c", ".h") if n.startswith(("cli/", "libcore/"))]
-    findings = []
+    names = [n for n in tree.sources(top, ".c", ".h", ".inc") if n.startswith(("cli/", "libcore/"))]
+    findings = list(unlisted_headers(names))
     for name in names:
         includes = INCLUDE.findall(tree.text(top, name))
         for mark, target in includes:

@@ -12,7 +12,7 @@ FILE_LINES = 600
 FUNCTION_LINES = 60
 README_LINES = 160
 COLUMNS = 100
-SUFFIXES = (".c", ".h", ".py", ".sh", ".bash", ".bats", ".cmake", "CMakeLists.txt")
+SUFFIXES = (".c", ".h", ".inc", ".js", ".pml", ".py", ".pyi", ".sh", ".bash", ".bats", ".cmake", "CMakeLists.txt")
 EXEMPT = ("completions/", "tests/fixtures/", "tests/fuzz/corpus/")  # generated or captured
 
 
@@ -39,7 +39,8 @@ def wide_lines(source):
 
 def main():
     top = tree.root()
-    names = tree.sources(top, *SUFFIXES, skip=EXEMPT)
+    names = [n for n in tree.files(top) if not n.startswith(EXEMPT) and (
+        n.endswith(SUFFIXES) or tree.is_script(top, n))]
     findings = []
     for name in tree.sources(top, "README.md"):
         count = tree.text(top, name).count("\n")
@@ -54,7 +55,7 @@ def main():
         count = source.count("\n")
         if count >= FILE_LINES:
             findings.append(f"{name}: {count} lines; split it below {FILE_LINES}")
-        if name.endswith((".c", ".h")):
+        if name.endswith((".c", ".h", ".inc")):
             for line, head, length in long_functions(source):
                 findings.append(f"{name}:{line}: {length} lines in '{head}'; "
                                 f"at most {FUNCTION_LINES}")

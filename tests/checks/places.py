@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root has what is listed here, and models and profiles that a run has left are in no folder but those of test data."""
+"""
+The root has what is listed here. What a run, an editor or a merge has left is in no folder but those of test data.
+CMake compiles all sources of C: none is deeper than what it searches.
+"""
+import re
+
 import tree
 
 ROOT = {".ci", ".clang-format", ".clang-tidy", ".gitattributes", ".github", ".gitignore", ".pre-commit-hooks.yaml",
         "CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
         "action.yml", "cli", "cmake", "completions", "demo", "docs", "libcore", "packaging", "scripts", "tests"}
 LEFT = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npz", ".npy", ".gguf", ".prof", ".heap", ".part", ".state",
-        ".journal", ".core", ".log", ".o", ".so", ".pyc")
+        ".journal", ".core", ".log", ".o", ".so", ".pyc",
+        ".orig", ".rej", ".swp", "~")
+# libcore/CMakeLists.txt and cli/CMakeLists.txt
+COMPILED = re.compile(r"libcore/(?:[^/]+/){1,3}[^/]+\.c|cli/(?:[^/]+/)?[^/]+\.c")
 DATA = ("tests/fixtures/", "tests/fuzz/corpus/", "tests/recordings/")
 
 
@@ -16,6 +24,8 @@ def main():
                 sorted({name.split("/", 1)[0] for name in names} - ROOT)]
     findings += [f"{name}: left by a run? Test data are in {', '.join(DATA)}" for name in names
                  if name.endswith(LEFT) and not name.startswith(DATA)]
+    findings += [f"{name}: CMake finds no source there" for name in names
+                 if name.startswith(("cli/", "libcore/")) and name.endswith(".c") and not COMPILED.fullmatch(name)]
     tree.finish(findings, len(names))
 
 

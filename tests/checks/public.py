@@ -8,6 +8,8 @@ import re
 
 import tree
 
+# Hidden in the library, so that a program that calls it does not link.
+UNMARKED = re.compile(r"^(?!FLMEM_API|static|typedef|return|else|#|[/ \t*}])[\w \t*]+?\b(\w+)\([^;{}]*\)[^;{}]*;", re.M)
 FUNCTION = re.compile(r"^FLMEM_API\s+((?:FLMEM_MUST_CHECK\s+)?)([^;(]*?)(\w+)\(([^;]*)\)[^;]*;", re.M)
 
 # These fill in an error and return its code: their callers have it already.
@@ -19,7 +21,7 @@ def must_check(kind, name, arguments):
         return False
     if kind == "char *":
         return "char *out" not in arguments
-    return kind == "int" and "struct flmem_error *err" in arguments
+    return kind != "void" and "struct flmem_error *err" in arguments
 
 
 def names_errors(comment):
@@ -29,6 +31,9 @@ def names_errors(comment):
 
 def findings_of(name, text):
     head = re.search(r"/\*\n.*?\*/", text, re.S)
+    for match in UNMARKED.finditer(re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)):
+        line = text.count("\n", 0, match.start()) + 1
+        yield f"{name}:{line}: {match.group(1)}() is not exported: mark it FLMEM_API"
     for match in FUNCTION.finditer(text):
         marked, kind, function, arguments = match.groups()
         above = text[:match.start()].rstrip("\n")

@@ -5,7 +5,7 @@ import os
 import tree
 
 LINE = "SPDX-License-Identifier: Apache-2.0"
-SUFFIXES = (".c", ".h", ".py", ".sh", ".bash", ".bats", ".fish", ".cmake", ".in", ".1", ".mk",
+SUFFIXES = (".c", ".h", ".inc", ".js", ".pml", ".cu", ".py", ".pyi", ".toml", ".yml", ".yaml", ".spec", ".sh", ".bash", ".bats", ".fish", ".cmake", ".in", ".1", ".mk",
             "CMakeLists.txt", "Makefile", "completions/_flmem")
 EXEMPT = ("tests/fixtures/", "tests/fuzz/corpus/")
 

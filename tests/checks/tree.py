@@ -5,11 +5,12 @@ A check takes the root of the tree as its first argument, so that test_checks.py
 tree with a planted fault.
 """
 import os
+import re
 import subprocess
 import sys
 
 SKIPPED = 77  # SKIP_RETURN_CODE of every test in tests/CMakeLists.txt
-SCRIPT_HEADS = (b"#!/bin/sh", b"#!/bin/bash", b"#!/usr/bin/env bash", b"#!/usr/bin/env bats")
+SCRIPT_HEAD = re.compile(rb"#! ?(?:/usr)?/bin/(?:env )?(?:ba|da)?sh(?: |$)|#! ?/usr/bin/env bats$")
 
 
 def root():
@@ -48,7 +49,7 @@ def is_script(top, name):
     if "." in os.path.basename(name):
         return False
     with open(os.path.join(top, name), "rb") as file:
-        return file.readline().rstrip().startswith(SCRIPT_HEADS)
+        return SCRIPT_HEAD.match(file.readline().rstrip()) is not None
 
 
 def finish(findings, looked_at):

@@ -7,9 +7,9 @@ import re
 import tree
 
 NUMBER = r"(\d+\.\d+\.\d+)"
-# Every mention is the present version; tests/ has others on purpose.
+# Every mention is the present version; tests/ has others on purpose, CHANGELOG.md all.
 MENTION = re.compile(rf"\bflmem[-:_@ ]{NUMBER}")
-MENTIONED_IN = ("docs/", "packaging/", "README.md", "libcore/")
+NOT_IN = ("tests/", "CHANGELOG.md")
 # Where the version stands alone.
 PLACES = (
     ("CHANGELOG.md", rf"\A(?:(?!^## ).)*?^## {NUMBER}"),
@@ -34,7 +34,7 @@ OPTIONAL = ("ompi-c",)
 
 def other_versions(top, names, version):
     for name in names:
-        if name.startswith(MENTIONED_IN):
+        if not name.startswith(NOT_IN):
             for found in sorted(set(MENTION.findall(tree.text(top, name))) - {version}):
                 yield f"{name}: names version {found}; CMakeLists.txt has {version}"
     for name, pattern in PLACES:
