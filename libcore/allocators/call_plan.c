@@ -73,7 +73,7 @@ int flmem_call_plan_refuse_registered(const struct flmem_view *view, const char 
 			       (int)view->process->pid, (int)view->process->pid, how);
 }
 
-bool flmem_call_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found)
+bool flmem_call_plan_can_answer(const struct flmem_view *view, const struct flmem_allocator *found)
 {
 	struct flmem_chain chain = {0};
 

@@ -41,7 +41,7 @@ int flmem_call_plan_refuse_registered(const struct flmem_view *view, const char 
 				      struct flmem_error *err);
 
 /* Whether this build has a symbol for the function that reports its state. */
-bool flmem_call_plan_can_tell(const struct flmem_view *view, const struct flmem_allocator *found);
+bool flmem_call_plan_can_answer(const struct flmem_view *view, const struct flmem_allocator *found);
 
 /* Value of a place that no call has written to. */
 #define FLMEM_NO_ANSWER UINT64_MAX

@@ -211,7 +211,7 @@ static int copy_allocator(const struct flmem_view *view, const struct flmem_allo
 		.linkage = found->linkage,
 		.serves_malloc = found->serves_malloc,
 		.evidence = found->evidence,
-		.answers = flmem_call_plan_can_tell(view, found),
+		.answers = flmem_call_plan_can_answer(view, found),
 		.heap = FLMEM_HEAP_UNKNOWN(heap_skipped),
 		.path = strdup(found->module->path),
 		.version = found->version[0] ? strdup(found->version) : NULL,

@@ -15,7 +15,7 @@
 #include "base/text/buf.h"
 
 /* Decides one row and appends the reason. */
-typedef bool look_fn(const struct flmem_platform *platform, struct flmem_buf *why);
+typedef bool feature_test(const struct flmem_platform *platform, struct flmem_buf *why);
 
 /* First executable file of the names in PATH. */
 static bool find_program(const char *const *names, char *ret_path, size_t size)
@@ -165,7 +165,7 @@ static bool check_preload(const struct flmem_platform *platform, struct flmem_bu
 
 static const struct {
 	const char *name;
-	look_fn *look;
+	feature_test *test;
 } rows[] = {
 	{"gc.collect()", check_gc},	      {"MALLOC_ARENA_MAX", check_arena_max},
 	{"malloc_trim()", check_malloc_trim}, {"torch.cuda.empty_cache()", check_empty_cache},
@@ -211,7 +211,7 @@ int flmem_features_read(const struct flmem_platform *platform, struct flmem_feat
 
 		if (i < fixed) {
 			features[i].name = rows[i].name;
-			features[i].works = rows[i].look(platform, &why);
+			features[i].works = rows[i].test(platform, &why);
 		} else {
 			features[i].name = flmem_interfaces[i - fixed].name;
 			features[i].works =

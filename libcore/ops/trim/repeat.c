@@ -21,7 +21,7 @@ struct trim_state {
 	uint64_t next_us; /* monotonic clock: earliest time of the next trim */
 	uint64_t trims;
 	unsigned ineffective;	     /* ineffective trims in a row */
-	bool told_waiting;	     /* that the condition does not hold was reported */
+	bool reported_waiting;	     /* that the condition does not hold was reported */
 	const char *reported_reason; /* the last reported reason why the condition is undecided */
 };
 
@@ -77,9 +77,9 @@ static void report_waiting(const struct repeat_state *repeat_state, struct trim_
 {
 	char reason[96];
 
-	if (trim_state->told_waiting || trim_state->trims)
+	if (trim_state->reported_waiting || trim_state->trims)
 		return;
-	trim_state->told_waiting = true;
+	trim_state->reported_waiting = true;
 	snprintf(reason, sizeof(reason),
 		 "the condition does not hold yet; it is checked every %.3g s",
 		 (double)repeat_state->options.every_us / 1000000);

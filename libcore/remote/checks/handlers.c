@@ -24,8 +24,8 @@
 /* How far above its stack pointer the variables of a thread are searched for. */
 #define OWN_STACK_BYTES 65536U
 /* How often a computing thread is read again at least, and the pause between reads. */
-#define LOOKS	4U
-#define LOOK_US 500U
+#define HANDLER_READS 4U
+#define LOOK_US	      500U
 /* Longer than a handler computes that waits; the kernel may report it a tick later. */
 #define COMPUTED_NS 1000000U
 
@@ -261,8 +261,8 @@ static bool has_computed(const struct handlers_search *search, const struct susp
 }
 
 /* The first thread that waits in its handler now; 0 if there is none. Others are removed. */
-static pid_t look_again(struct handlers_search *search, struct suspect_threads *suspects,
-			bool is_early)
+static pid_t find_handler_again(struct handlers_search *search, struct suspect_threads *suspects,
+				bool is_early)
 {
 	size_t kept = 0;
 
@@ -292,14 +292,14 @@ static pid_t watch_suspects(struct handlers_search *search, struct suspect_threa
 		if (flmem_clock_us() > deadline_us)
 			return FLMEM_HANDLERS_LATE;
 		flmem_clock_sleep_us(LOOK_US);
-		found = look_again(search, suspects, look < LOOKS);
+		found = find_handler_again(search, suspects, look < HANDLER_READS);
 	}
 	return found;
 }
 
 /* Reads each thread once; those that compute are left to watch_suspects(). */
-static pid_t look_once(struct handlers_search *search, const struct flmem_tasks *tasks,
-		       struct suspect_threads *suspects, uint64_t deadline_us)
+static pid_t find_handler_once(struct handlers_search *search, const struct flmem_tasks *tasks,
+			       struct suspect_threads *suspects, uint64_t deadline_us)
 {
 	for (size_t i = 0; i < tasks->count; i++) {
 		const pid_t tid = tasks->ids[i];
@@ -339,7 +339,7 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 	suspects.rows = calloc(tasks.count, sizeof(*suspects.rows));
 	if (!suspects.rows && tasks.count)
 		return FLMEM_HANDLERS_LATE;
-	found = look_once(&search, &tasks, &suspects, deadline_us);
+	found = find_handler_once(&search, &tasks, &suspects, deadline_us);
 	if (!found)
 		found = watch_suspects(&search, &suspects, deadline_us);
 	flmem_maps_clear(&search.now);

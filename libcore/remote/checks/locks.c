@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "remote/checks/fork_checks.h"
 
-#define LOOKS	16U
-#define LOOK_US 250U
+#define HANDLER_READS 16U
+#define LOOK_US	      250U
 
 static bool is_lock_free(const struct flmem_process *process, uint64_t address, bool *was_unread)
 {
@@ -47,7 +47,7 @@ int flmem_locks_check(const struct flmem_process *process, const struct flmem_gu
 			"the allocator of process %d has more than %u arenas, so flmem "
 			"does not know whether the lock of one of them stays held",
 			(int)process->pid, FLMEM_GUARD_WORDS);
-	for (unsigned look = 0; look < LOOKS; look++) {
+	for (unsigned look = 0; look < HANDLER_READS; look++) {
 		bool held = false;
 
 		if (look)

@@ -26,18 +26,18 @@ static void find_set_chunk(const struct flmem_nvflare_sets *sets, struct flmem_c
 	}
 }
 
-static void look_chunk_zero(const struct flmem_nvflare_sets *sets, void *context)
+static void find_set_chunk_zero(const struct flmem_nvflare_sets *sets, void *context)
 {
 	find_set_chunk(sets, context, false);
 }
 
-static void look_chunk_invalid(const struct flmem_nvflare_sets *sets, void *context)
+static void find_set_chunk_invalid(const struct flmem_nvflare_sets *sets, void *context)
 {
 	find_set_chunk(sets, context, true);
 }
 
 /* A setting that has its place elsewhere: an argument of a class, or a key of the outermost map. */
-static void look_ignored(const struct flmem_nvflare_sets *sets, void *context)
+static void find_set_ignored(const struct flmem_nvflare_sets *sets, void *context)
 {
 	for (const char *const *name = flmem_nvflare_names; *name; name++) {
 		const struct flmem_nvflare_set *row = flmem_nvflare_set_find(sets, *name);
@@ -54,7 +54,7 @@ static bool has_unknown(const struct flmem_nvflare_sets *sets, const char *key)
 	return row && flmem_nvflare_set_value(row->value).state == FLMEM_COMM_UNKNOWN;
 }
 
-static void look_cannot_tell(const struct flmem_nvflare_sets *sets, void *context)
+static void find_set_unknown(const struct flmem_nvflare_sets *sets, void *context)
 {
 	const char *key = NULL;
 
@@ -78,22 +78,22 @@ static void look_cannot_tell(const struct flmem_nvflare_sets *sets, void *contex
 
 static void check_chunk_zero(struct flmem_check *check)
 {
-	flmem_nvflare_sets_each(check->input, look_chunk_zero, check);
+	flmem_nvflare_sets_each(check->input, find_set_chunk_zero, check);
 }
 
 static void check_chunk_invalid(struct flmem_check *check)
 {
-	flmem_nvflare_sets_each(check->input, look_chunk_invalid, check);
+	flmem_nvflare_sets_each(check->input, find_set_chunk_invalid, check);
 }
 
 static void check_ignored(struct flmem_check *check)
 {
-	flmem_nvflare_sets_each(check->input, look_ignored, check);
+	flmem_nvflare_sets_each(check->input, find_set_ignored, check);
 }
 
 static void check_cannot_tell(struct flmem_check *check)
 {
-	flmem_nvflare_sets_each(check->input, look_cannot_tell, check);
+	flmem_nvflare_sets_each(check->input, find_set_unknown, check);
 }
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
