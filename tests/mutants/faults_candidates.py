@@ -97,7 +97,7 @@ FAULTS = (
           "flmem_status_is_stopped(&status)",
           "starting a thread from one that flmem itself has stopped",
           ("cli.trim_computing/several threads compute",)),
-    Fault("handler-running", HANDLERS, "suspects->count && !found; look++", "0; look++",
+    Fault("handler-running", HANDLERS, "suspects->count && !found; reads++", "0; reads++",
           "reading a thread again that computes in its handler",
           ("unit.test_handlers",)),
     Fault("data-of-a-child", "libcore/remote/checks/candidates.c",

@@ -209,7 +209,7 @@ FAULTS = (
           "return pc == sequence.start;",
           "every instruction of a restartable sequence",
           ("unit.test_borrow_refused",)),
-    Fault("locks-never-checked", LOCKS, "#define HANDLER_READS\t16U", "#define HANDLER_READS\t0U",
+    Fault("locks-never-checked", LOCKS, "#define LOCK_READS    16U", "#define LOCK_READS    0U",
           "checking the allocator's locks at all",
           ("unit.test_locks",)),
     Fault("forks-not-detected", "libcore/remote/checks/fork_checks.c",

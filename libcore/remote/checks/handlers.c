@@ -25,7 +25,7 @@
 #define OWN_STACK_BYTES 65536U
 /* How often a computing thread is read again at least, and the pause between reads. */
 #define HANDLER_READS 4U
-#define LOOK_US	      500U
+#define READ_PAUSE_US 500U
 /* Longer than a handler computes that waits; the kernel may report it a tick later. */
 #define COMPUTED_NS 1000000U
 
@@ -288,11 +288,11 @@ static pid_t watch_suspects(struct handlers_search *search, struct suspect_threa
 {
 	pid_t found = 0;
 
-	for (unsigned look = 1; suspects->count && !found; look++) {
+	for (unsigned reads = 1; suspects->count && !found; reads++) {
 		if (flmem_clock_us() > deadline_us)
 			return FLMEM_HANDLERS_LATE;
-		flmem_clock_sleep_us(LOOK_US);
-		found = find_handler_again(search, suspects, look < HANDLER_READS);
+		flmem_clock_sleep_us(READ_PAUSE_US);
+		found = find_handler_again(search, suspects, reads < HANDLER_READS);
 	}
 	return found;
 }

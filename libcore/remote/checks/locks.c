@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "remote/checks/fork_checks.h"
 
-#define HANDLER_READS 16U
-#define LOOK_US	      250U
+#define LOCK_READS    16U
+#define READ_PAUSE_US 250U
 
 static bool is_lock_free(const struct flmem_process *process, uint64_t address, bool *was_unread)
 {
@@ -47,11 +47,11 @@ int flmem_locks_check(const struct flmem_process *process, const struct flmem_gu
 			"the allocator of process %d has more than %u arenas, so flmem "
 			"does not know whether the lock of one of them stays held",
 			(int)process->pid, FLMEM_GUARD_WORDS);
-	for (unsigned look = 0; look < HANDLER_READS; look++) {
+	for (unsigned reads = 0; reads < LOCK_READS; reads++) {
 		bool held = false;
 
-		if (look)
-			flmem_clock_sleep_us(LOOK_US);
+		if (reads)
+			flmem_clock_sleep_us(READ_PAUSE_US);
 		for (size_t i = 0; i < guard->word_count; i++) {
 			was_free[i] =
 				was_free[i] || is_lock_free(process, guard->words[i], &was_unread);
