@@ -189,7 +189,7 @@ static bool is_left_name(const char *name)
 /*
  * Of another PID namespace, in a folder that containers share: no process can be asked for there. A
  * connection of another type is refused without a notice to the listener; a name that was just
- * bound is refused like one whose process has ended. Not inlined: the stack of this thread is small.
+ * bound is refused like one whose process has ended. Not inlined: the thread has a small stack.
  */
 __attribute__((noinline)) static bool is_foreign_left_name(const char *name)
 {
