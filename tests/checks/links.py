@@ -17,6 +17,9 @@ from directories import DIRECTORIES, PRINTERS, directory_of
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
 COMMAND = "cli/CMakeFiles/flmem_cli_objects.dir"
+# Not part of the library or the command: nothing else may use what they define.
+GENERATOR = "cli/CMakeFiles/flmem_gen.dir"
+SAMPLER = "libcore/CMakeFiles/flmem_sampler.dir"
 
 # (symbol that nothing in libcore/ or cli/ uses, why it stays)
 ALLOWED = (
@@ -68,6 +71,24 @@ def used_by(paths):
     return set().union(*(used for _, used in symbols(paths).values()))
 
 
+def exported(build):
+    """What the preloaded libraries show to other programs."""
+    folder = os.path.join(build, "libcore", "flmem")
+    paths = [os.path.join(folder, n) for n in (os.listdir(folder) if os.path.isdir(folder) else ()) if n.endswith(".so")]
+    listed = subprocess.run(["nm", "-D", "-P", *paths], stdout=subprocess.PIPE, check=True, text=True).stdout if paths else ""
+    return {line.split()[0] for line in listed.splitlines() if len(line.split()) > 2}
+
+
+def is_in_assembler(symbol, words):
+    """A use that the compiler does not show. A macro may append the end of a name: "jmp sampler_watch_" #name."""
+    return symbol in words or any(symbol.startswith(w) for w in words if w.endswith("_") and w.count("_") > 1)
+
+
+def words_of_texts(top, own):
+    return {word for name in own for text in re.findall(r'"(?:\\.|[^"\\\n])*"', tree.text(top, name))
+            for word in re.findall(r"\w+", re.sub(r"\\.", " ", text))}
+
+
 def unused(top, build, own):
     """Symbols of the sources `own` that should be static, or deleted."""
     paths = [path for path, _ in objects(build)]
@@ -75,8 +96,10 @@ def unused(top, build, own):
     ours = used_by([p for p in paths if not p.startswith(in_tests)])
     tests = used_by([p for p in paths if p.startswith(in_tests)])
     allowed = {symbol for symbol, _ in ALLOWED}
+    words = words_of_texts(top, [n for n in own if n.startswith("libcore/preload/")])
+    outside = {s for defined, _ in own.values() for s in defined if is_in_assembler(s, words)} | exported(build) | {"main"}
     for name, (defined, _) in sorted(own.items()):
-        for symbol in sorted(defined - ours):
+        for symbol in sorted(defined - ours - outside):
             within = is_used_within(tree.text(top, name), symbol)
             if symbol not in tests and within:
                 yield f"{name}: no other file uses {symbol}: make it static"
@@ -103,8 +126,9 @@ def main():
     findings = [finding(user, owners[symbol], symbol)
                 for user, (_, used) in sorted(library.items())
                 for symbol in sorted(used) if symbol in owners]
-    findings += unused(top, build, {**library, **command})
-    tree.finish([f for f in findings if f], len(library) + len(command))
+    apart = {**tables(top, build, "libcore", SAMPLER), **tables(top, build, "cli", GENERATOR)}
+    findings += unused(top, build, {**library, **command, **apart})
+    tree.finish([f for f in findings if f], len(library) + len(command) + len(apart))
 
 
 main()

@@ -156,10 +156,14 @@ OBJECT_FAULTS = (
     ("libcore/base/b.c", "int g(void);\nstatic int (*h)(void) __attribute__((used)) = g;\n",
      "base/ may not depend on proc/"),
     ("libcore/base/b.c", "int h(void)\n{\n\treturn 1;\n}\n", "libcore/base/b.c: nothing uses h"),
+    ("libcore/preload/sampler/b.c", "int h(void)\n{\n\treturn 1;\n}\n", "libcore/preload/sampler/b.c: nothing uses h"),
+    ("cli/generate/b.c", "int h(void)\n{\n\treturn 1;\n}\n", "cli/generate/b.c: nothing uses h"),
     ("cli/b.c", "int h[1];\nint *get(void)\n{\n\treturn h;\n}\n", "cli/b.c: no other file uses h"),
 )
 OBJECTS = {"libcore": "libcore/CMakeFiles/flmem_objects.dir",
            "cli": "cli/CMakeFiles/flmem_cli_objects.dir"}
+OBJECTS_APART = {"libcore/preload/sampler/": "libcore/CMakeFiles/flmem_sampler.dir",
+                 "cli/generate/": "cli/CMakeFiles/flmem_gen.dir"}
 
 
 def run(check, top, *extra):
@@ -180,7 +184,8 @@ def plant(top, files):
 def build(top, build_directory, files):
     for name in files:
         folder, below = name.split("/", 1)
-        target = os.path.join(build_directory, OBJECTS[folder], below + ".o")
+        apart = [objects for place, objects in OBJECTS_APART.items() if name.startswith(place)]
+        target = os.path.join(build_directory, apart[0] if apart else OBJECTS[folder], below + ".o")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         subprocess.run(["cc", "-c", "-o", target, os.path.join(top, name)], check=True)
 

@@ -318,7 +318,7 @@ FAULTS = (
           "if (sampler_is_active() && sampler_file_is_whole())\n"
           "\t\tend_header(sampler_tables.header);",
           "holding the profile at the end of the program", ("cli.profile_handlers/while it ends",)),
-    Fault("sample-nested", RECORD, "if (!sampler_enter()) {", "if (0) {",
+    Fault("sample-nested", RECORD, "if (!enter_sampler()) {", "if (0) {",
           "not recording inside of the sampler",
           ("cli.profile_run/a signal handler that allocates",)),
     Fault("sample-refusal-limit", LIFETIME, "if (sampler_may_write(sizeof(*header)) &&", "if (1 &&",

@@ -95,7 +95,7 @@ static void begin_thread(struct sampler_thread *thread)
 }
 
 /* Only the thread itself and its signal handlers, which end before it goes on. */
-bool sampler_enter(void)
+static bool enter_sampler(void)
 {
 	bool busy = __atomic_load_n(&sampler_thread.busy, __ATOMIC_RELAXED) != 0;
 
@@ -104,7 +104,7 @@ bool sampler_enter(void)
 	return !busy;
 }
 
-void sampler_leave(void)
+static void leave_sampler(void)
 {
 	__atomic_store_n(&sampler_thread.busy, 0, __ATOMIC_RELEASE);
 }
@@ -254,7 +254,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	int saved = errno;
 
 	weigh_block(thread, &live);
-	if (!sampler_enter()) {
+	if (!enter_sampler()) {
 		lose_sample(&live, FLMEM_PROFILE_DROP_NESTED);
 		sampler_release();
 		return;
@@ -277,7 +277,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 		lose_sample(&live, FLMEM_PROFILE_DROP_SCRATCH);
 	}
 	sampler_pace_end(&pace);
-	sampler_leave();
+	leave_sampler();
 	sampler_release();
 	errno = saved;
 }

@@ -542,8 +542,6 @@ HIDDEN void sampler_return(uintptr_t address, const struct flmem_profile_live *l
  * this: the sample is its parent's.
  */
 HIDDEN bool sampler_is_in_profile(const struct flmem_profile_live *live);
-HIDDEN bool sampler_enter(void);
-HIDDEN void sampler_leave(void);
 
 /* mappings.c; false: there is no room, so that its end would not be seen. */
 HIDDEN bool sampler_mapping_add(uintptr_t start, size_t length);
