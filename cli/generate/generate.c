@@ -30,11 +30,11 @@ void generate_each_option(const struct cmd *cmd,
 	print(cmd, &opt_help, out);
 }
 
-void generate_marked(const char *text, const char *special, const char *mark, FILE *out)
+void generate_escaped(const char *text, const char *special, FILE *out)
 {
 	for (; *text; text++) {
 		if (strchr(special, *text))
-			fputs(mark, out);
+			fputc('\\', out);
 		fputc(*text, out);
 	}
 }

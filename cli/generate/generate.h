@@ -32,8 +32,8 @@ void generate_each_option(const struct cmd *cmd,
 			  void (*print)(const struct cmd *cmd, const struct opt *o, FILE *out),
 			  FILE *out);
 
-/* Prints the text with `mark` in front of each character of `special`. */
-void generate_marked(const char *text, const char *special, const char *mark, FILE *out);
+/* Prints the text with a backslash in front of each character of `special`. */
+void generate_escaped(const char *text, const char *special, FILE *out);
 
 /* Completion of the option's value. */
 enum opt_complete generate_completes(const struct opt *o);

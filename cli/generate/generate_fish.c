@@ -89,7 +89,7 @@ static const char *const offers[] = {
 static void print_fish_text(const char *text, FILE *out)
 {
 	fputc('\'', out);
-	generate_marked(text, "'\\", "\\", out);
+	generate_escaped(text, "'\\", out);
 	fputc('\'', out);
 }
 

@@ -47,7 +47,7 @@ static void print_head(const char *name, const char *summary, FILE *out)
 	for (const char *p = name; *p; p++)
 		fputc(toupper((unsigned char)*p), out);
 	fprintf(out, " 1 \"\" \"flmem %s\" \"User Commands\"\n.SH NAME\n", flmem_version());
-	generate_marked(name, "-", "\\", out);
+	generate_escaped(name, "-", out);
 	fputs(" \\- ", out);
 	print_man_text(summary, ".PP", out);
 	fputs(".SH SYNOPSIS\n", out);
@@ -70,11 +70,11 @@ static void print_man_option(const struct cmd *cmd, const struct opt *o, FILE *o
 	if (o->letter)
 		fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
 	fputs("\\fB\\-\\-", out);
-	generate_marked(o->name, "-", "\\", out);
+	generate_escaped(o->name, "-", out);
 	fputs("\\fR", out);
 	if (value[0]) {
 		fputs(o->kind == OPT_CHOICE ? "=" : "=\\fI", out);
-		generate_marked(value, "-\\", "\\", out);
+		generate_escaped(value, "-\\", out);
 		fputs("\\fR", out);
 	}
 	fputc('\n', out);
@@ -88,7 +88,7 @@ static void print_reference(const struct cmd *cmd, FILE *out)
 
 	cmd_join_name(cmd, '-', name, sizeof(name));
 	fputs(".BR flmem\\-", out);
-	generate_marked(name, "-", "\\", out);
+	generate_escaped(name, "-", out);
 	fputs(" (1)", out);
 }
 

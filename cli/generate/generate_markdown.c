@@ -5,7 +5,7 @@
 /* Inside a cell of a table, outside of code spans. */
 static void print_cell(const char *text, FILE *out)
 {
-	generate_marked(text, "|<>*_`", "\\", out);
+	generate_escaped(text, "|<>*_`", out);
 }
 
 static void print_markdown_option(const struct cmd *cmd, const struct opt *o, FILE *out)
@@ -19,7 +19,7 @@ static void print_markdown_option(const struct cmd *cmd, const struct opt *o, FI
 		fprintf(out, "`-%c`, ", o->letter);
 	fprintf(out, "`--%s`", o->name);
 	fputs(value[0] ? " | `" : " | ", out);
-	generate_marked(value, "|", "\\", out);
+	generate_escaped(value, "|", out);
 	fputs(value[0] ? "` | " : " | ", out);
 	help_option_text(o, text, sizeof(text));
 	print_cell(text, out);

@@ -13,7 +13,7 @@ static void print_metric_rows(bool per_process, FILE *out)
 			continue;
 		fprintf(out, "| `%s%s` | %s | %s | ", m->name, flmem_metric_suffix(m), m->type,
 			m->labels ? m->labels : "");
-		generate_marked(m->help, "|<>*", "\\", out);
+		generate_escaped(m->help, "|<>*", out);
 		fputs(" |\n", out);
 	}
 }

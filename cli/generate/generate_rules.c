@@ -23,11 +23,11 @@ static void print_rule(const struct flmem_rule *rule, FILE *out)
 		flmem_severity_name(rule->severity));
 	print_versions(rule, out);
 	fputs(" |\n| condition | ", out);
-	generate_marked(rule->condition, "|<>*_`", "\\", out);
+	generate_escaped(rule->condition, "|<>*_`", out);
 	fputs(" |\n| message | ", out);
-	generate_marked(rule->message, "|<>*_`", "\\", out);
+	generate_escaped(rule->message, "|<>*_`", out);
 	fprintf(out, " |\n| proposes a value | %s |\n| source | ", rule->fixable ? "yes" : "no");
-	generate_marked(rule->source, "|<>*_`", "\\", out);
+	generate_escaped(rule->source, "|<>*_`", out);
 	fputs(" |\n", out);
 }
 
@@ -46,7 +46,7 @@ static void print_lists(FILE *out)
 			number = 1;
 		}
 		fprintf(out, "%zu. %s: ", number++, step->id);
-		generate_marked(step->text, "|<>*_`", "\\", out);
+		generate_escaped(step->text, "|<>*_`", out);
 		fputc('\n', out);
 	}
 }
@@ -65,7 +65,7 @@ void generate_rules(FILE *out)
 		for (const char *p = rule->id; *p; p++)
 			fputc(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p, out);
 		fprintf(out, ") | %s | ", flmem_severity_name(rule->severity));
-		generate_marked(rule->condition, "|<>*_`", "\\", out);
+		generate_escaped(rule->condition, "|<>*_`", out);
 		fputs(" |\n", out);
 	}
 	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++)

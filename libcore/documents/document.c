@@ -207,7 +207,7 @@ const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char
 	return get_merged(map, key, MERGES_MAX);
 }
 
-const struct flmem_node *flmem_node_dig(const struct flmem_node *map, const char *const *keys)
+const struct flmem_node *flmem_node_at(const struct flmem_node *map, const char *const *keys)
 {
 	for (; map && *keys; keys++)
 		map = flmem_node_get(map, *keys);

@@ -109,8 +109,8 @@ unsigned flmem_document_line(const struct flmem_document *document, unsigned lin
 const struct flmem_node *flmem_node_get(const struct flmem_node *map, const char *key);
 
 /* The same along several keys; the list ends in NULL. */
-const struct flmem_node *flmem_node_dig(const struct flmem_node *map, const char *const *keys);
-#define FLMEM_NODE_DIG(map, ...) flmem_node_dig((map), (const char *const[]){__VA_ARGS__, NULL})
+const struct flmem_node *flmem_node_at(const struct flmem_node *map, const char *const *keys);
+#define FLMEM_NODE_AT(map, ...) flmem_node_at((map), (const char *const[]){__VA_ARGS__, NULL})
 
 /* First entry of a list or map, for a loop over `next`. */
 const struct flmem_node *flmem_node_first(const struct flmem_node *node);

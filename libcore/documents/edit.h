@@ -42,7 +42,7 @@ char *flmem_edits_apply(const char *text, const struct flmem_edit *const *edits,
  * value or one new key per edit. An edit cannot handle every special case of a grammar; one with
  * any other effect must not be written.
  */
-bool flmem_edits_hold(enum flmem_syntax syntax, const char *before, const char *after,
-		      const struct flmem_edit *const *edits, size_t count);
+bool flmem_edits_are_safe(enum flmem_syntax syntax, const char *before, const char *after,
+			  const struct flmem_edit *const *edits, size_t count);
 
 #endif

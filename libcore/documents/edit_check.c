@@ -81,8 +81,8 @@ static bool read_copy(enum flmem_syntax syntax, const char *text,
 	return flmem_document_read(syntax, &copy, ret_document, NULL) == 0 && ret_document->root;
 }
 
-bool flmem_edits_hold(enum flmem_syntax syntax, const char *before, const char *after,
-		      const struct flmem_edit *const *edits, size_t count)
+bool flmem_edits_are_safe(enum flmem_syntax syntax, const char *before, const char *after,
+			  const struct flmem_edit *const *edits, size_t count)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document old = {0}, new = {0};
 	struct edit_comparison comparison = {.edits = edits, .count = count};

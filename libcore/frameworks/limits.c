@@ -160,8 +160,8 @@ static void report_unclear(struct flmem_check *check, const struct flmem_limit *
 							 .detail = detail});
 }
 
-void flmem_limit_hold(struct flmem_check *check, enum flmem_limit_outcome outcome,
-		      const struct flmem_limit *limit)
+void flmem_limit_compare(struct flmem_check *check, enum flmem_limit_outcome outcome,
+			 const struct flmem_limit *limit)
 {
 	uint64_t bytes = 0, usable;
 	bool known = flmem_limit_parse(limit->style, limit->text, &bytes), low, decided;

@@ -61,8 +61,8 @@ struct flmem_limit_need flmem_limit_need_of(const struct flmem_plan_peaks *peaks
 					    enum flmem_role role);
 
 /* Reports a limit if it has that outcome; with LOW also counts those that the plan decides. */
-void flmem_limit_hold(struct flmem_check *check, enum flmem_limit_outcome outcome,
-		      const struct flmem_limit *limit);
+void flmem_limit_compare(struct flmem_check *check, enum flmem_limit_outcome outcome,
+			 const struct flmem_limit *limit);
 
 /* Those of scripts, units, Compose and Kubernetes files. Nothing without a plan. */
 extern const struct flmem_rule_table flmem_limit_rules;

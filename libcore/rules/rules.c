@@ -96,9 +96,9 @@ bool flmem_recommendations_add_problem(struct flmem_recommendations *found, cons
 	return false;
 }
 
-int flmem_recommendations_hold_problem(struct flmem_recommendations *found, const char *file,
-				       unsigned line, const struct flmem_error *why,
-				       struct flmem_error *err)
+int flmem_recommendations_store_problem(struct flmem_recommendations *found, const char *file,
+					unsigned line, const struct flmem_error *why,
+					struct flmem_error *err)
 {
 	if (flmem_recommendations_add_problem(found, file, line, why))
 		return 0;

@@ -169,9 +169,9 @@ bool flmem_recommendations_add_problem(struct flmem_recommendations *found, cons
 				       unsigned line, const struct flmem_error *why);
 
 /* The same; FLMEM_EFAILED when out of memory. */
-int flmem_recommendations_hold_problem(struct flmem_recommendations *found, const char *file,
-				       unsigned line, const struct flmem_error *why,
-				       struct flmem_error *err);
+int flmem_recommendations_store_problem(struct flmem_recommendations *found, const char *file,
+					unsigned line, const struct flmem_error *why,
+					struct flmem_error *err);
 
 /* Frees what the finding owns. */
 void flmem_finding_clear(struct flmem_finding *finding);

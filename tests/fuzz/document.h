@@ -44,7 +44,7 @@ static inline void fuzz_edit(const struct flmem_document *document, const struct
 	selected = flmem_edits_select(list, count);
 	text = flmem_edits_apply(document->text.data, list, selected);
 	if (text)
-		flmem_edits_hold(document->syntax, document->text.data, text, list, selected);
+		flmem_edits_are_safe(document->syntax, document->text.data, text, list, selected);
 	free(text);
 	for (size_t i = 0; i < count; i++)
 		free(edits[i].text);

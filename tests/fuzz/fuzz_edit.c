@@ -88,7 +88,7 @@ static void try_edit(const struct flmem_document *document, const struct flmem_n
 	check_text(document, &edit, after);
 	flmem_buf_puts(&buf, after);
 	/* What does not hold is not written. */
-	if (flmem_edits_hold(document->syntax, document->text.data, after, list, 1)) {
+	if (flmem_edits_are_safe(document->syntax, document->text.data, after, list, 1)) {
 		require(flmem_document_read(document->syntax, &buf, &again, NULL) == 0);
 		compare(document->root, again.root, node, insert);
 	}

@@ -70,15 +70,15 @@ static void values_have_their_places(void **state)
 	assert_string_equal(flmem_node_string(node), "x\ty");
 	flmem_node_path(node, &path);
 	assert_string_equal(path.data, "a[2]");
-	node = FLMEM_NODE_DIG(document.root, "b", "d");
+	node = FLMEM_NODE_AT(document.root, "b", "d");
 	assert_int_equal(node->kind, FLMEM_NODE_NULL);
 	assert_int_equal(node->key_place.line, 4);
 	assert_int_equal(node->key_place.column, 2);
 	flmem_buf_reset(&path);
 	flmem_node_path(node, &path);
 	assert_string_equal(path.data, "b.d");
-	assert_true(flmem_node_is_true(FLMEM_NODE_DIG(document.root, "b", "c")));
-	assert_null(FLMEM_NODE_DIG(document.root, "b", "c", "e"));
+	assert_true(flmem_node_is_true(FLMEM_NODE_AT(document.root, "b", "c")));
+	assert_null(FLMEM_NODE_AT(document.root, "b", "c", "e"));
 	assert_null(flmem_node_get(NULL, "a"));
 }
 
@@ -339,12 +339,12 @@ static void yaml_merge_keys_count(void **state)
 				   "x: &x {a: 1, b: 1}\ny: {<<: *x, b: 2}\nz: {<<: [*x]}\n",
 				   &document, NULL),
 			 0);
-	assert_true(flmem_node_integer(FLMEM_NODE_DIG(document.root, "y", "a"), &number));
+	assert_true(flmem_node_integer(FLMEM_NODE_AT(document.root, "y", "a"), &number));
 	assert_int_equal(number, 1);
-	assert_true(flmem_node_integer(FLMEM_NODE_DIG(document.root, "y", "b"), &number));
+	assert_true(flmem_node_integer(FLMEM_NODE_AT(document.root, "y", "b"), &number));
 	assert_int_equal(number, 2);
-	assert_non_null(FLMEM_NODE_DIG(document.root, "z", "b"));
-	assert_null(FLMEM_NODE_DIG(document.root, "z", "c"));
+	assert_non_null(FLMEM_NODE_AT(document.root, "z", "b"));
+	assert_null(FLMEM_NODE_AT(document.root, "z", "c"));
 }
 
 static void bad_yaml_is_refused_with_its_line(void **state)

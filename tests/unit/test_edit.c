@@ -98,7 +98,7 @@ static void check_row(const struct row *row, bool insert)
 		return;
 	after = flmem_edits_apply(document.text.data, &list, 1);
 	assert_string_equal(after, row->after);
-	assert_true(flmem_edits_hold(row->syntax, row->text, after, &list, 1));
+	assert_true(flmem_edits_are_safe(row->syntax, row->text, after, &list, 1));
 	free(after);
 	free(edit.text);
 }
@@ -180,7 +180,7 @@ static void an_edit_that_changes_more_does_not_hold(void **state)
 
 		snprintf(text, sizeof(text), "%s", corner->text);
 		after = flmem_edits_apply(corner->before, &list, 1);
-		if (flmem_edits_hold(corner->syntax, corner->before, after, &list, 1) !=
+		if (flmem_edits_are_safe(corner->syntax, corner->before, after, &list, 1) !=
 		    corner->holds)
 			fail_msg("%zu: %s", i, after);
 		free(after);

@@ -58,9 +58,10 @@ static void put_edit(const struct subject *s, const char *name, const struct flm
 	assert_non_null(after);
 	flmem_buf_printf(s->out, "    %s [%zu-%zu] ", name, edit->start, edit->end);
 	put_shown(s->out, edit->text, strlen(edit->text));
-	flmem_buf_puts(s->out, flmem_edits_hold(s->syntax, s->document.text.data, after, list, 1)
-				       ? "\n"
-				       : " does not hold\n");
+	flmem_buf_puts(s->out,
+		       flmem_edits_are_safe(s->syntax, s->document.text.data, after, list, 1)
+			       ? "\n"
+			       : " does not hold\n");
 }
 
 static void put_edits(const struct subject *s, const struct flmem_node *node)

@@ -86,7 +86,7 @@ static void values_keep_their_places(void **state)
 
 		if (read_text(values[i].text, &document, &err))
 			fail_msg("row %zu: %s", i, err.message);
-		node = flmem_node_dig(document.root, way);
+		node = flmem_node_at(document.root, way);
 		assert_non_null(node);
 		assert_int_equal(node->kind, values[i].kind);
 		assert_string_equal(node->text, values[i].value);
@@ -102,10 +102,10 @@ static void tables_of_a_list_follow_each_other(void **state)
 
 	(void)state;
 	assert_int_equal(read_text(text, &document, NULL), 0);
-	list = FLMEM_NODE_DIG(document.root, "a", "b");
+	list = FLMEM_NODE_AT(document.root, "a", "b");
 	assert_int_equal(list->kind, FLMEM_NODE_LIST);
 	assert_non_null(flmem_node_get(list->first, "c"));
-	assert_non_null(FLMEM_NODE_DIG(list->last, "d", "e"));
+	assert_non_null(FLMEM_NODE_AT(list->last, "d", "e"));
 	assert_ptr_equal(list->first->next, list->last);
 }
 

@@ -31,10 +31,10 @@ static bool is_shell_name(const char *language)
 static const char *language_of(const struct flmem_node *root)
 {
 	const char *name =
-		flmem_node_string(FLMEM_NODE_DIG(root, "metadata", "language_info", "name"));
+		flmem_node_string(FLMEM_NODE_AT(root, "metadata", "language_info", "name"));
 
 	return name ? name
-		    : flmem_node_string(FLMEM_NODE_DIG(root, "metadata", "kernelspec", "language"));
+		    : flmem_node_string(FLMEM_NODE_AT(root, "metadata", "kernelspec", "language"));
 }
 
 /* The source of a cell is a string, or a list of lines. */

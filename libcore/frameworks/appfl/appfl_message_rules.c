@@ -181,7 +181,7 @@ static void report_misplaced_secure(struct flmem_check *check)
 		report_misplaced_key(check, root, keys[0], "it belongs in aggregator_kwargs");
 	for (size_t i = 0; !client && i < FLMEM_ARRAY_SIZE(places); i++)
 		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(keys); k++)
-			report_misplaced_key(check, flmem_appfl_dig(root, places[i]), keys[k],
+			report_misplaced_key(check, flmem_appfl_at(root, places[i]), keys[k],
 					     "it belongs in aggregator_kwargs");
 }
 
@@ -239,7 +239,7 @@ static void key_ignored(struct flmem_check *check)
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++) {
 		const struct flmem_node *map =
-			flmem_appfl_dig(check->input->document.root, flmem_appfl_memory_places[i]);
+			flmem_appfl_at(check->input->document.root, flmem_appfl_memory_places[i]);
 
 		if (map != flmem_appfl_grpc(check->input))
 			report_misspelt_memory(check, map);
@@ -359,7 +359,7 @@ static void switch_is_text(struct flmem_check *check)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++)
 		report_text(
 			check,
-			flmem_appfl_dig(check->input->document.root, flmem_appfl_memory_places[i]),
+			flmem_appfl_at(check->input->document.root, flmem_appfl_memory_places[i]),
 			"optimize_memory");
 }
 

@@ -96,8 +96,8 @@ static void report_texts(struct flmem_check *check, const struct flmem_node *cal
 {
 	static const char *const readers[] = {"create", "safe_load", "load", NULL};
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
-	const struct flmem_node *first = FLMEM_NODE_DIG(call, "args", "0");
-	const struct flmem_node *second = FLMEM_NODE_DIG(call, "args", "1");
+	const struct flmem_node *first = FLMEM_NODE_AT(call, "args", "0");
+	const struct flmem_node *second = FLMEM_NODE_AT(call, "args", "1");
 	bool sets = path && (strcmp(path, "setattr") == 0 || strcmp(path, "__setattr__") == 0);
 	const char *text = flmem_node_string(sets ? second : first);
 
@@ -162,8 +162,8 @@ static void report_open_keys(struct flmem_check *check)
 		for (n = flmem_node_first(flmem_node_get(check->subject, lists[i])); n;
 		     n = n->next) {
 			const char *path = flmem_node_string(flmem_node_get(n, "path"));
-			const struct flmem_node *object = FLMEM_NODE_DIG(n, "args", "0");
-			const struct flmem_node *key = FLMEM_NODE_DIG(n, "args", "1");
+			const struct flmem_node *object = FLMEM_NODE_AT(n, "args", "0");
+			const struct flmem_node *key = FLMEM_NODE_AT(n, "args", "1");
 
 			if (path && flmem_text_is_one_of(last_name(path), setters) && object &&
 			    is_named_config(object->text) &&

@@ -112,7 +112,7 @@ const struct flmem_node *flmem_appfl_get(const struct flmem_node *map, const cha
 	return flmem_appfl_value(flmem_node_get(map, key));
 }
 
-const struct flmem_node *flmem_appfl_dig(const struct flmem_node *map, const char *const *keys)
+const struct flmem_node *flmem_appfl_at(const struct flmem_node *map, const char *const *keys)
 {
 	for (; map && *keys; keys++)
 		map = flmem_appfl_get(map, *keys);
@@ -193,10 +193,10 @@ void flmem_appfl_check_references(struct flmem_check *check)
 		const char *const *places = needed[i].places;
 		bool of_own = places[0] && !*places[0];
 
-		report_needed(check, flmem_appfl_dig(of_own ? own : root, places + of_own),
+		report_needed(check, flmem_appfl_at(of_own ? own : root, places + of_own),
 			      needed[i].key, needed[i].rules);
 	}
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++)
-		report_needed(check, flmem_appfl_dig(root, flmem_appfl_memory_places[i]),
+		report_needed(check, flmem_appfl_at(root, flmem_appfl_memory_places[i]),
 			      "optimize_memory", "APPFL-OPTMEM-OFF, APPFL-OPTMEM-SPLIT");
 }

@@ -94,7 +94,7 @@ const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input)
 
 	if (input->kind == &flmem_appfl_server_file)
 		root = flmem_appfl_get(root, "server_configs");
-	return FLMEM_APPFL_DIG(root, "comm_configs", "grpc_configs");
+	return FLMEM_APPFL_AT(root, "comm_configs", "grpc_configs");
 }
 
 /* Python's truth: APPFL tests the values as they are, so a text like "False" is on. */
@@ -210,8 +210,8 @@ static int64_t model_bytes(const char *name)
 static int64_t configured_model_bytes(const struct flmem_check *check)
 {
 	return model_bytes(
-		flmem_node_string(FLMEM_APPFL_DIG(check->input->document.root, "client_configs",
-						  "model_configs", "model_kwargs", "model_name")));
+		flmem_node_string(FLMEM_APPFL_AT(check->input->document.root, "client_configs",
+						 "model_configs", "model_kwargs", "model_name")));
 }
 
 static void chunk_off(struct flmem_check *check)
@@ -311,7 +311,7 @@ static void chunk_aggregator(struct flmem_check *check)
 static void chunk_secagg(struct flmem_check *check)
 {
 	const struct flmem_node *kwargs =
-		FLMEM_APPFL_DIG(check->subject, "server_configs", "aggregator_kwargs");
+		FLMEM_APPFL_AT(check->subject, "server_configs", "aggregator_kwargs");
 
 	if (has_chunking(check->input) &&
 	    flmem_appfl_switch(kwargs, "use_secure_agg", FLMEM_APPFL_OFF) == FLMEM_APPFL_ON)
@@ -357,7 +357,7 @@ static void optmem_off(struct flmem_check *check)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flmem_appfl_memory_places); i++) {
 		const struct flmem_node *map =
-			flmem_appfl_dig(check->subject, flmem_appfl_memory_places[i]);
+			flmem_appfl_at(check->subject, flmem_appfl_memory_places[i]);
 
 		if (memory_switch(map) == FLMEM_APPFL_OFF)
 			flmem_appfl_report(check, map, "optimize_memory",

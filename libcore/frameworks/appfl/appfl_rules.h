@@ -35,8 +35,8 @@ bool flmem_appfl_is_environment(const struct flmem_node *node);
  */
 const struct flmem_node *flmem_appfl_value(const struct flmem_node *node);
 const struct flmem_node *flmem_appfl_get(const struct flmem_node *map, const char *key);
-const struct flmem_node *flmem_appfl_dig(const struct flmem_node *map, const char *const *keys);
-#define FLMEM_APPFL_DIG(map, ...) flmem_appfl_dig((map), (const char *const[]){__VA_ARGS__, NULL})
+const struct flmem_node *flmem_appfl_at(const struct flmem_node *map, const char *const *keys);
+#define FLMEM_APPFL_AT(map, ...) flmem_appfl_at((map), (const char *const[]){__VA_ARGS__, NULL})
 
 /* Whether some value of the file refers to a key with this name. */
 bool flmem_appfl_is_referred_to(const struct flmem_check *check, const char *key);

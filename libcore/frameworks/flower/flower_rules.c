@@ -129,7 +129,7 @@ static bool has_federations(const struct flmem_node *federations)
 /* flwr/cli/config_migration.py: 1.42 moves the federations to its own configuration. */
 static void simulation_elsewhere(struct flmem_check *check)
 {
-	const struct flmem_node *flower = FLMEM_NODE_DIG(check->subject, "tool", "flwr");
+	const struct flmem_node *flower = FLMEM_NODE_AT(check->subject, "tool", "flwr");
 	const struct flmem_node *app = flmem_node_get(flower, "app");
 
 	if (flower && !has_federations(flmem_node_get(flower, "federations")))
@@ -185,7 +185,7 @@ static void report_imports(struct flmem_check *check, const char *list, const ch
 
 	for (; n; n = n->next) {
 		const char *path = flmem_node_string(flmem_node_get(n, "path"));
-		const struct flmem_node *module = FLMEM_NODE_DIG(n, "args", "0");
+		const struct flmem_node *module = FLMEM_NODE_AT(n, "args", "0");
 		const char *name = flmem_node_string(module);
 
 		if (!path || strcmp(path, function) != 0)

@@ -32,7 +32,7 @@ static const char *version_bound(const struct flmem_node *root)
 {
 	static const char name[] = "flwr";
 	const struct flmem_node *n =
-		flmem_node_first(FLMEM_NODE_DIG(root, "project", "dependencies"));
+		flmem_node_first(FLMEM_NODE_AT(root, "project", "dependencies"));
 
 	for (; n; n = n->next) {
 		const char *text = flmem_node_string(n), *rest;
@@ -54,7 +54,7 @@ static const struct flmem_node *federation_nodes(const struct flmem_check *check
 {
 	const struct flmem_node *own = flmem_node_get(check->subject, "superlink");
 
-	return own ? own : FLMEM_NODE_DIG(check->subject, "tool", "flwr", "federations");
+	return own ? own : FLMEM_NODE_AT(check->subject, "tool", "flwr", "federations");
 }
 
 bool flmem_flower_is_config(const struct flmem_document *document)
@@ -67,7 +67,7 @@ bool flmem_flower_is_config(const struct flmem_document *document)
 /* Flower takes the defaults where this is not a table, or lacks both keys. */
 static bool has_resources(const struct flmem_node *options)
 {
-	const struct flmem_node *resources = FLMEM_NODE_DIG(options, "backend", "client-resources");
+	const struct flmem_node *resources = FLMEM_NODE_AT(options, "backend", "client-resources");
 
 	return flmem_node_get(resources, "num-cpus") || flmem_node_get(resources, "num-gpus");
 }
@@ -217,9 +217,8 @@ static void check_table_numbers(struct flmem_check *check, const struct flmem_no
 	static const char *const names[] = {"num-cpus", "num-gpus"};
 
 	for (int i = 0; i < 2; i++) {
-		const struct flmem_node *own =
-			FLMEM_NODE_DIG(backend, "client-resources", names[i]);
-		const struct flmem_node *host = FLMEM_NODE_DIG(backend, "init-args", names[i]);
+		const struct flmem_node *own = FLMEM_NODE_AT(backend, "client-resources", names[i]);
+		const struct flmem_node *host = FLMEM_NODE_AT(backend, "init-args", names[i]);
 
 		if (is_invalid_number(own, i == 1))
 			report_number(check, own);
@@ -317,7 +316,7 @@ void flmem_flower_check_numbers(struct flmem_check *check)
 		if (is_simulation_call(n, ".run_simulation"))
 			check_call_numbers(check, n);
 		else if (is_simulation_call(n, ".start_simulation"))
-			check_map_numbers(check, FLMEM_NODE_DIG(n, "args", "client_resources"));
+			check_map_numbers(check, FLMEM_NODE_AT(n, "args", "client_resources"));
 	}
 }
 
@@ -325,7 +324,7 @@ void flmem_flower_check_numbers(struct flmem_check *check)
 static void check_table_keys(struct flmem_check *check, const struct flmem_node *federation)
 {
 	const struct flmem_node *resources =
-		FLMEM_NODE_DIG(federation, "options", "backend", "client-resources");
+		FLMEM_NODE_AT(federation, "options", "backend", "client-resources");
 
 	for (const struct flmem_node *n = flmem_node_first(resources); n; n = n->next)
 		if (n->key && strcmp(n->key, "num-cpus") != 0 && strcmp(n->key, "num-gpus") != 0)

@@ -114,13 +114,13 @@ static size_t put_call_words(const char *text, size_t length, char *words, size_
 /* The folder that a command is started in, by its argument or by os.chdir() before it; or NULL. */
 static const char *folder_of_call(const struct flmem_node *root, const struct flmem_node *call)
 {
-	const char *folder = flmem_node_string(FLMEM_NODE_DIG(call, "args", "cwd"));
+	const char *folder = flmem_node_string(FLMEM_NODE_AT(call, "args", "cwd"));
 	const struct flmem_node *n = folder ? NULL : first_of(root, "calls");
 
 	for (size_t i = 0; n && n->place.start < call->place.start && i < CALLS_BEFORE_MAX;
 	     n = n->next, i++)
 		if (flmem_text_ends(call_path_text(n), ".chdir"))
-			folder = flmem_node_string(FLMEM_NODE_DIG(n, "args", "0"));
+			folder = flmem_node_string(FLMEM_NODE_AT(n, "args", "0"));
 	return folder;
 }
 
@@ -401,7 +401,7 @@ __attribute__((noinline)) static void read_started_command(const struct flmem_ru
 		flmem_launch_add_doubt(launches, place,
 				       "the command is known only when the script runs");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(env) && launch >= 0; i++)
-		add_literals(launches, FLMEM_NODE_DIG(call, "args", env[i]), launch);
+		add_literals(launches, FLMEM_NODE_AT(call, "args", env[i]), launch);
 }
 
 /* The call around an offset by which something is started; NULL: none. */
@@ -482,7 +482,7 @@ static void note_item(const struct flmem_rule_input *input, const struct flmem_n
 
 bool flmem_launch_is_unread_text(const struct flmem_node *call)
 {
-	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+	const char *text = flmem_node_string(FLMEM_NODE_AT(call, "args", "0"));
 	struct flmem_buf buf;
 
 	if (!text || strcmp(call_path_text(call), "_flmem.unread") != 0)

@@ -533,7 +533,7 @@ void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches
 	if (launches->launch_count || launches->doubt_count) {
 		/* MLproject: the container of all its commands */
 		if (!launches->variable_count)
-			read_yaml_variables(FLMEM_NODE_DIG(root, "docker_env", "environment"),
+			read_yaml_variables(FLMEM_NODE_AT(root, "docker_env", "environment"),
 					    launches, -1);
 		return;
 	}

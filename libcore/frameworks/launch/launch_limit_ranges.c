@@ -39,7 +39,7 @@ static uint64_t bytes_of(const struct flmem_node *value)
 static const struct flmem_node *find_quantity(struct range_search *search,
 					      const struct flmem_node *limit, const char *key)
 {
-	const struct flmem_node *value = FLMEM_NODE_DIG(limit, key, "memory");
+	const struct flmem_node *value = FLMEM_NODE_AT(limit, key, "memory");
 
 	if (value && !bytes_of(value))
 		search->found->doubt = "a value of the LimitRange is not a quantity";
@@ -93,9 +93,9 @@ static void take_limit(struct range_search *search, const struct flmem_node *lim
 
 static void take_range(struct range_search *search, const struct flmem_node *range)
 {
-	const char *space = flmem_node_string(FLMEM_NODE_DIG(range, "metadata", "namespace"));
+	const char *space = flmem_node_string(FLMEM_NODE_AT(range, "metadata", "namespace"));
 	const char *own = flmem_node_string(search->space);
-	const struct flmem_node *limits = FLMEM_NODE_DIG(range, "spec", "limits");
+	const struct flmem_node *limits = FLMEM_NODE_AT(range, "spec", "limits");
 
 	if (space && own && strcmp(space, own) != 0)
 		return;
@@ -162,8 +162,8 @@ bool flmem_limit_ranges_is_container(const struct flmem_node *node)
 {
 	const struct flmem_node *spec = pod_spec_of(node);
 
-	return spec && !FLMEM_NODE_DIG(node, "resources", "limits", "memory") &&
-	       !FLMEM_NODE_DIG(spec, "resources", "limits", "memory");
+	return spec && !FLMEM_NODE_AT(node, "resources", "limits", "memory") &&
+	       !FLMEM_NODE_AT(spec, "resources", "limits", "memory");
 }
 
 /* The outermost namespace: a template of a Deployment has none of its own. */
@@ -172,7 +172,7 @@ static const struct flmem_node *namespace_of(const struct flmem_node *node)
 	const struct flmem_node *space = NULL, *own;
 
 	for (; node; node = node->parent) {
-		own = FLMEM_NODE_DIG(node, "metadata", "namespace");
+		own = FLMEM_NODE_AT(node, "metadata", "namespace");
 		space = own ? own : space;
 	}
 	return space;

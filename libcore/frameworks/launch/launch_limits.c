@@ -97,7 +97,7 @@ static void hold_container(const struct limit_search *search, const struct flmem
 		return;
 	limit.text = value->text;
 	if (find_container_need(search, map, &limit.need))
-		flmem_limit_hold(search->check, search->outcome, &limit);
+		flmem_limit_compare(search->check, search->outcome, &limit);
 }
 
 /* A container without a limit gets that of a LimitRange. */
@@ -119,7 +119,7 @@ static void hold_fallback(const struct limit_search *search, const struct flmem_
 	limit.path = path;
 	limit.missing = "memory";
 	limit.doubt = range.doubt;
-	flmem_limit_hold(search->check, search->outcome, &limit);
+	flmem_limit_compare(search->check, search->outcome, &limit);
 }
 
 static void report_range(struct flmem_check *check, const struct flmem_node *node,
@@ -136,7 +136,7 @@ static void report_range(struct flmem_check *check, const struct flmem_node *nod
 /* Holds a limit of a container, and what it has to be, against the bounds of a LimitRange. */
 static void hold_range(const struct limit_search *search, const struct flmem_node *map)
 {
-	const struct flmem_node *value = FLMEM_NODE_DIG(map, "resources", "limits", "memory");
+	const struct flmem_node *value = FLMEM_NODE_AT(map, "resources", "limits", "memory");
 	struct flmem_limit_range range = flmem_limit_ranges_find(search->check->bundle, map);
 	struct flmem_limit_need need;
 	char needed[FLMEM_TEXT_BYTES_MAX], detail[256];
@@ -184,9 +184,9 @@ static void hold_containers(const struct limit_search *search, const struct flme
 	if (node->kind == FLMEM_NODE_MAP && node->parent) {
 		hold_container(search, node, flmem_node_get(node, "mem_limit"), FLMEM_LIMIT_DOCKER);
 		hold_container(search, node,
-			       FLMEM_NODE_DIG(node, "deploy", "resources", "limits", "memory"),
+			       FLMEM_NODE_AT(node, "deploy", "resources", "limits", "memory"),
 			       FLMEM_LIMIT_DOCKER);
-		hold_container(search, node, FLMEM_NODE_DIG(node, "resources", "limits", "memory"),
+		hold_container(search, node, FLMEM_NODE_AT(node, "resources", "limits", "memory"),
 			       FLMEM_LIMIT_KUBERNETES);
 		hold_fallback(search, node);
 	}
@@ -308,7 +308,7 @@ static void hold_text(const struct limit_search *search, const char *path, struc
 	value.line = line_of(text, value.start);
 	node.place = value;
 	snprintf(copy, sizeof(copy), "%.*s", (int)(value.end - value.start), text + value.start);
-	flmem_limit_hold(
+	flmem_limit_compare(
 		search->check, search->outcome,
 		&(struct flmem_limit){
 			.node = &node, .path = path, .text = copy, .style = style, .need = *need});
@@ -403,12 +403,12 @@ static void hold_submissions(const struct limit_search *search, const struct flm
 			continue;
 		snprintf(copy, sizeof(copy), "%.*s", (int)(value.end - value.start),
 			 text + value.start);
-		flmem_limit_hold(search->check, search->outcome,
-				 &(struct flmem_limit){.node = &node,
-						       .path = path,
-						       .text = copy,
-						       .style = FLMEM_LIMIT_SLURM,
-						       .need = *need});
+		flmem_limit_compare(search->check, search->outcome,
+				    &(struct flmem_limit){.node = &node,
+							  .path = path,
+							  .text = copy,
+							  .style = FLMEM_LIMIT_SLURM,
+							  .need = *need});
 	}
 }
 

@@ -78,10 +78,10 @@ static bool find_function(const char *path, struct entry_point *ret_entry)
 static bool find_run_module(const struct flmem_node *call, struct entry_point *ret_entry)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
-	const char *module = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+	const char *module = flmem_node_string(FLMEM_NODE_AT(call, "args", "0"));
 
 	if (!module)
-		module = flmem_node_string(FLMEM_NODE_DIG(call, "args", "mod_name"));
+		module = flmem_node_string(FLMEM_NODE_AT(call, "args", "mod_name"));
 	if (!path || !module || strcmp(path, "runpy.run_module") != 0 ||
 	    flmem_launch_is_likely(module))
 		return false;

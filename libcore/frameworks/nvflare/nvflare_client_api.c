@@ -25,12 +25,12 @@ static bool is_name_character(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
-/* Whether a text ends there with a whole name. */
-static bool ends_with_name(const char *text, size_t end, const char *name)
+/* Whether a text ends there with the name "api". */
+static bool ends_with_api(const char *text, size_t end)
 {
-	size_t length = strlen(name);
+	size_t length = strlen("api");
 
-	return end >= length && memcmp(text + end - length, name, length) == 0 &&
+	return end >= length && memcmp(text + end - length, "api", length) == 0 &&
 	       (end == length || text[end - length - 1] == '.' ||
 		!is_name_character(text[end - length - 1]));
 }
@@ -122,10 +122,10 @@ static size_t object_start(const char *text, size_t end)
 static bool sends_by_false(const struct flmem_check *check, bool imported,
 			   const struct flmem_node *call, size_t object_end)
 {
-	const struct flmem_node *second = FLMEM_NODE_DIG(call, "args", "1");
+	const struct flmem_node *second = FLMEM_NODE_AT(call, "args", "1");
 
 	return flmem_node_is_kind(second, FLMEM_NODE_BOOL) && flmem_python_is_false(second) &&
-	       (imported || ends_with_name(check->input->document.text.data, object_end, "api"));
+	       (imported || ends_with_api(check->input->document.text.data, object_end));
 }
 
 /* What the text shows about the object that ends there. */
@@ -135,7 +135,7 @@ static bool is_known_object(const struct flmem_check *check, struct flmem_nvflar
 	const char *text = check->input->document.text.data;
 	size_t start = object_start(text, end);
 
-	if (end >= start + 4 && ends_with_name(text, end, "api") && text[end - 4] == '.')
+	if (end >= start + 4 && ends_with_api(text, end) && text[end - 4] == '.')
 		return true;
 	if (!senders->imported || !senders->searches)
 		return false;
@@ -155,7 +155,6 @@ bool flmem_nvflare_is_send_of_object(const struct flmem_check *check,
 	if (strcmp(path->text, method) != 0 || path->place.end <= sizeof(method) ||
 	    check->input->document.text.data[end] != '.')
 		return false;
-	return FLMEM_NODE_DIG(call, "args", "clear_cache") ||
-	       is_known_object(check, senders, end) ||
+	return FLMEM_NODE_AT(call, "args", "clear_cache") || is_known_object(check, senders, end) ||
 	       sends_by_false(check, senders->imported, call, end);
 }

@@ -91,7 +91,7 @@ static void report_patched_class(struct flmem_check *check, const struct flmem_n
 	static const char *const names[] = {"patch",  "setattr",     "delattr",
 					    "object", "__setattr__", NULL};
 	const char *name = flmem_nvflare_short_name(flmem_nvflare_path_text(call));
-	const struct flmem_node *target = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *target = FLMEM_NODE_AT(call, "args", "0");
 
 	if (!target || !flmem_text_is_one_of(name, names))
 		return;

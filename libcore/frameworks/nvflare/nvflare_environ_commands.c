@@ -99,7 +99,7 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 /* A command that starts NVFlare or sets variables, by the text of the call. */
 const char *flmem_nvflare_start_by(const struct flmem_check *check, const struct flmem_node *call)
 {
-	const char *text = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0")), *what;
+	const char *text = flmem_node_string(FLMEM_NODE_AT(call, "args", "0")), *what;
 
 	if (!flmem_launch_is_start(flmem_nvflare_path_text(call)))
 		return NULL;
@@ -222,7 +222,7 @@ void flmem_nvflare_check_job_commands(struct flmem_check *check)
 	const struct flmem_node *root = check->input->document.root, *n;
 
 	for (n = flmem_node_first(flmem_node_get(root, "executors")); n; n = n->next)
-		check_commands(check, FLMEM_NODE_DIG(n, "executor", "args"));
+		check_commands(check, FLMEM_NODE_AT(n, "executor", "args"));
 	for (n = flmem_node_first(flmem_node_get(root, "components")); n; n = n->next)
 		check_commands(check, flmem_node_get(n, "args"));
 }

@@ -68,7 +68,7 @@ const char *flmem_nvflare_gpu_site(const struct flmem_check *check)
 
 		if (input->kind != &flmem_nvflare_meta_file)
 			continue;
-		sites = FLMEM_NODE_DIG(input->document.root, "deploy_map", check->input->app);
+		sites = FLMEM_NODE_AT(input->document.root, "deploy_map", check->input->app);
 		for (size_t k = 0; sites && k < FLMEM_ARRAY_SIZE(spec_keys); k++) {
 			const char *site = gpu_site_in(
 				flmem_node_get(input->document.root, spec_keys[k]), sites);
@@ -268,7 +268,7 @@ static const struct flmem_node *inherited_gpus(const struct flmem_check *check)
 
 	for (; n; n = n->next)
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-			const struct flmem_node *gpus = FLMEM_NODE_DIG(n, "args", names[i]);
+			const struct flmem_node *gpus = FLMEM_NODE_AT(n, "args", names[i]);
 
 			if (gpus && strcmp(flmem_nvflare_path_text(n), "__init__") == 0)
 				return gpus;

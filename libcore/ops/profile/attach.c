@@ -350,8 +350,7 @@ static int plan_attach(struct attach_attempt *attempt, struct flmem_target_inspe
 		       const struct flmem_attached *attached, struct flmem_error *err)
 {
 	const struct flmem_profile_request *profile = &attempt->options.profile;
-	int rc = profile->output ? flmem_attached_file_check(&target->process, profile, true, err)
-				 : 0;
+	int rc = profile->output ? flmem_attached_file_check(&target->process, profile, err) : 0;
 
 	return rc ? rc : send_attach(attempt, target, attached, "", err);
 }

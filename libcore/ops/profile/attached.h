@@ -91,10 +91,9 @@ struct flmem_attached_file {
 int flmem_attached_file_create(const struct flmem_process *process,
 			       const struct flmem_profile_request *request, bool is_mapped,
 			       struct flmem_attached_file *ret_file, struct flmem_error *err);
-/* The same as far as it is known without writing anything. */
+/* The same of a file to be mapped, as far as it is known without writing anything. */
 int flmem_attached_file_check(const struct flmem_process *process,
-			      const struct flmem_profile_request *request, bool is_mapped,
-			      struct flmem_error *err);
+			      const struct flmem_profile_request *request, struct flmem_error *err);
 void flmem_attached_file_clear(struct flmem_attached_file *file);
 /* The same, but the file stays, and what it has replaced is removed. */
 void flmem_attached_file_keep(struct flmem_attached_file *file);

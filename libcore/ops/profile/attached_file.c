@@ -384,12 +384,11 @@ static bool is_directory_seen_by(const struct flmem_process *process, const char
 }
 
 int flmem_attached_file_check(const struct flmem_process *process,
-			      const struct flmem_profile_request *request, bool is_mapped,
-			      struct flmem_error *err)
+			      const struct flmem_profile_request *request, struct flmem_error *err)
 {
 	struct flmem_attached_file file = FLMEM_ATTACHED_FILE_INIT;
 	FLMEM_AUTO(cleanup_profile_work) struct profile_work *work = NULL;
-	int rc = prepare_profile_work(process, request, is_mapped, &file, &work, err);
+	int rc = prepare_profile_work(process, request, true, &file, &work, err);
 
 	if (!rc && !is_directory_seen_by(process, file.seen_path, &file.place))
 		rc = refuse_unseen_place(process, request->output, err);

@@ -148,7 +148,7 @@ static int attach_through_socket(struct socket_requests *orders, struct flmem_er
 		rc = flmem_attached_room_check(process, options->profile.limit_bytes, err);
 	if (!rc && options->dry_run)
 		return options->profile.output
-			       ? flmem_attached_file_check(process, &options->profile, true, err)
+			       ? flmem_attached_file_check(process, &options->profile, err)
 			       : 0;
 	if (!rc)
 		rc = flmem_attached_file_create(process, &options->profile, true, &file, err);

@@ -330,8 +330,8 @@ static int read_input(struct job_check *job, struct flmem_found_file *file, stru
 	flmem_buf_init(&input->document.text);
 	/* A foreign file needs no reason; one that could not be held is not known to be one. */
 	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))
-		rc = flmem_recommendations_hold_problem(job->found, file->path,
-							input->document.bad_line, &why, err);
+		rc = flmem_recommendations_store_problem(job->found, file->path,
+							 input->document.bad_line, &why, err);
 	if (!known || (foreign && !is_claimed(file, &input->document))) {
 		flmem_document_clear(&input->document);
 		return rc;
@@ -342,7 +342,7 @@ static int read_input(struct job_check *job, struct flmem_found_file *file, stru
 		flmem_error_set(&why, FLMEM_EUSAGE, 0,
 				"holds more than %u parts of a job; the others are not checked",
 				FLMEM_PARTS_MAX);
-		rc = flmem_recommendations_hold_problem(job->found, file->path, 0, &why, err);
+		rc = flmem_recommendations_store_problem(job->found, file->path, 0, &why, err);
 		if (rc)
 			return rc;
 	}
@@ -562,7 +562,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	if (options && options->plan) {
 		peaks = flmem_recommend_peaks(options->plan, options->plan_framework);
 		each.peaks = &peaks;
-		flmem_recommend_hold_plan(&peaks, &found);
+		flmem_recommend_set_peaks(&peaks, &found);
 	}
 	if (options && options->framework_version)
 		rc = flmem_version_number_parse(options->framework_version, &release, err);

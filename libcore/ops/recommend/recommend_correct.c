@@ -76,7 +76,7 @@ static int replace_text(struct flmem_correction *correction, char *after,
 
 	if (!after)
 		return flmem_error_nomem(err, "cannot correct '%s'", correction->file);
-	if (!flmem_edits_hold(syntax, correction->after, after, edits, count)) {
+	if (!flmem_edits_are_safe(syntax, correction->after, after, edits, count)) {
 		free(after);
 		return flmem_error_set(err, FLMEM_EFAILED, 0,
 				       "the corrections would change other parts of '%s'; nothing "

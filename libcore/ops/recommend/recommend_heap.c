@@ -35,7 +35,7 @@ static int note_cut(const struct flmem_heap_profile *profile, const char *path,
 			"with all its bytes",
 			flmem_heap_cut_name(profile),
 			flmem_heap_cut_text(profile, text, sizeof(text)));
-	return flmem_recommendations_hold_problem(found, path, 0, &why, err);
+	return flmem_recommendations_store_problem(found, path, 0, &why, err);
 }
 
 /* Its growth is not among what was checked. */
@@ -49,7 +49,7 @@ static int warn_of_too_few(const struct flmem_heap_profile *profile, const char 
 	if (!few)
 		return 0;
 	flmem_error_set(&why, FLMEM_EUNDECIDED, 0, "growth was not checked: %s", few);
-	rc = flmem_recommendations_hold_problem(found, path, 0, &why, err);
+	rc = flmem_recommendations_store_problem(found, path, 0, &why, err);
 	if (rc)
 		return rc;
 	found->problems[found->problem_count - 1].warning = true;
@@ -67,7 +67,7 @@ int flmem_recommend_heap(const char *path, const struct flmem_version_number *re
 	if (flmem_heap_profile_read(&request, &profile, &why) || refuse_heap_dump(profile, &why) ||
 	    refuse_lacking(profile, &why)) {
 		flmem_heap_profile_free(profile);
-		return flmem_recommendations_hold_problem(found, path, 0, &why, err);
+		return flmem_recommendations_store_problem(found, path, 0, &why, err);
 	}
 	found->file_count++;
 	rc = flmem_heap_rules_run(profile, path, found, err);

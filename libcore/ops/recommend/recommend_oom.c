@@ -72,7 +72,7 @@ static int add_log_problem(struct flmem_recommendations *found, const char *path
 
 	flmem_error_set(&why, flmem_code_of_open(sys_errno), sys_errno, "%s",
 			sys_errno ? "cannot be read" : FLMEM_RECOMMEND_NO_RULES);
-	return flmem_recommendations_hold_problem(found, path, 0, &why, err);
+	return flmem_recommendations_store_problem(found, path, 0, &why, err);
 }
 
 /* Lines are counted from the start of the file, which a cut log does not show. */

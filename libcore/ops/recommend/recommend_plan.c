@@ -24,7 +24,7 @@ struct flmem_plan_peaks flmem_recommend_peaks(const struct flmem_plan *plan,
 	return peaks;
 }
 
-void flmem_recommend_hold_plan(const struct flmem_plan_peaks *peaks,
+void flmem_recommend_set_peaks(const struct flmem_plan_peaks *peaks,
 			       struct flmem_recommendations *found)
 {
 	found->held_plan = (struct flmem_held_plan){.strategy = peaks->strategy,

@@ -13,8 +13,8 @@
 struct flmem_plan_peaks flmem_recommend_peaks(const struct flmem_plan *plan,
 					      enum flmem_framework framework);
 
-/* Stores them in the result, in which no limit has been held yet. */
-void flmem_recommend_hold_plan(const struct flmem_plan_peaks *peaks,
+/* Stores them in the result, in which no limit has been compared yet. */
+void flmem_recommend_set_peaks(const struct flmem_plan_peaks *peaks,
 			       struct flmem_recommendations *found);
 
 /*

@@ -100,7 +100,7 @@ static int report_damaged_part(const struct flmem_watch_summary *summary, const 
 		"its bytes",
 		flmem_text_counted(summary->record_skipped_bytes, "byte", count, sizeof(count)),
 		summary->record_skipped_bytes == 1 ? "is" : "are");
-	return flmem_recommendations_hold_problem(found, path, 0, &why, err);
+	return flmem_recommendations_store_problem(found, path, 0, &why, err);
 }
 
 int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
@@ -112,7 +112,7 @@ int flmem_recommend_recording(const char *path, const struct flmem_recommend_opt
 	int rc;
 
 	if (replay_recording(path, options, &summary, &why)) {
-		return flmem_recommendations_hold_problem(found, path, 0, &why, err);
+		return flmem_recommendations_store_problem(found, path, 0, &why, err);
 	}
 	found->file_count++;
 	rc = report_damaged_part(&summary, path, found, err);

@@ -355,7 +355,7 @@ static int run_tick(struct live_watch *w, uint64_t now_us, struct flmem_error *e
 	uint64_t at_us;
 	int rc;
 
-	flmem_watch_snapshot_hold(w->options->snapshot);
+	flmem_watch_snapshot_lock(w->options->snapshot);
 	rc = search_again(w, now_us, err);
 	if (!rc) {
 		at_us = flmem_clock_wall_us();
@@ -364,7 +364,7 @@ static int run_tick(struct live_watch *w, uint64_t now_us, struct flmem_error *e
 		read_logs(w, now_us, false);
 		sample_all(w, now_us, at_us);
 	}
-	flmem_watch_snapshot_release(w->options->snapshot);
+	flmem_watch_snapshot_unlock(w->options->snapshot);
 	return rc;
 }
 

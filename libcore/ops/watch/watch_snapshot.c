@@ -46,13 +46,13 @@ void flmem_watch_snapshot_free(struct flmem_watch_snapshot *snapshot)
 	free(snapshot);
 }
 
-void flmem_watch_snapshot_hold(struct flmem_watch_snapshot *snapshot)
+void flmem_watch_snapshot_lock(struct flmem_watch_snapshot *snapshot)
 {
 	if (snapshot)
 		pthread_mutex_lock(&snapshot->lock);
 }
 
-void flmem_watch_snapshot_release(struct flmem_watch_snapshot *snapshot)
+void flmem_watch_snapshot_unlock(struct flmem_watch_snapshot *snapshot)
 {
 	if (snapshot)
 		pthread_mutex_unlock(&snapshot->lock);
@@ -61,10 +61,10 @@ void flmem_watch_snapshot_release(struct flmem_watch_snapshot *snapshot)
 static void attach_watch(struct flmem_watch_snapshot *snapshot,
 			 const struct flmem_watch_state *watch_state)
 {
-	flmem_watch_snapshot_hold(snapshot);
+	flmem_watch_snapshot_lock(snapshot);
 	if (snapshot)
 		snapshot->watch_state = watch_state;
-	flmem_watch_snapshot_release(snapshot);
+	flmem_watch_snapshot_unlock(snapshot);
 }
 
 void flmem_watch_snapshot_attach(struct flmem_watch_snapshot *snapshot,

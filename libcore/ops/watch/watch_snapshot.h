@@ -16,7 +16,7 @@ void flmem_watch_snapshot_attach(struct flmem_watch_snapshot *snapshot,
 void flmem_watch_snapshot_detach(struct flmem_watch_snapshot *snapshot);
 
 /* Enclose every change; the same thread may lock it repeatedly. */
-void flmem_watch_snapshot_hold(struct flmem_watch_snapshot *snapshot);
-void flmem_watch_snapshot_release(struct flmem_watch_snapshot *snapshot);
+void flmem_watch_snapshot_lock(struct flmem_watch_snapshot *snapshot);
+void flmem_watch_snapshot_unlock(struct flmem_watch_snapshot *snapshot);
 
 #endif

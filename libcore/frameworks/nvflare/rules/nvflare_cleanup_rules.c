@@ -257,8 +257,8 @@ static void check_assignments(struct flmem_check *check)
 /* setattr(OBJECT, NAME, VALUE) and patch.object(OBJECT, NAME); NULL where it is of neither. */
 static const char *name_of_call(const struct flmem_node *call)
 {
-	const struct flmem_node *object = FLMEM_NODE_DIG(call, "args", "0");
-	const char *name = flmem_node_string(FLMEM_NODE_DIG(call, "args", "1"));
+	const struct flmem_node *object = FLMEM_NODE_AT(call, "args", "0");
+	const char *name = flmem_node_string(FLMEM_NODE_AT(call, "args", "1"));
 
 	if (!name || !object)
 		return NULL;
@@ -271,13 +271,13 @@ static const char *name_of_call(const struct flmem_node *call)
 
 static void check_setter(struct flmem_check *check, const struct flmem_node *call)
 {
-	const struct flmem_node *value = FLMEM_NODE_DIG(call, "args", "2");
+	const struct flmem_node *value = FLMEM_NODE_AT(call, "args", "2");
 	const char *path = flmem_nvflare_path_text(call), *name = name_of_call(call);
 	bool sets = strcmp(path, "setattr") == 0 || strcmp(path, "__setattr__") == 0;
 
 	if (!name || (!sets && strcmp(flmem_nvflare_short_name(path), "object") != 0))
 		return;
-	report_replaced(check, FLMEM_NODE_DIG(call, "args", "1"), name,
+	report_replaced(check, FLMEM_NODE_AT(call, "args", "1"), name,
 			!sets	? patched
 			: value ? judge_value(check,
 					      check->input->document.text.data + value->place.start,
@@ -291,13 +291,13 @@ static void check_deleter(struct flmem_check *check, const struct flmem_node *ca
 	const char *path = flmem_nvflare_path_text(call), *name = name_of_call(call);
 
 	if (name && (strcmp(path, "delattr") == 0 || strcmp(path, "__delattr__") == 0))
-		report_replaced(check, FLMEM_NODE_DIG(call, "args", "1"), name, deleted);
+		report_replaced(check, FLMEM_NODE_AT(call, "args", "1"), name, deleted);
 }
 
 /* sys.modules["gc"] = object */
 static void check_module_entry(struct flmem_check *check, const struct flmem_node *call)
 {
-	const struct flmem_node *key = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *key = FLMEM_NODE_AT(call, "args", "0");
 	const char *text = flmem_node_string(key);
 
 	if (strcmp(flmem_nvflare_path_text(call), "sys.modules.__setitem__") != 0 || !key)

@@ -66,7 +66,7 @@ static bool executes_another(const struct flmem_check *check)
 /* Whether a call starts a process of a federation, or may, that gets what this one has set. */
 static bool starts_with_environment(const struct flmem_check *check, const struct flmem_node *call)
 {
-	const struct flmem_node *env = FLMEM_NODE_DIG(call, "args", "env");
+	const struct flmem_node *env = FLMEM_NODE_AT(call, "args", "env");
 	const char *text = check->input->document.text.data;
 	char words[FLMEM_LAUNCH_CALL_MAX];
 
@@ -140,7 +140,7 @@ static void visit_update(struct flmem_check *check, const struct flmem_node *ent
 static bool is_environ_patch(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *path = flmem_node_get(call, "path");
-	const struct flmem_node *patched = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *patched = FLMEM_NODE_AT(call, "args", "0");
 	const char *text = check->input->document.text.data;
 
 	return patched && strcmp(patched->text, "os.environ") == 0 &&
@@ -167,7 +167,7 @@ static void visit_fixture(struct flmem_check *check, const struct flmem_node *ca
 			  note_variable *note)
 {
 	const char *method = flmem_nvflare_path_text(call);
-	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *name = FLMEM_NODE_AT(call, "args", "0");
 	bool sets = strcmp(method, "setenv") == 0;
 
 	if ((sets || strcmp(method, "delenv") == 0) && flmem_node_string(name))

@@ -10,7 +10,7 @@
 /* What an import by name returns is not followed. */
 static void report_import(struct flmem_check *check, const struct flmem_node *call)
 {
-	const struct flmem_node *module = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *module = FLMEM_NODE_AT(call, "args", "0");
 	const char *text = flmem_node_string(module);
 
 	if (text ? flmem_text_starts(text, "nvflare.")
@@ -32,7 +32,7 @@ static bool imports_by_name(const char *path)
 
 static void report_name(struct flmem_check *check, const struct flmem_node *call)
 {
-	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *name = FLMEM_NODE_AT(call, "args", "0");
 
 	if (flmem_node_is_kind(name, FLMEM_NODE_EXPRESSION))
 		flmem_check_report(check,
@@ -51,7 +51,7 @@ static bool is_imported_module(const struct flmem_check *check, const struct flm
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++)
 		for (const struct flmem_node *n = flmem_nvflare_first(check, lists[i]); n;
 		     n = n->next) {
-			const struct flmem_node *module = FLMEM_NODE_DIG(n, "args", "0");
+			const struct flmem_node *module = FLMEM_NODE_AT(n, "args", "0");
 
 			if (flmem_text_is_one_of(flmem_nvflare_path_text(n), names) && module &&
 			    module->place.start == text->place.start)
@@ -115,7 +115,7 @@ static void report_replaced_module(struct flmem_check *check, const struct flmem
 static void report_replaced_modules(struct flmem_check *check)
 {
 	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
-		const struct flmem_node *name = FLMEM_NODE_DIG(n, "args", "0"), *key;
+		const struct flmem_node *name = FLMEM_NODE_AT(n, "args", "0"), *key;
 
 		if (!flmem_text_starts(flmem_nvflare_path_text(n), "sys.modules.") ||
 		    flmem_text_ends(flmem_nvflare_path_text(n), ".get"))
@@ -143,7 +143,7 @@ static void report_globals(struct flmem_check *check, const struct flmem_node *c
 /* get_ipython().run_line_magic("run", FILE) */
 static bool runs_file(const struct flmem_node *call)
 {
-	const char *magic = flmem_node_string(FLMEM_NODE_DIG(call, "args", "0"));
+	const char *magic = flmem_node_string(FLMEM_NODE_AT(call, "args", "0"));
 
 	return strcmp(flmem_nvflare_path_text(call), "run_line_magic") == 0 && magic &&
 	       (strcmp(magic, "run") == 0 || strcmp(magic, "load") == 0);

@@ -22,19 +22,19 @@ static void hold_node(const struct job_limits *limits, const struct flmem_node *
 	if (!value || (value->kind != FLMEM_NODE_STRING && value->kind != FLMEM_NODE_INTEGER &&
 		       value->kind != FLMEM_NODE_EXPRESSION))
 		return;
-	flmem_limit_hold(limits->check, limits->outcome,
-			 &(struct flmem_limit){
-				 .node = value,
-				 .text = value->kind == FLMEM_NODE_EXPRESSION ? "" : value->text,
-				 .style = style,
-				 .need = *need});
+	flmem_limit_compare(limits->check, limits->outcome,
+			    &(struct flmem_limit){
+				    .node = value,
+				    .text = value->kind == FLMEM_NODE_EXPRESSION ? "" : value->text,
+				    .style = style,
+				    .need = *need});
 }
 
 /* Whether a site has memory itself, and not that of the block for all sites. */
 static bool has_own_memory(const struct flmem_node *asked, bool launcher)
 {
-	return launcher ? FLMEM_NODE_DIG(asked, "k8s", "memory") ||
-				  FLMEM_NODE_DIG(asked, "slurm", "mem_per_node")
+	return launcher ? FLMEM_NODE_AT(asked, "k8s", "memory") ||
+				  FLMEM_NODE_AT(asked, "slurm", "mem_per_node")
 			: flmem_node_get(asked, "memory") != NULL;
 }
 
@@ -78,12 +78,12 @@ static void hold_spec(void *arg, const struct flmem_nvflare_spec *spec)
 
 	hold_node(limits, flmem_node_get(flmem_nvflare_spec_portable(spec), "memory"),
 		  FLMEM_LIMIT_KUBERNETES, &need);
-	hold_node(limits, FLMEM_NODE_DIG(spec->asked, "k8s", "memory"), FLMEM_LIMIT_KUBERNETES,
+	hold_node(limits, FLMEM_NODE_AT(spec->asked, "k8s", "memory"), FLMEM_LIMIT_KUBERNETES,
 		  &need);
-	hold_node(limits, FLMEM_NODE_DIG(spec->asked, "slurm", "mem_per_node"),
+	hold_node(limits, FLMEM_NODE_AT(spec->asked, "slurm", "mem_per_node"),
 		  FLMEM_LIMIT_MEBIBYTES, &need);
 	if (is_docker_memory(limits->check))
-		hold_node(limits, FLMEM_NODE_DIG(spec->asked, "docker", "mem_limit"),
+		hold_node(limits, FLMEM_NODE_AT(spec->asked, "docker", "mem_limit"),
 			  FLMEM_LIMIT_DOCKER, &need);
 }
 
@@ -95,10 +95,10 @@ static void hold_kit(const struct job_limits *limits)
 	struct flmem_limit_need need = flmem_limit_need_of(peaks, FLMEM_ROLE_NONE);
 
 	hold_node(limits,
-		  FLMEM_NODE_DIG(root, "job_launcher", "default_job_container_kwargs", "mem_limit"),
+		  FLMEM_NODE_AT(root, "job_launcher", "default_job_container_kwargs", "mem_limit"),
 		  FLMEM_LIMIT_DOCKER, &need);
 	for (n = flmem_node_first(flmem_node_get(root, "studies")); n; n = n->next)
-		hold_node(limits, FLMEM_NODE_DIG(n, "docker_kwargs", "mem_limit"),
+		hold_node(limits, FLMEM_NODE_AT(n, "docker_kwargs", "mem_limit"),
 			  FLMEM_LIMIT_DOCKER, &need);
 	for (n = flmem_node_first(flmem_node_get(root, "components")); n; n = n->next) {
 		const char *path = flmem_node_string(flmem_nvflare_path(n));
@@ -109,7 +109,7 @@ static void hold_kit(const struct job_limits *limits)
 						  : strstr(path, ".Client") ? FLMEM_ROLE_CLIENT
 									    : FLMEM_ROLE_NONE);
 		hold_node(limits,
-			  FLMEM_NODE_DIG(n, "args", "default_job_container_kwargs", "mem_limit"),
+			  FLMEM_NODE_AT(n, "args", "default_job_container_kwargs", "mem_limit"),
 			  FLMEM_LIMIT_DOCKER, &need);
 	}
 }

@@ -95,7 +95,7 @@ static void offload_numpy(struct flmem_check *check)
 static bool filters_results(const struct flmem_node *call)
 {
 	const char *name = flmem_node_string(flmem_node_get(call, "path"));
-	const struct flmem_node *type = FLMEM_NODE_DIG(call, "args", "filter_type");
+	const struct flmem_node *type = FLMEM_NODE_AT(call, "args", "filter_type");
 
 	return name && (strcmp(name, "add_client_output_filter") == 0 ||
 			strcmp(name, "add_server_input_filter") == 0 ||

@@ -213,8 +213,8 @@ static bool is_named_recipe(const struct flmem_node *object)
 /* setattr(recipe, NAME, value); `at` is the position of the name. */
 static void report_set(struct flmem_check *check, const struct flmem_node *call, const char *at)
 {
-	const struct flmem_node *name = FLMEM_NODE_DIG(call, "args", at);
-	const struct flmem_node *object = FLMEM_NODE_DIG(call, "args", "0");
+	const struct flmem_node *name = FLMEM_NODE_AT(call, "args", at);
+	const struct flmem_node *object = FLMEM_NODE_AT(call, "args", "0");
 
 	if (flmem_node_is_kind(name, FLMEM_NODE_EXPRESSION) &&
 	    (quotes_setting(check) || (object != name && is_named_recipe(object))))
@@ -270,15 +270,15 @@ static void report_setter(struct flmem_check *check, const struct flmem_node *ca
 	if (strcmp(method, "setattr") == 0)
 		report_set(check, call, "1");
 	else if (strcmp(method, "__setattr__") == 0)
-		report_set(check, call, FLMEM_NODE_DIG(call, "args", "2") ? "1" : "0");
+		report_set(check, call, FLMEM_NODE_AT(call, "args", "2") ? "1" : "0");
 	else if (strcmp(method, "delattr") == 0)
-		report_assigned(check, FLMEM_NODE_DIG(call, "args", "1"));
+		report_assigned(check, FLMEM_NODE_AT(call, "args", "1"));
 	else if (strcmp(method, "__init__") == 0)
 		report_made_again(check, call);
 	else if (strcmp(method, "__dict__.update") == 0)
 		report_update(check, call);
 	else if (flmem_text_is_one_of(method, entries))
-		report_assigned(check, FLMEM_NODE_DIG(call, "args", "0"));
+		report_assigned(check, FLMEM_NODE_AT(call, "args", "0"));
 }
 
 static bool handles_attributes(const struct flmem_check *check)
@@ -392,7 +392,7 @@ static void setting_assigned(struct flmem_check *check)
 	for (n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
 		report_given(check, n);
 		if (strcmp(flmem_nvflare_path_text(n), "operator.setitem") == 0)
-			report_assigned(check, FLMEM_NODE_DIG(n, "args", "1"));
+			report_assigned(check, FLMEM_NODE_AT(n, "args", "1"));
 	}
 	report_open_entries(check);
 }

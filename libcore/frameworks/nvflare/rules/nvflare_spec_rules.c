@@ -131,8 +131,8 @@ static bool launchers_have(const struct flmem_check *check, const char *site, co
 {
 	const struct flmem_node *launchers = flmem_node_get(check->subject, "launcher_spec");
 
-	return FLMEM_NODE_DIG(launchers, FLMEM_NVFLARE_LAUNCHER_DEFAULT, mode) ||
-	       FLMEM_NODE_DIG(launchers, site, mode);
+	return FLMEM_NODE_AT(launchers, FLMEM_NVFLARE_LAUNCHER_DEFAULT, mode) ||
+	       FLMEM_NODE_AT(launchers, site, mode);
 }
 
 /* Only in a meta file: of a script the parts are set by calls apart. */
@@ -147,7 +147,7 @@ static void refuse_conflict(struct flmem_check *check, const struct flmem_nvflar
 	resources = flmem_node_get(check->subject, "resource_spec");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(keys) && !native; i++)
 		if (spec->launcher || !launchers_have(check, spec->site, keys[i][0]))
-			native = FLMEM_NODE_DIG(spec->asked, keys[i][0], keys[i][1]);
+			native = FLMEM_NODE_AT(spec->asked, keys[i][0], keys[i][1]);
 	if (native && find_portable_memory(resources, spec))
 		report_spec(check, native, "it conflicts with 'memory' in resource_spec");
 }
@@ -355,7 +355,7 @@ static void manage_spec(void *arg, const struct flmem_nvflare_spec *spec)
 	managed = find_managed(check, spec);
 	gpus = managed ? flmem_node_get(managed->parent, "num_of_gpus") : NULL;
 	if (!gpus && !is_before_2_9(check))
-		gpus = FLMEM_NODE_DIG(spec->sites, FLMEM_NVFLARE_RESOURCE_DEFAULT, "num_of_gpus");
+		gpus = FLMEM_NODE_AT(spec->sites, FLMEM_NVFLARE_RESOURCE_DEFAULT, "num_of_gpus");
 	if (managed && !gpus)
 		report_spec(check, managed, "it is refused without num_of_gpus");
 	if (!gpus)
