@@ -195,7 +195,7 @@ static void run_with_signals(bool storms)
 	target_close(&target);
 }
 
-/* Whoever waits for a signal in pause() waits for ever when it runs its handler too early. */
+/* Whoever waits for a signal in pause() waits without limit when it runs its handler too early. */
 static void a_signal_that_comes_meanwhile_ends_the_wait(void **state)
 {
 	(void)state;

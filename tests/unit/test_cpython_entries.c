@@ -338,7 +338,7 @@ static void end(struct scene *scene)
 	child_end(scene->child);
 }
 
-/* The thread releases its lock without another one that takes it, and waits for ever. */
+/* The thread releases its lock without another one that takes it, and waits without limit. */
 static void a_request_releases_no_lock(void **state)
 {
 	struct flmem_error err = {0};

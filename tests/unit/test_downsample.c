@@ -341,7 +341,7 @@ static void a_folder_that_may_not_be_written_to_stops_nothing(void **state)
 	char beside[80];
 
 	(void)state;
-	/* A folder in the place of the new file: it can neither be removed nor written. */
+	/* A folder in place of the new file: it can neither be removed nor written. */
 	snprintf(beside, sizeof(beside), "%s.downsampler", path);
 	assert_int_equal(mkdir(beside, 0700), 0);
 	begin(&recorder);

@@ -404,7 +404,7 @@ static void words_like_a_frame_need_a_restorer(void **state)
 	assert_false(is_found(be_signalled, wait_without_restorer, true));
 }
 
-/* One that will wait does so soon; one that blocks its signals computes for ever. */
+/* One that will wait does so soon; one that blocks its signals computes without limit. */
 static void a_handler_that_computes_for_a_moment_is_found(void **state)
 {
 	(void)state;

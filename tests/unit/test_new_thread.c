@@ -286,7 +286,7 @@ static void floating_point_exceptions_are_not_inherited(void **state)
 	fixture_end(&fixture);
 }
 
-/* With it blocked, setuid() in another thread would wait for this one for ever. */
+/* With it blocked, setuid() in another thread would wait for this one without limit. */
 static void all_signals_are_blocked_but_those_of_setuid(void **state)
 {
 	const uint64_t setxid = UINT64_C(1) << 32, ordinary = UINT64_C(1) << (SIGINT - 1) |

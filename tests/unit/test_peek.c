@@ -272,7 +272,7 @@ static void sees_changes_when_told_to(void **state)
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #endif
 
-/* A guard page has an entry in the place of one for swap. */
+/* A guard page has an entry in place of one for swap. */
 static void pages_that_are_swapped_out_count_as_kept(void **state)
 {
 	struct fixture *f = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process with several threads that executes another program, or whose first thread ends, while
- * one of them is seized: nobody waits for ever, and what is there afterwards is not traced.
+ * one of them is seized: nobody waits without limit, and what is there afterwards is not traced.
  */
 #include "borrowed.h"
 

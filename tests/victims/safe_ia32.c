@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * safe_ia32: a 32-bit process without a C library, built with -m32 -nostdlib -static: prints
- * `ready PID` and sleeps for ever.
+ * `ready PID` and sleeps without limit.
  */
 #define SYS_WRITE     4
 #define SYS_GETPID    20

@@ -2,8 +2,8 @@
 /*
  * watched WAY ROUNDS PAUSE_MS SIZE_KIB [LOG]: each round takes SIZE_KIB for a while and gives it
  * back, as training does, on top of 32 MiB. In between the way of the program decides what stays.
- * With a LOG it says there when a round starts. 0 rounds: for ever. "retain" gives nothing back to
- * the kernel by itself; a thread waits for input, and can be borrowed.
+ * With a LOG it says there when a round starts. 0 rounds: without limit. "retain" gives nothing
+ * back to the kernel by itself; a thread waits for input, and can be borrowed.
  */
 #include <malloc.h>
 #include <pthread.h>
