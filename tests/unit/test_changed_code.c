@@ -250,6 +250,7 @@ static void a_breakpoint_of_the_processor_is_refused(void **state)
 		print_message("SKIP: this machine has no breakpoints of the processor\n");
 		skip();
 	}
+	await_true(is_blocked_in(child, SYS_pause));
 	flmem_chain_add(&chain, "getppid", (uintptr_t)function("getppid"));
 	assert_int_equal(flmem_borrow_run(&target.view, &chain, &options, &result, &err),
 			 FLMEM_EUNSAFE);
