@@ -46,8 +46,8 @@ struct flmem_thread_state {
 	uint64_t thread_pointer;
 	uint64_t access_rights; /* POR_EL0 */
 	bool has_access_rights;
-	bool at_svc;	/* the next instruction makes a system call */
-	bool after_svc; /* the last one did */
+	bool at_svc;	/* the next instruction is a system call */
+	bool after_svc; /* the previous instruction was a system call */
 #endif
 };
 
@@ -104,7 +104,10 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state);
  */
 void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at);
 
-/* True if that call of the stopped thread has returned: it neither continues nor is repeated. */
+/*
+ * True if that call of the stopped thread has returned: the kernel neither continues nor restarts
+ * it.
+ */
 bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 			     const struct flmem_task_wait *at);
 
@@ -119,18 +122,18 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at);
 
 /*
- * True on processors where the kernel decides before the stop whether the call is made again, and
- * the registers of a stopped thread do not show that it was in one.
+ * True on processors where the kernel decides before the stop whether it restarts the call, and the
+ * registers of a stopped thread do not show that it was in one.
  */
 extern const bool flmem_arch_forgets_wait;
 
 /*
- * Why no thread in this state of its processor may be borrowed (static), or NULL: what a frame does
- * not hold, or what calls that others prepare would violate.
+ * The reason (static) why no thread in this processor state may be borrowed, or NULL: the state
+ * includes something that a frame does not hold, or that the calls of a chain would violate.
  */
 const char *flmem_arch_refuses(pid_t tid);
 
-/* One of these reasons. The calls would end the program at the first that they reach. */
+/* Such a reason: a call that reaches a breakpoint would end the program. */
 #define FLMEM_ARCH_HAS_BREAKPOINTS                                                             \
 	"has breakpoints or watchpoints of the processor, as after a debugger was killed, or " \
 	"they cannot be read"
@@ -152,9 +155,9 @@ int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
 int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state);
 
 /*
- * Changes the registers in memory only, as if the interrupted system call had returned 0. Further
- * floating-point operations round, and raise nothing, as a program finds them at its start (System
- * V ABI, "process initialization"): a thread has what the thread had that started it.
+ * Changes the registers in memory only, as if the interrupted system call had returned 0. Resets
+ * the floating-point modes to those at program start (System V ABI, "process initialization"): a
+ * new thread inherits them from the thread that started it.
  */
 void flmem_arch_finish_call(struct flmem_thread_state *state);
 

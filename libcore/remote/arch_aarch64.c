@@ -31,7 +31,7 @@
 #define TAGS_CHECKED	   6U	 /* PR_MTE_TCF_SYNC, PR_MTE_TCF_ASYNC */
 #define LINK_POINTER	   30
 
-/* SVE_PT_REGS_SVE: the registers are wider than FPSIMD now. */
+/* SVE_PT_REGS_SVE: the thread now uses registers wider than FPSIMD. */
 #define VECTORS_SVE 1U
 
 /* asm/ptrace.h: state of the interrupted instruction that a function must not start with. */
@@ -45,10 +45,10 @@
 #define SVC_0		  0xd4000001U
 #define ADDRESSES_END	  (UINT64_C(1) << 48)
 #define CONTROL_BLOCK_MAX 4096U /* 1,856 bytes in glibc 2.36 */
-#define FRAME_WHOLE	  4688U /* all of it has to be addresses of the program */
+#define FRAME_WHOLE	  4688U /* the whole frame must be at addresses of the program */
 #define VECTOR_BYTES	  528U	/* struct user_fpsimd_state, with the same bytes in a frame */
 #define VECTORS_LENGTH	  512U
-#define VECTOR_FPSR	  512U /* places in the register set */
+#define VECTOR_FPSR	  512U /* positions in the register set */
 
 #define KERNEL_SIGSET_BYTES 8U
 
@@ -139,8 +139,8 @@ int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
 }
 
 /*
- * The kernel has no such register set where the processor lacks the feature. The size in the header
- * says what follows it; only the header without anything else: not in use.
+ * The kernel has no such register set where the processor lacks the feature. The header holds the
+ * length of the payload; a header without payload means that the feature is not in use.
  */
 static bool uses_vectors(pid_t tid, int set, bool *ret_wide)
 {
@@ -168,7 +168,7 @@ const char *flmem_aarch64_refuses(const struct flmem_vector_use *use)
 	return use->tags ? "has its memory tags checked by the processor (MTE)" : NULL;
 }
 
-/* struct user_hwdebug_state; the kernel has the set where the processor has any of them. */
+/* struct user_hwdebug_state; the kernel has the set where the processor has debug registers. */
 static bool has_breakpoints(pid_t tid, int set)
 {
 	struct {
@@ -229,10 +229,10 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 }
 
 /*
- * The kernel moves the program counter back to the instruction, and the first argument into its
- * register, before a tracer sees the thread; only after that it looks for signals (do_signal()
- * in arch/arm64/kernel/signal.c). A thread that was just about to make the call looks the same, and
- * does the same when it is released.
+ * The kernel moves the program counter back to the instruction, and restores the first argument in
+ * its register, before a tracer sees the thread; it checks for signals only after that (do_signal()
+ * in arch/arm64/kernel/signal.c). A thread that was about to make the call looks the same, and
+ * makes it when released.
  */
 void flmem_arch_read_call(const struct flmem_thread_state *state, struct flmem_task_wait *ret_at)
 {
@@ -251,7 +251,7 @@ bool flmem_arch_gave_eintr(const struct flmem_thread_state *state)
 	return state->after_svc && (int64_t)state->regs.regs[0] == -EINTR;
 }
 
-/* A call that has ended with plain EINTR has lost its first argument: it is over. */
+/* A call that ended with plain EINTR has lost its first argument, so it cannot be restarted. */
 bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 			       const struct flmem_task_wait *at)
 {
@@ -268,7 +268,10 @@ bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 	return !flmem_arch_interrupted_in(state, at);
 }
 
-/* The result of a call is not marked: the place after the instruction counts as in the call. */
+/*
+ * The result of a call is not marked: a program counter after the instruction counts as in the
+ * call.
+ */
 bool flmem_arch_in_program(const struct flmem_thread_state *state)
 {
 	return !state->at_svc && !state->after_svc;
@@ -276,7 +279,10 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 
 const bool flmem_arch_forgets_wait = true;
 
-/* The kernel has done it; in all other calls no thread is stopped (remote/checks/quiet_stop.h). */
+/*
+ * The kernel has done so already; in all other calls no thread is stopped
+ * (remote/checks/quiet_stop.h).
+ */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state)
 {
 	(void)tid, (void)state;
@@ -298,7 +304,7 @@ static uint64_t calls_mask(const struct flmem_thread_state *state,
 	return (CALLS_MASK | (state->signal_mask & RAISED_ONES)) & ~scratch->unblocked;
 }
 
-/* The vector registers of the thread are those of its calls, too, as on x86-64. */
+/* As on x86-64, the calls run with the vector registers of the thread. */
 static void fill_records(struct flmem_aarch64_frame *frame, const struct flmem_thread_state *state)
 {
 	frame->vectors.magic = FLMEM_AARCH64_FPSIMD_MAGIC;
@@ -349,7 +355,7 @@ static void fill_registers(struct flmem_aarch64_frame *frame, const struct flmem
 	frame->pc = call->function;
 }
 
-/* A thread that waits is at the instruction that makes its call again. */
+/* A waiting thread is at the instruction that repeats its call. */
 static void fill_own(struct flmem_aarch64_frame *frame, const struct user_regs_struct *r)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(frame->registers); i++)
@@ -447,7 +453,7 @@ bool flmem_arch_is_chain_mask(uint64_t mask)
 	return (mask | MAYBE_UNBLOCKED) == (CALLS_MASK | MAYBE_UNBLOCKED);
 }
 
-/* The first argument is gone once the call has returned, its number once it was restarted. */
+/* The first argument is lost once the call has returned, its number once it was restarted. */
 bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct flmem_chain *chain,
 			   size_t index, const struct flmem_scratch *scratch,
 			   const struct flmem_gadgets *gadgets)
@@ -467,7 +473,7 @@ bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct 
 	       r->regs[LINK_POINTER] == gadgets->restorer;
 }
 
-/* The kernel does not write this register at the stops of a call: it has to be right already. */
+/* The kernel ignores writes to this register at system call stops: it must be right already. */
 void flmem_aarch64_ask(const struct flmem_thread_state *own, const struct flmem_scratch *scratch,
 		       const struct flmem_gadgets *gadgets, int signal,
 		       struct user_regs_struct *ret_regs)
@@ -511,7 +517,7 @@ uint64_t flmem_arch_link(const struct flmem_thread_state *state)
 	return flmem_arch_plain_address(state->regs.regs[LINK_POINTER]);
 }
 
-/* Addresses of a program are below this, unless it asks for others; a signature is above. */
+/* Program addresses are below this, unless the program asks for others; signatures are above. */
 uint64_t flmem_arch_plain_address(uint64_t word)
 {
 	return word & (ADDRESSES_END - 1);
@@ -519,7 +525,7 @@ uint64_t flmem_arch_plain_address(uint64_t word)
 
 /*
  * In glibc and musl the thread pointer is the end of the control block, whose address
- * pthread_create() returns. Another thread's cannot be so near: its stack is between them.
+ * pthread_create() returns. No other thread's block can be this close: its stack lies between them.
  */
 bool flmem_arch_is_thread(uint64_t pointer, uint64_t pthread)
 {
@@ -549,7 +555,7 @@ bool flmem_arch_has_thread_block(const struct flmem_process *process,
 /* Handlers return through their link register. */
 const bool flmem_arch_frame_has_restorer = false;
 
-/* What marks a frame is the record of vector registers, which is always the first. */
+/* Identifies a frame by its record of vector registers, which is always the first. */
 bool flmem_arch_is_signal_frame(const uint64_t *words, size_t count, uint64_t *ret_mask)
 {
 	struct flmem_aarch64_frame frame;

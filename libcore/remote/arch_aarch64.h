@@ -2,7 +2,9 @@
 #ifndef FLMEM_REMOTE_ARCH_AARCH64_H
 #define FLMEM_REMOTE_ARCH_AARCH64_H
 
-/* Parts of arch_aarch64.c that are tested without a thread: the frame, and what is not in it. */
+/*
+ * Parts of arch_aarch64.c that can be tested without a thread: the frame, and the state outside it.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +20,8 @@ struct flmem_thread_state;
 
 /*
  * What rt_sigreturn reads in the kernel: struct rt_sigframe in arch/arm64/kernel/signal.c, with
- * arch/arm64/include/uapi/asm/{ucontext,sigcontext}.h. Its room for records ends here after those
- * that a chain has; the last head of a record is 0.
+ * arch/arm64/include/uapi/asm/{ucontext,sigcontext}.h. The space for records is cut after those
+ * that a chain uses; a record head of 0 ends the list.
  */
 struct flmem_aarch64_frame {
 	unsigned char info[128];
@@ -59,18 +61,18 @@ struct flmem_vector_use {
 	bool wide;	   /* registers of SVE that are wider than FPSIMD are in use */
 	bool streaming;	   /* SME's streaming mode */
 	bool matrix;	   /* SME's matrix register is on: functions may not be called as usual */
-	bool shadow_stack; /* returns are checked (GCS) */
-	bool keys;	   /* there are rights of protection keys (POE) */
-	bool tags;	   /* of memory are checked (MTE): frames are written without them */
+	bool shadow_stack; /* GCS: the processor checks return addresses */
+	bool keys;	   /* POE: memory protection keys are in use */
+	bool tags;	   /* MTE: tags are checked; frames are written without tags */
 	bool breakpoints;  /* or watchpoints, of the processor */
 };
 
-/* The reason to leave the thread alone, or NULL. */
+/* The reason not to borrow the thread, or NULL. */
 const char *flmem_aarch64_refuses(const struct flmem_vector_use *use);
 
 /*
- * The registers with which the thread, stopped anywhere, asks for the action of a signal: a call
- * that stores it in the data of the chain, and returns through the last frame.
+ * Registers with which the thread, wherever it is stopped, reads the action of a signal: a call
+ * that stores the action in the data of the chain and returns through the last frame.
  */
 void flmem_aarch64_ask(const struct flmem_thread_state *own, const struct flmem_scratch *scratch,
 		       const struct flmem_gadgets *gadgets, int signal,

@@ -30,7 +30,7 @@
 #define USER_DS		    0x2bU
 #define FLAG_TRAP	    0x100U
 #define FLAG_DIRECTION	    0x400U
-#define BREAKPOINTS_ENABLED 0xffU  /* in debug register 7: four, for the task and for all */
+#define BREAKPOINTS_ENABLED 0xffU  /* in debug register 7: four local and four global enable bits */
 #define FLAGS_CLEAN	    0x202U /* interrupts on, and the bit that is always one */
 
 /*
@@ -126,7 +126,7 @@ uint16_t flmem_arch_machine(void)
 	return EM_X86_64;
 }
 
-/* Neither int $0x80 nor the vsyscall page, whose calls have other numbers or lengths. */
+/* Not int $0x80 or the vsyscall page: their call numbers or instruction lengths differ. */
 bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
 {
 	unsigned char code[2];
@@ -203,13 +203,10 @@ bool flmem_arch_interrupted_in(const struct flmem_thread_state *state,
 	}
 }
 
-/* orig_rax and the argument registers have all of it. */
+/* orig_rax and the argument registers hold the call completely. */
 const bool flmem_arch_forgets_wait = false;
 
-/*
- * A call that is repeated stops once more at its instruction: the result register then has its
- * number.
- */
+/* A repeated call stops again at its instruction: the result register then has its number. */
 bool flmem_arch_has_returned(const struct flmem_thread_state *state,
 			     const struct flmem_task_wait *at)
 {
@@ -221,7 +218,7 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 	return (long)state->regs.orig_rax < 0;
 }
 
-/* The kernel clears them when a thread ends or executes a program, not when its tracer ends. */
+/* The kernel clears them when a thread exits or executes a program, not when its tracer exits. */
 const char *flmem_arch_refuses(pid_t tid)
 {
 	long enabled;

@@ -31,15 +31,15 @@
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
-#define DENIALS_MAX	3U /* without a reason that can be seen */
+#define DENIALS_MAX	3U /* refusals by the kernel without a visible reason */
 #define DENIED_US	1000U
 #define FAULT_STEP	4096U
-#define HOLD_STACK	65536U /* more than is used while a thread is held */
+#define HOLD_STACK	65536U /* more than flmem uses while it holds a thread */
 
 /* The result of trying one thread. */
 enum borrow_attempt {
 	ATTEMPT_DONE,
-	ATTEMPT_NEXT,	  /* the thread is elsewhere now; try another one */
+	ATTEMPT_NEXT,	  /* the thread has moved on; try another one */
 	ATTEMPT_FILTERED, /* seccomp may not allow this thread the calls; try another one */
 	ATTEMPT_LATER,	  /* no thread may be borrowed now; the error says why */
 	ATTEMPT_FATAL,
@@ -400,14 +400,14 @@ static int try_borrow(struct flmem_borrow_state *borrow)
 struct borrow_run {
 	struct flmem_borrow_state *borrow;
 	uint64_t start_us, backoff_us;
-	uint64_t pause_us; /* before the next pass; 0: there is none */
-	bool follows;	   /* at once, on threads that the pass before has found asleep */
+	uint64_t pause_us; /* before the next pass; 0: no further pass */
+	bool follows;	   /* immediately, on threads that the previous pass found asleep */
 	int rc;
 };
 
 /*
- * True if another pass is to come, after `pause_us`. One that only waits until threads have slept
- * long enough belongs to the one before.
+ * True if another pass follows, after `pause_us`. A pass that only waits until threads have slept
+ * long enough counts as part of the one before.
  */
 static bool passes_again(struct borrow_run *run)
 {
@@ -433,8 +433,8 @@ static bool passes_again(struct borrow_run *run)
 }
 
 /*
- * The first use of a page costs a fault, for which a virtual machine may have to wait. No thread is
- * to be held meanwhile.
+ * The first use of a page costs a fault, which a virtual machine may delay. Touch the pages now, so
+ * that no thread is held meanwhile.
  */
 __attribute__((noinline)) static void fault_in(volatile unsigned char *memory, size_t length)
 {
@@ -466,7 +466,10 @@ static void run_on_thread(void *context)
 	flmem_interrupts_end();
 }
 
-/* On threads that end: their end releases a thread of the target that is not to be stopped. */
+/*
+ * Runs on a thread that exits afterwards: its exit releases a target thread that must not be
+ * stopped.
+ */
 static int run_in_thread(struct flmem_borrow_state *borrow)
 {
 	struct borrow_run run = {

@@ -43,9 +43,8 @@ struct flmem_spared_threads {
 typedef void flmem_borrow_observe(void *context, bool running);
 
 /*
- * Checks once more, before a thread is stopped, what its caller has checked of the process, and
- * renews the guard: both may have changed while a thread was searched for. The code of the error
- * ends the search.
+ * Repeats, before a thread is stopped, the caller's checks of the process, and renews the guard:
+ * both may have changed during the search for a thread. The code of the error ends the search.
  */
 typedef int flmem_borrow_recheck(void *context, struct flmem_error *err);
 
@@ -54,7 +53,7 @@ struct flmem_borrow_options {
 	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
 	bool single_pass;    /* one pass over all threads; if none can be borrowed now, fail */
 	bool repeatable;     /* make the calls again if their results are lost */
-	bool cancels; /* calls that wait too long for one of guard.words: they hold no lock then */
+	bool cancels; /* calls that may wait for a lock in guard.words: they hold none then */
 	const struct flmem_guard *guard; /* NULL: an empty one; a recheck may renew it */
 	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
 	size_t stack_bytes;			     /* for the calls; 0: what an allocator needs */
@@ -67,18 +66,18 @@ struct flmem_borrow_options {
 	void *observer;				   /* its context */
 	flmem_borrow_recheck *recheck;		   /* may be NULL */
 	void *rechecker;			   /* its context */
-	uint64_t *checked_us;			   /* when that was checked last */
+	uint64_t *checked_us;			   /* time of the last such check */
 };
 
 struct flmem_borrow_result {
 	pid_t tid;
 	const char *waited_in; /* static: the system call that the thread was blocked in */
 	uint64_t late_us;      /* its timeout may end up to this much later, 0: it does not */
-	bool unstopped;	       /* of a dry run: not stopped, since its timeout would restart */
+	bool unstopped;	       /* of a dry run: not stopped, as its timeout would restart */
 	bool started;	       /* the calls were started, whatever happened then */
-	size_t returned;       /* calls seen to have returned, if not timed as one */
+	size_t returned;       /* calls that were observed to return, unless timed as one */
 	bool complete;	       /* all calls returned; the fields below are valid */
-	bool self_restored;    /* all calls returned, but too long ago: their results are lost */
+	bool self_restored;    /* all calls returned, but too long ago: the results are lost */
 	/*
 	 * Time inside each call, by the clock of the target; if timed as one, the first entry is
 	 * the sum.
@@ -99,7 +98,8 @@ int flmem_borrow_dry_run(const struct flmem_view *view, const struct flmem_borro
 			 struct flmem_borrow_result *ret_result, struct flmem_error *err);
 
 /*
- * Those of the checks that stop no thread, once. FLMEM_EUNSAFE: no thread could be borrowed now.
+ * The subset of these checks that stops no thread, in one pass. FLMEM_EUNSAFE: no thread could be
+ * borrowed now.
  */
 int flmem_borrow_precheck(const struct flmem_view *view, const struct flmem_borrow_options *options,
 			  struct flmem_error *err);

@@ -42,8 +42,8 @@ bool flmem_borrow_sees_frames(const struct flmem_borrow_state *borrow, pid_t tid
 }
 
 /*
- * In the park a thread writes no core dump (flmem_borrow_wrap()). While it must still be there,
- * nothing has to be read to see that, with the thread held.
+ * In the park a thread writes no core dump (flmem_borrow_wrap()). As long as it must still be in
+ * the park, this needs no read while the thread is held.
  */
 static int seize_parked(const struct flmem_borrow_state *borrow, pid_t tid,
 			struct flmem_tracee *tracee)
@@ -75,7 +75,9 @@ int flmem_borrow_restore(struct flmem_borrow_state *borrow, pid_t tid)
 		return flmem_borrow_fail_lost(borrow);
 	if (!tracee.tid)
 		return flmem_borrow_fail_ended(borrow);
-	/* The park of another flmem that has borrowed the thread since is at the same address. */
+	/*
+	 * Another flmem that borrowed the thread in the meantime has its park at the same address.
+	 */
 	if (!tracee.stopped || flmem_arch_read_registers(tid, &now) || !is_parked(borrow, &now) ||
 	    !flmem_borrow_sees_frames(borrow, tid) ||
 	    flmem_borrow_read_results(borrow) != FLMEM_BORROW_FINISHED)

@@ -10,8 +10,8 @@
 #include "remote/borrow_state.h"
 
 /*
- * True if the stopped thread sees on its stack what was written: it still has the address space
- * that was pinned and checked, and has not executed another program.
+ * True if the data written to the stack of the stopped thread is still there: the thread has the
+ * address space that was pinned and checked, and has not executed another program.
  */
 bool flmem_borrow_sees_frames(const struct flmem_borrow_state *borrow, pid_t tid);
 

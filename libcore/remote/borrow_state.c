@@ -19,7 +19,7 @@
 #define PARK_NS	   50000000
 #define PARK_OWN_S 2
 
-/* How long a check of the process holds. It may itself take 20 ms, where the heap is large. */
+/* How long a check of the process stays valid. The check itself may take 20 ms for a large heap. */
 #define FRESH_US 60000U
 
 /* SIGSETXID of glibc (nptl/pthreadP.h): setuid() waits until every thread has handled it. */
@@ -44,9 +44,9 @@ static void add_clock_reading(struct flmem_borrow_state *borrow, size_t index)
 }
 
 /*
- * A thread inherits from the one that started it that reading the time stamp counter raises SIGSEGV
- * (PR_SET_TSC), and clock_gettime() reads it in user space. Not counted among the calls: before the
- * first clock reading.
+ * A thread inherits PR_SET_TSC from its creator: reading the time stamp counter may raise SIGSEGV,
+ * and clock_gettime() reads it in user space. This call resets it before the first clock reading
+ * and does not count among the calls.
  */
 static void add_permission_for_clocks(struct flmem_borrow_state *borrow)
 {

@@ -24,7 +24,7 @@
 
 /* The state of one run; on the heap because of its size. */
 struct flmem_borrow_state {
-	struct flmem_thread_state state; /* first: of the largest alignment */
+	struct flmem_thread_state state; /* first member: it has the largest alignment */
 	const struct flmem_view *view;
 	const struct flmem_borrow_options *options;
 	struct flmem_borrow_result *result;
@@ -62,7 +62,10 @@ enum flmem_borrow_progress {
  */
 int flmem_borrow_wrap(struct flmem_borrow_state *borrow, const struct flmem_chain *chain);
 
-/* So long after it was armed a thread is in its calls, or in the park, which takes twice that. */
+/*
+ * For this long after it was armed a thread is in its calls or in the park, which lasts twice as
+ * long.
+ */
 #define FLMEM_BORROW_PARKED_US 25000U
 
 /* Draws a new cookie; called each time a thread is armed, so that chains cannot be confused. */
@@ -72,8 +75,8 @@ void flmem_borrow_renew_cookie(struct flmem_borrow_state *borrow);
 int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
 
 /*
- * Has the caller check the process once more, if that was long ago: the program may have done
- * anything while a thread was searched for, or flmem was stopped. 1, with the reason, if no thread
+ * Has the caller check the process again if the last check is too old: the program may have changed
+ * while flmem searched for a thread, or while flmem was stopped. 1, with the reason, if no thread
  * may be borrowed now.
  */
 int flmem_borrow_check_again(struct flmem_borrow_state *borrow);
@@ -85,7 +88,7 @@ const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *
 int flmem_borrow_check_locks(const struct flmem_process *process,
 			     const struct flmem_borrow_options *options, struct flmem_error *err);
 
-/* Reads the results so far; parts of them, unless the thread is stopped. */
+/* Reads the results so far; they may be incomplete unless the thread is stopped. */
 enum flmem_borrow_progress flmem_borrow_read_results(struct flmem_borrow_state *borrow);
 
 /* Copies the area as the calls have left it into the caller's bytes. Negative errno. */

@@ -71,10 +71,7 @@ static void rescue_signals_if_due(const struct flmem_borrow_state *borrow, pid_t
 		flmem_rescue_signals(process, tid, own_mask, &mark);
 }
 
-/*
- * True if the thread was taken out of its calls because the holder of the lock may be waiting for
- * it.
- */
+/* True if the thread was taken out of its calls because the lock holder may be waiting for it. */
 static bool rescue_if_due(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us,
 			  struct flmem_rescue_progress *progress)
 {
@@ -105,7 +102,7 @@ static int fail_abandoned(struct flmem_borrow_state *borrow, pid_t tid)
 		(int)borrow->view->process->pid, (int)tid);
 }
 
-/* The thread is not taken out of its calls afterwards. */
+/* Afterwards the thread is not taken out of its calls. */
 static int leave_thread(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us)
 {
 	if (take_back(borrow, tid))
@@ -114,7 +111,7 @@ static int leave_thread(struct flmem_borrow_state *borrow, pid_t tid, uint64_t s
 	return fail_timed_out(borrow, tid, spent_us);
 }
 
-/* The results are read once more after the time limit: flmem may have had no processor. */
+/* The results are read once more after the time limit: flmem may have been without a processor. */
 int flmem_borrow_await(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;

@@ -3,7 +3,7 @@
 #define FLMEM_REMOTE_CALL_RETURN_H
 
 /*
- * How a thread that flmem has stopped gets back into its own system call, so that a signal that has
+ * How a thread that flmem has stopped returns to its own system call, so that a signal that has
  * arrived meanwhile ends that call by the rules of signal(7). On x86-64 the kernel decides that
  * after the stop, from the registers, so the thread is only restored and detached. On aarch64 the
  * kernel has decided before: docs/internals/borrowing-on-aarch64.md.
@@ -14,7 +14,7 @@
 
 struct flmem_process;
 
-/* What a thread needs to get back after its calls. */
+/* What is needed to return a thread to its call after a chain. */
 struct flmem_call_return {
 	const struct flmem_process *process;
 	const struct flmem_thread_state *own; /* of the thread, before the calls */
@@ -23,7 +23,7 @@ struct flmem_call_return {
 };
 
 /*
- * Restores the stopped thread; releasing it then is all that is left. Whatever fails or whoever
+ * Restores the stopped thread; the caller then only has to release it. On any failure, and if flmem
  * dies, the thread has its own state or restores itself. Negative errno.
  */
 int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_call_return *back);

@@ -25,12 +25,12 @@
 #include "remote/shared_signals.h"
 
 /*
- * The thread runs from its restored registers to the entry of its call, some instructions of the
- * kernel away, and is released there: a signal that arrives later is the kernel's business. One
- * that arrives earlier is reported before its delivery. The kernel no longer knows that it
- * has to end a call, so that is decided here: by the kind of call, and by SA_RESTART of the handler
- * where that matters. The thread itself has to ask for this flag: from the state of its chain, in
- * which it restores itself if flmem dies.
+ * The thread runs from its restored registers to the entry of its call, a few kernel instructions
+ * away, and is released there: the kernel handles any later signal. An earlier signal is reported
+ * before its delivery. The kernel no longer knows that it has to end a call, so flmem decides: by
+ * the kind of call, and by SA_RESTART of the handler where that matters. Only the thread itself can
+ * query this flag: it does so from the state of its chain, in which it restores itself if flmem
+ * dies.
  */
 
 #define STATUS_MAX     16384U
@@ -56,7 +56,7 @@ struct call_info {
 };
 
 enum return_report {
-	REPORT_NONE,   /* in time: the thread gets no processor, or is frozen */
+	REPORT_NONE,   /* in time: the thread has no processor, or is frozen */
 	REPORT_CALL,   /* entry or exit of a system call */
 	REPORT_SIGNAL, /* about to be delivered */
 	REPORT_OTHER,  /* stopped for another reason */
@@ -89,7 +89,7 @@ static enum return_report sort_report(struct flmem_tracee *tracee, int status, i
 	return *ret_signal == SYSCALL_REPORT ? REPORT_CALL : REPORT_SIGNAL;
 }
 
-/* Lets the thread run until something is reported of it, and delivers `signal` to it, if not 0. */
+/* Lets the thread run until it reports an event, and delivers `signal` to it if not 0. */
 static enum return_report run_to_report(struct call_reentry *entering, int signal, int *ret_signal)
 {
 	struct flmem_tracee *tracee = entering->tracee;
@@ -169,8 +169,8 @@ static bool leave_chain(const struct call_reentry *entering)
 }
 
 /*
- * In the stop before the delivery of a signal. It is blocked, so the kernel queues it again, with
- * all that belongs to it (ptrace_signal() in kernel/signal.c), and reports it again later.
+ * In the stop before the delivery of a signal. The signal is blocked, so the kernel queues it again
+ * with all its data (ptrace_signal() in kernel/signal.c), and reports it again later.
  */
 static bool ask_for_flags(struct call_reentry *entering, int signal)
 {
@@ -187,7 +187,7 @@ static bool ask_for_flags(struct call_reentry *entering, int signal)
 		!flmem_process_read_pinned(back->process, back->scratch->data + FLAGS_OFFSET,
 					   &flags, sizeof(flags)) &&
 		flags != UNANSWERED;
-	/* If it has not come so far, it restores itself, without a decision about the signal. */
+	/* If it has not reached the call, it restores itself, and the signal stays undecided. */
 	if (!entering->tracee->stopped || !leave_chain(entering) || !asked)
 		return false;
 	entering->asked |= bit_of(signal);
@@ -198,7 +198,7 @@ static bool ask_for_flags(struct call_reentry *entering, int signal)
 
 /*
  * Waits that a signal whose handler has SA_RESTART does not end (ERESTARTSYS, signal(7)); it ends
- * all others. A socket with a timeout is not known here, but by its plain EINTR at the stop.
+ * all others. A socket with a timeout shows only by its plain EINTR at the stop.
  */
 static bool is_restarted(const struct flmem_task_wait *at)
 {
@@ -237,8 +237,8 @@ static void fail_call(const struct call_reentry *entering)
 }
 
 /*
- * What a signal means that is about to be delivered in front of the call. True: nothing more is to
- * be done but to detach the thread. False: it runs on, with *ret_pass delivered.
+ * Handles a signal that is about to be delivered before the call. True: the thread only has to be
+ * detached. False: it continues, with *ret_pass delivered.
  */
 static bool sort_signal(struct call_reentry *entering, int signal, int *ret_pass)
 {
@@ -258,9 +258,9 @@ static bool sort_signal(struct call_reentry *entering, int signal, int *ret_pass
 }
 
 /*
- * At the entry of its call. Detached there, it would find its call interrupted: __ptrace_unlink()
- * in kernel/ptrace.c wakes a stopped thread as a signal does. So it runs on into the call, and the
- * end of this thread of flmem releases it.
+ * At the entry of its call. If detached here, it would find its call interrupted: __ptrace_unlink()
+ * in kernel/ptrace.c wakes a stopped thread as a signal does. So it continues into the call, and
+ * the exit of this thread of flmem releases it.
  */
 static void leave_in_call(struct flmem_tracee *tracee)
 {
@@ -296,8 +296,8 @@ int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_ca
 }
 
 /*
- * At the entry of restart_syscall, which no filter has seen yet: the kernel does not make it, and
- * the thread is in front of its own call again, whose arguments are still in their registers.
+ * At the entry of restart_syscall, before any filter has seen it: the kernel skips it, and the
+ * thread is again before its own call, whose arguments are still in their registers.
  */
 static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_thread_state *before)
 {
@@ -313,9 +313,10 @@ static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_t
 }
 
 /*
- * The first argument of the call that a stop has ended. The kernel still has it, and shows it to
- * the tracer in a stop for a filter of seccomp, which it knows by the siginfo of the stop
- * (ptrace_get_syscall_info() in kernel/ptrace.c). Nothing but a tracer reads that of this stop.
+ * The first argument of the call that a stop has ended. The kernel still has it and shows it to the
+ * tracer in a seccomp stop, which it recognises by the siginfo of the stop
+ * (ptrace_get_syscall_info() in kernel/ptrace.c). Only a tracer reads the siginfo of this stop, so
+ * it can be set.
  */
 static int read_first_argument(pid_t tid, uint64_t *ret_value)
 {
@@ -342,9 +343,9 @@ static int read_first_argument(pid_t tid, uint64_t *ret_value)
 }
 
 /*
- * A call that the stop has ended with EINTR is one that the thread entered after its last check
- * (remote/checks/quiet_stop.h). The thread is set in front of it again. Where a handler may have
- * run, that has ended the call, and the thread was stopped when the handler returned.
+ * If the stop ended a call with EINTR, the thread entered that call after its last check
+ * (remote/checks/quiet_stop.h). The thread is set back to the instruction before it. If a handler
+ * may have run, the handler ended the call, and the thread was stopped when the handler returned.
  */
 static bool set_back(const struct flmem_tracee *tracee, struct flmem_thread_state *state)
 {
@@ -377,7 +378,7 @@ static void release_filtered(struct call_reentry *entering)
 	case REPORT_CALL:
 		skip_restart(tracee, before);
 		break;
-	case REPORT_SIGNAL: /* the kernel knows its call */
+	case REPORT_SIGNAL: /* the kernel can report its call */
 		tracee->signal = signal;
 		break;
 	default:
@@ -391,7 +392,7 @@ void flmem_call_return_release(struct flmem_tracee *tracee)
 	struct call_reentry entering = {.tracee = tracee, .own = &before};
 	const bool filtered = tracee->filtered;
 
-	tracee->filtered = false; /* only once, also if it does not stop */
+	tracee->filtered = false; /* only once, even if it does not stop */
 	if ((!filtered && tracee->resumable) || flmem_arch_read_registers(tracee->tid, &before))
 		return;
 	if (set_back(tracee, &before))

@@ -53,7 +53,7 @@ struct flmem_chain {
 	unsigned char data[FLMEM_CHAIN_DATA];
 	size_t data_length;
 	struct flmem_chain_area area;
-	bool timed_as_one;  /* not call by call: needs half as much of the thread's stack */
+	bool timed_as_one;  /* times all calls together: needs half as much of the thread's stack */
 	uint64_t unblocked; /* signals that stay unblocked in it, besides those of any chain */
 	bool overflow;	    /* something did not fit; running the chain fails */
 };

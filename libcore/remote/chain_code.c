@@ -7,7 +7,10 @@
 #include "elf/view.h"
 #include "proc/process.h"
 
-/* Of a function that a chain calls: what a debugger takes for its begin, and some more. */
+/*
+ * The first bytes of a function that a chain calls: enough to cover where debuggers place a
+ * breakpoint at its start, and some more.
+ */
 #define CHECKED_BYTES 256U
 
 static bool is_repeated(const struct flmem_chain *chain, size_t index)
@@ -18,7 +21,7 @@ static bool is_repeated(const struct flmem_chain *chain, size_t index)
 	return false;
 }
 
-/* As much as the file has there. */
+/* As much as the file contains at that place. */
 static bool is_call_changed(const struct flmem_view *view, uint64_t function)
 {
 	const struct flmem_module *module = flmem_modules_find(view->modules, function);

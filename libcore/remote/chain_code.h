@@ -22,8 +22,8 @@ struct flmem_chain_code {
 };
 
 /*
- * FLMEM_EUNSUPPORTED if one of them is no longer what the file of its module has: by a breakpoint
- * of a debugger that was killed, for example, at which the program would end.
+ * FLMEM_EUNSUPPORTED if the code of one of them differs from the file of its module: a killed
+ * debugger may have left a breakpoint there, for example, at which the program would end.
  */
 int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_chain *chain,
 			   struct flmem_error *err);
@@ -32,7 +32,7 @@ int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_cha
 int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,
 			  struct flmem_chain_code *ret_code);
 
-/* Also false if it can no longer be read. */
+/* Also false if the code can no longer be read. */
 bool flmem_chain_code_is_there(const struct flmem_process *process, const struct flmem_chain *chain,
 			       const struct flmem_chain_code *code);
 

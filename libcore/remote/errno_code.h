@@ -12,8 +12,8 @@ struct flmem_process;
 #define FLMEM_ERRNO_CODE_BYTES 32U
 
 /*
- * The distance of errno from the thread pointer, from the first FLMEM_ERRNO_CODE_BYTES of the
- * function. False if it has another form.
+ * The distance of errno from the thread pointer, decoded from the first FLMEM_ERRNO_CODE_BYTES of
+ * the function. False if the function has another form.
  */
 bool flmem_errno_decode(const struct flmem_process *process, uint64_t function,
 			const unsigned char *bytes, int64_t *ret_distance);

@@ -10,7 +10,7 @@
 
 /*
  * The instructions of the function, in any order and with any registers (Arm Architecture Reference
- * Manual, C6.2): it adds a number, of its own or of a slot of the dynamic linker, to the thread
+ * Manual, C6.2): it adds a constant, or a value that the dynamic linker has stored, to the thread
  * pointer.
  */
 #define CODE_BYTES     4U
@@ -33,7 +33,7 @@
 #define RETURN	       0xd65f03c0U
 #define ZERO_REGISTER  31U
 
-/* A register: a number, or a distance from the thread pointer. */
+/* A register: a number, or an offset from the thread pointer. */
 struct code_value {
 	bool known, of_pointer;
 	uint64_t number;
@@ -48,7 +48,7 @@ static void compute_page(struct code_value *out, uint64_t address, uint32_t code
 {
 	uint64_t pages = ((uint64_t)(code >> 5 & 0x7ffffU) << 2) | (code >> 29 & 3U);
 
-	pages = (pages ^ UINT64_C(0x100000)) - UINT64_C(0x100000); /* 21 bits with a sign */
+	pages = (pages ^ UINT64_C(0x100000)) - UINT64_C(0x100000); /* 21 bits, signed */
 	*out = (struct code_value){.known = true, .number = ((address >> 12) + pages) << 12};
 }
 
@@ -70,7 +70,7 @@ static void add_values(struct code_value *out, struct code_value left, struct co
 	};
 }
 
-/* 16 bits of a number, with zeros around or beside those that the register has: static programs. */
+/* Sets 16 bits of a register and clears or keeps the others; used in static programs. */
 static void move_bits(struct code_value *out, uint32_t code)
 {
 	const unsigned shift = (code >> 21 & 3U) * 16;

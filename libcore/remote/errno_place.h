@@ -4,8 +4,8 @@
 
 /*
  * The errno of a thread. A call that a borrowed thread makes may set it (malloc_trim() does where
- * memory is locked: madvise() fails), although the thread is in a wait that succeeds and leaves it
- * alone: a program that reads errno after getline() would see an error.
+ * memory is locked: madvise() fails). The thread's own wait succeeds and does not set errno, so a
+ * program that reads errno after getline() would see an error.
  */
 
 #include <stdbool.h>
@@ -25,16 +25,17 @@ struct flmem_errno_value {
 };
 
 /*
- * From the machine code of __errno_location(); not known if that is missing or of another form.
+ * From the machine code of __errno_location(); unknown if the function is missing or has another
+ * form.
  */
 struct flmem_errno_place flmem_errno_find(const struct flmem_view *view);
 
-/* That of the thread with this thread pointer, which must not run. */
+/* Reads the errno of the thread with this thread pointer, which must not run. */
 struct flmem_errno_value flmem_errno_read(const struct flmem_process *process,
 					  const struct flmem_errno_place *place,
 					  uint64_t thread_pointer);
 
-/* Writes it back if it has changed. */
+/* Writes the saved value back if errno has changed. */
 void flmem_errno_restore(const struct flmem_process *process,
 			 const struct flmem_errno_value *before);
 

@@ -23,7 +23,7 @@ static uint64_t find_code(const struct flmem_module *module, const struct flmem_
 }
 
 /*
- * The kernel's own code for handlers to return to, on processors whose C libraries have none. The
+ * The kernel's own code to which handlers return, on processors whose C libraries have none. The
  * mapping has a few pages.
  */
 static uint64_t find_in_vdso(const struct flmem_view *view, const struct flmem_arch_code *code)
@@ -47,7 +47,7 @@ static uint64_t find_in_vdso(const struct flmem_view *view, const struct flmem_a
 	return 0;
 }
 
-/* It reads as something else than in the file; what cannot be read is found out later. */
+/* True if memory differs from the file; memory that cannot be read is detected later. */
 static bool is_gadget_replaced(const struct flmem_view *view, uint64_t address,
 			       const struct flmem_arch_code *code)
 {
@@ -59,8 +59,8 @@ static bool is_gadget_replaced(const struct flmem_view *view, uint64_t address,
 }
 
 /*
- * Libraries that take part in all system calls of a program overwrite the instructions that make
- * them. A chain would run their code, on a thread that may be blocked in it.
+ * Libraries that intercept all system calls of a program overwrite the instructions that make them.
+ * A chain would run their code, on a thread that may be blocked in it.
  */
 static int check_gadgets(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
 			 struct flmem_error *err)

@@ -10,10 +10,13 @@
 
 static atomic_bool limited;
 static _Thread_local bool lacks_limit;
-/* Of this thread, between two holds: at the second one the user may have no pending signal left. */
+/*
+ * Kept by this thread between two holds: before the second one the user's limit of pending signals
+ * may have been reached.
+ */
 static _Thread_local timer_t kept;
 static _Thread_local bool is_kept;
-static _Thread_local timer_t held; /* of the present hold */
+static _Thread_local timer_t held; /* of the current hold */
 static _Thread_local bool is_limited;
 static const struct itimerspec limit = {.it_value = {.tv_sec = LIMIT_S}};
 

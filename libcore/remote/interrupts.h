@@ -3,7 +3,7 @@
 #define FLMEM_REMOTE_INTERRUPTS_H
 
 /*
- * What interrupts flmem while it has stopped a thread of another process has to wait: signals are
+ * Delays interruptions of flmem while it has stopped a thread of another process: signals are
  * blocked from the stop to the detach, so that nothing stops or ends the calling thread in between.
  * Undone by a destructor.
  */
@@ -21,28 +21,28 @@ struct flmem_interrupts {
 };
 
 /*
- * Whether the kernel may kill this process if it has held a thread for three seconds, which frees
- * the thread. That works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Not for a
- * library inside another program; off by default.
+ * Whether the kernel may kill this process once it has held a thread for three seconds, which frees
+ * the thread. This works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Off by
+ * default, because a library must not risk the program that uses it.
  */
 void flmem_interrupts_limit_hold(bool limited);
 
-/* Blocks every signal in the calling thread; sets the limit if this process is limited. */
+/* Blocks every signal in the calling thread; starts the limit if this process has one. */
 struct flmem_interrupts flmem_interrupts_defer(void);
 
 /*
- * False if this process is limited, and the limit could not be set for this thread: timers count as
- * pending signals of the user, whose number is limited (ulimit -i).
+ * False if this process has a limit that could not be set for this thread: timers count as pending
+ * signals of the user, whose number is limited (ulimit -i).
  */
 bool flmem_interrupts_may_hold(void);
 
-/* Starts the limit again: whoever calls this is not stopped, and holds no thread yet. */
+/* Restarts the limit: the caller runs, and holds no thread yet. */
 void flmem_interrupts_renew(void);
 
-/* Keeps the timer for what this thread holds next: what makes calls by then has to be reached. */
+/* Keeps the timer for the next hold of this thread. */
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
 
-/* Gives it back, before a thread ends that has held threads. */
+/* Releases the timer, before a thread ends that has held threads. */
 void flmem_interrupts_end(void);
 
 #define FLMEM_AUTO_INTERRUPTS FLMEM_AUTO(flmem_interrupts_restore) __attribute__((unused))

@@ -26,7 +26,7 @@
 #define ATTRIBUTES_SIZE 128
 #define MUSL_SYNCCALL	34 /* SIGSYNCCALL */
 #define DETACHED	1  /* PTHREAD_CREATE_DETACHED, in glibc and musl */
-/* What first threads usually may have (ulimit -s). */
+/* The usual stack limit of first threads (ulimit -s). */
 #define USUAL_STACK (UINT64_C(8) << 20)
 
 /* How far above its stack pointer the variables of a thread are searched for. */
@@ -37,10 +37,10 @@
 #define LOOK_US	  100U
 #define ENDING_US 200000U
 
-/* How long the other threads of a stopped one may be read. */
+/* Time limit for reading the other threads while one is stopped. */
 #define HANDLERS_US 20000U
 
-/* When it is stopped, the first one may be elsewhere. */
+/* Tries: the first thread may have moved on before it is stopped. */
 #define TRIES 3
 
 static const struct flmem_module *find_in_program(const struct flmem_modules *modules,
@@ -133,9 +133,9 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 }
 
 /*
- * As much as the first thread may have now: finalisers, which the program would run there, may use
- * all of it. By default a thread has what the first one might have when the program started (glibc;
- * 2 MiB without a limit), what pthread_setattr_default_np() has set, or 128 KiB (musl).
+ * The new stack is as large as the first thread's may become: finalisers, which the program would
+ * run there, may use all of it. The default would be the limit at program start (glibc; 2 MiB
+ * without a limit), what pthread_setattr_default_np() has set, or 128 KiB (musl).
  */
 static uint64_t choose_stack(const struct flmem_process *process)
 {
@@ -214,7 +214,7 @@ static pid_t find_by_block(const struct flmem_process *process, const struct flm
 	return tid && !is_task_listed(before, tid) && is_asleep(process, tid) ? tid : 0;
 }
 
-/* The only sleeping thread among the new ones. */
+/* Finds the only sleeping thread among the new ones. */
 static pid_t find_by_list(const struct flmem_process *process, const struct flmem_tasks *before)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks now = {0};
@@ -236,7 +236,7 @@ static int refuse_not_started(const struct flmem_process *process, struct flmem_
 {
 	const uint64_t stack = choose_stack(process);
 
-	/* Whether pthread_create() failed is not known: glibc stores the id before it does. */
+	/* Whether pthread_create() failed is unknown: glibc stores the id before it fails. */
 	if (stack > USUAL_STACK)
 		return flmem_error_set(
 			err, FLMEM_EUNSAFE, 0,
@@ -314,7 +314,7 @@ static bool waits_for_own_stack(const struct flmem_task_wait *at)
 	       at->args[0] - at->sp < OWN_STACK_BYTES;
 }
 
-/* What is checked of the thread that starts the new one, with the caller's filter. */
+/* Checks the thread that starts the new one, with the caller's filter. */
 struct borrowed_thread_check {
 	const struct flmem_view *view;
 	const struct flmem_gadgets *gadgets;
@@ -338,8 +338,8 @@ static bool may_hold_others(const struct borrowed_thread_check *check,
 }
 
 /*
- * In a program without threads fork() of glibc takes no locks of the heap, also if one is started
- * while it runs handlers: the child would have those locked that the new thread holds.
+ * In a program without threads, fork() of glibc takes no heap locks, even if a thread is started
+ * while its handlers run: in the child, locks that the new thread held would stay locked.
  */
 static bool forks_without_locks(const struct borrowed_thread_check *check,
 				const struct flmem_candidate *candidate)
@@ -350,8 +350,8 @@ static bool forks_without_locks(const struct borrowed_thread_check *check,
 }
 
 /*
- * The new thread must inherit what every thread of the process has: the code may close a descriptor
- * or remove a file by a relative name.
+ * All threads of the process must share the attributes that the new thread inherits: its code may
+ * close a descriptor or remove a file by a relative name.
  */
 static bool may_start_thread(void *context, const struct flmem_candidate *candidate,
 			     uint64_t pointer, const char **ret_reason)
@@ -409,7 +409,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	own.filter = &filter;
 	rc = flmem_borrow_run(view, &chain, &own, &run, err);
 	take_borrowed_tid(&run, ret_thread);
-	/* The thread that was started sleeps and ends, so another one may be started. */
+	/* The started thread only sleeps and then exits, so another one may be started. */
 	ret_thread->is_started = run.self_restored;
 	if (rc == FLMEM_EFAILED && run.self_restored)
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
@@ -424,7 +424,7 @@ int flmem_new_thread_start(const struct flmem_view *view,
 	return rc ? rc : read_signal_mask(view->process, &run, &ret_thread->signal_mask, err);
 }
 
-/* The caller's filter, called after the one below. */
+/* The caller's filter, called after the identity check below. */
 struct caller_filter {
 	uint64_t pointer;
 	const struct flmem_candidate_filter *filter;
@@ -448,8 +448,8 @@ static bool is_started_thread(void *context, const struct flmem_candidate *candi
 }
 
 /*
- * The thread has ended, and the process may have as well: the results are lost with its stack. The
- * threads of a process that a signal ends are gone before it is, at most until its core is written.
+ * The thread has exited, and perhaps the process too: the results are lost with the stack. When a
+ * signal ends a process, its threads exit before it does, at the latest when its core is written.
  */
 static int explain_thread_end(const struct flmem_view *view, struct flmem_borrow_result *result,
 			      struct flmem_error *err)

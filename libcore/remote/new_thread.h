@@ -25,7 +25,7 @@
 #define FLMEM_NEW_THREAD_SECONDS 3
 
 struct flmem_new_thread {
-	bool is_started; /* also set where it cannot be used */
+	bool is_started; /* also set where the thread cannot be used */
 	pid_t tid;
 	uint64_t pointer;     /* its thread pointer, which identifies it when it is stopped */
 	uint64_t signal_mask; /* of the first thread of the process, for code that starts others */
@@ -36,7 +36,7 @@ struct flmem_new_thread {
 	uint64_t late_us, stopped_ns;
 };
 
-/* Functions of the target's own C library, never those of a library in front of it. */
+/* Functions of the target's own C library, never those of a library that overrides them. */
 struct flmem_thread_functions {
 	uint64_t init, detach, set_stack, create, sleep;
 	/* memccpy(), and a lock whose first word is 0 while it is open; both 0: not found */

@@ -11,10 +11,10 @@
 
 #define SPIN_US	  2000U
 #define HIGHEST	  (-20)
-#define YIELDS_US 40U /* on an idle machine; on a busy one, one yield */
+#define YIELDS_US 40U /* on an idle machine; on a busy one, a single yield */
 #define NAP_US	  5U
 
-/* How long this thread yields between two sleeps, and when, of the time awaited, it last slept. */
+/* How long this thread yields between two sleeps, and the wait time at which it last slept. */
 static _Thread_local unsigned yields_us;
 static _Thread_local uint64_t napped_us;
 static _Thread_local bool has_yielded;
@@ -64,7 +64,7 @@ void flmem_priority_restore(struct flmem_priority *priority)
 static bool may_yield(uint64_t spent_us)
 {
 	if (spent_us < napped_us)
-		napped_us = 0; /* another wait */
+		napped_us = 0; /* a new wait has begun */
 	return spent_us < SPIN_US && (!has_yielded || spent_us - napped_us < yields_us);
 }
 

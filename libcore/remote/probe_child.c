@@ -52,7 +52,7 @@ static void report_failure(int report_fd, bool tracing)
 __attribute__((noreturn)) static void be_child(char *const *argv, char *const *environment,
 					       pid_t parent, int report_fd, int error_fd)
 {
-	const struct rlimit no_core = {0, 0}; /* of the probe it would be useless */
+	const struct rlimit no_core = {0, 0}; /* a core dump of the probe would be useless */
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -79,7 +79,7 @@ static int explain_failure(const char *program, const struct exec_failure *failu
 			       "same settings without this proof");
 }
 
-/* The deadline is kept here: a library may block or ignore any signal that it can. */
+/* The deadline is enforced here: a library may block or ignore any signal that can be blocked. */
 static void kill_if_late(struct flmem_probe_child *child)
 {
 	if (child->late || flmem_clock_us() < child->deadline_us)
@@ -89,9 +89,9 @@ static void kill_if_late(struct flmem_probe_child *child)
 }
 
 /*
- * Waits for the next stop; 0, or the code of why there is none. The exit status of the child is
- * read at the stop before its end: if SIGCHLD is ignored it is lost later, and another thread may
- * take it.
+ * Waits for the next stop; 0, or the code of the reason why there is none. The exit status of the
+ * child is read at the stop before its end: with SIGCHLD ignored it would be lost later, and
+ * another thread may reap it.
  */
 static int await_child_stop(struct flmem_probe_child *child, int *ret_status,
 			    struct flmem_error *err)
@@ -323,7 +323,7 @@ static int spawn_child(char *const *argv, char *const *environment, struct flmem
 	}
 	child->deadline_us = flmem_clock_us() + LIMIT_US;
 	close(FLMEM_TAKE_FD(report_write));
-	/* The pipe closes at the exec, before the stop after it. */
+	/* The pipe closes at the exec, before the stop that follows it. */
 	if (read(report_read, &failure, sizeof(failure)) == (ssize_t)sizeof(failure))
 		return explain_failure(argv[0], &failure, err);
 	return 0;

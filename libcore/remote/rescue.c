@@ -79,8 +79,9 @@ static bool is_word(pid_t tid, uint64_t address, uint64_t expected)
 }
 
 /*
- * Of the stopped thread. While flmem was stopped it may have restored itself, and wait for a lock
- * for its program or in calls of another flmem, which have other words on its stack.
+ * Checks the stopped thread: while flmem was stopped itself, the thread may have restored itself
+ * and may now wait for a lock for its program or in calls of another flmem, which have other words
+ * on its stack.
  */
 static bool is_in_chain(pid_t tid, uint64_t own_mask, const struct flmem_rescue_mark *mark)
 {

@@ -25,8 +25,8 @@ struct flmem_process;
 bool flmem_rescue_is_due(const struct flmem_process *process, pid_t tid, uint64_t own_mask);
 
 /*
- * What a chain has on the stack of its thread: its cookie, and the last clock reading, which is 0
- * until its calls have returned.
+ * What a chain leaves on the stack of its thread: its cookie, and the last clock reading, which is
+ * 0 until its calls have returned.
  */
 struct flmem_rescue_mark {
 	uint64_t cookie_at, cookie, end_at;
@@ -39,7 +39,7 @@ struct flmem_rescue_mark {
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask,
 			  const struct flmem_rescue_mark *mark);
 
-/* Context switches, and the time at which they last grew. */
+/* Context switches, and when their count last grew. */
 struct flmem_rescue_activity {
 	uint64_t switches, at_us;
 };

@@ -9,7 +9,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-/* Of its memory: the file that a process names is not opened. */
+/* Reads the memory of the process; the file that it names is not opened. */
 static bool is_written_profile(const struct flmem_process *process, const struct flmem_map *map)
 {
 	struct flmem_profile_header header;
@@ -23,7 +23,7 @@ static bool is_written_profile(const struct flmem_process *process, const struct
 	       header.phase == FLMEM_PROFILE_RUNNING;
 }
 
-/* A name that a shell, a terminal or a message could take for something else is not shown. */
+/* Hides a name that a shell, a terminal or a message could misinterpret. */
 static bool has_plain_path(const char *name)
 {
 	return name[0] == '/' &&

@@ -18,7 +18,7 @@ static uint64_t signal_bit(int number)
 	return number >= 1 && number <= 64 ? UINT64_C(1) << (number - 1) : 0;
 }
 
-/* One request to the kernel in the usual case, that there is none. */
+/* One request to the kernel in the usual case that no signal is pending. */
 static bool is_any_pending(pid_t tid)
 {
 	struct __ptrace_peeksiginfo_args range = {.flags = PTRACE_PEEKSIGINFO_SHARED, .nr = 1};
@@ -40,9 +40,9 @@ static uint64_t taken_by_main(pid_t leader)
 }
 
 /*
- * Whether the stopped thread would take a signal of the main thread. All that are pending count:
- * thousands that every thread blocks may be queued before it. A stopping signal stops all threads,
- * whichever takes it.
+ * Whether the stopped thread would take a signal meant for the main thread. All pending signals
+ * count: thousands that every thread blocks may be queued before it. A stopping signal stops all
+ * threads, whichever takes it.
  */
 static bool would_take_from_main(pid_t tid, pid_t leader)
 {

@@ -9,7 +9,7 @@
 /*
  * Waits, at most FLMEM_SHARED_SIGNALS_US, while a signal for the process is pending that the
  * stopped thread `tid` would take when it continues, although the kernel has chosen the main thread
- * for it (complete_signal() in kernel/signal.c) and that one has only had no processor yet. If
+ * for it (complete_signal() in kernel/signal.c) and the main thread only lacks a processor. If
  * another thread takes the signal, its handler runs there, and the wait of the main thread does not
  * end with EINTR. The calling thread must be the tracer of `tid`.
  */

@@ -21,9 +21,9 @@
 #define PAUSE_US 100U
 /* With PTRACE_O_TRACESYSGOOD: at the entry or the exit of a system call. */
 #define SYSCALL_STOP (SIGTRAP | 0x80)
-/* A thread that was not released stops as soon as it runs again, so hurrying gains nothing. */
+/* A thread that was not released stops as soon as it runs again, so shorter pauses gain nothing. */
 #define RELEASE_PAUSE_US 10000U
-#define STARVED_PAUSE_US 500U /* one that only lacks a processor stops when it gets one */
+#define STARVED_PAUSE_US 500U /* a thread that only lacks a processor stops when it gets one */
 
 static _Thread_local bool thread_must_exit, is_stuck;
 
@@ -33,8 +33,9 @@ static long send_request(flmem_ptrace_request what, pid_t tid, long data)
 }
 
 /*
- * An interrupt would end the writing of a core dump into a pipe, for a program that keeps them, or
- * to a file system in user space: the core would be cut (pipe_write() in the kernel's fs/pipe.c).
+ * An interrupt would end the writing of a core dump into a pipe, for a program that stores dumps,
+ * or to a file system in user space: the core would be cut (pipe_write() in the kernel's
+ * fs/pipe.c).
  */
 static bool is_dumping(pid_t leader)
 {
@@ -57,7 +58,7 @@ int flmem_tracee_seize_parked(struct flmem_tracee *tracee, pid_t tid, pid_t lead
 	if (send_request(PTRACE_SEIZE, tid, FLMEM_TRACEE_OPTIONS) < 0)
 		return -errno;
 	*tracee = (struct flmem_tracee){.tid = tid, .leader = leader};
-	/* It may have waited for an exec, for longer than anybody waits for this thread. */
+	/* The thread may wait for an exec, longer than any caller waits for this thread. */
 	if (!flmem_attempt_is_lost())
 		return 0;
 	flmem_tracee_release(tracee);
@@ -123,7 +124,7 @@ static bool detach_thread(pid_t tid)
 	return send_request(PTRACE_DETACH, tid, status >> 16 ? 0 : WSTOPSIG(status)) == 0;
 }
 
-/* What there is to report of a thread, without taking it; si_pid is 0 if there is nothing. */
+/* Reads the pending report of a thread without taking it; si_pid is 0 if there is none. */
 static int peek_report(pid_t tid, int kinds, siginfo_t *ret_info)
 {
 	*ret_info = (siginfo_t){0};
@@ -147,7 +148,9 @@ static bool reports_end(const siginfo_t *info)
 	       info->si_code == CLD_DUMPED;
 }
 
-/* What the program that this library is part of waits for, as it has started that process. */
+/*
+ * A child that the program using this library has started: the program waits for its exit itself.
+ */
 static bool is_own_child(pid_t tid)
 {
 	struct flmem_status status;
@@ -188,7 +191,7 @@ int flmem_tracee_child_status(pid_t pid, int *ret_status)
 	return take_status(pid, true, ret_status);
 }
 
-/* The thread may have stopped since its last report, too. */
+/* The thread may have stopped again since its last report. */
 bool flmem_tracee_is_awaited(pid_t tid, uint64_t spent_us)
 {
 	pid_t tracer;
@@ -354,8 +357,8 @@ bool flmem_tracee_is_stuck(void)
 
 /*
  * Only a stopped thread can be detached. A thread in an uninterruptible call stops when that call
- * is over; if it were forgotten before, it would stay stopped. When the tracing thread ends, the
- * kernel detaches a thread in any state (exit_ptrace() in kernel/ptrace.c).
+ * ends; without a tracer that waits for it, it would then stay stopped. When the tracing thread
+ * ends, the kernel detaches a thread in any state (exit_ptrace() in kernel/ptrace.c).
  */
 static bool stop_for_release(struct flmem_tracee *tracee)
 {
@@ -369,7 +372,7 @@ static bool stop_for_release(struct flmem_tracee *tracee)
 		if (event == FLMEM_TRACEE_GONE)
 			return false;
 		if (event == FLMEM_TRACEE_NOTHING && is_lost(tracee->tid)) {
-			(void)flmem_tracee_poll(tracee); /* it may have ended just now */
+			(void)flmem_tracee_poll(tracee); /* it may have exited just now */
 			return false;
 		}
 		if (event != FLMEM_TRACEE_NOTHING)

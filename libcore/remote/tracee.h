@@ -19,7 +19,7 @@
 enum flmem_tracee_event {
 	FLMEM_TRACEE_STOPPED, /* by flmem's interrupt */
 	FLMEM_TRACEE_NOTHING, /* no report */
-	FLMEM_TRACEE_OTHER,   /* stopped for another reason, which was passed on: it runs */
+	FLMEM_TRACEE_OTHER,   /* stopped for another reason, which was passed on: it continues */
 	FLMEM_TRACEE_GROUP,   /* stopped together with its whole process (SIGSTOP) */
 	FLMEM_TRACEE_EXEC,    /* stopped because it executes another program */
 	FLMEM_TRACEE_GONE,    /* ended */
@@ -30,10 +30,10 @@ struct flmem_tracee {
 	pid_t leader;	/* the first thread of its process */
 	bool stopped;	/* registers can be read and written */
 	bool resumable; /* its registers are valid to continue with */
-	bool armed;	/* with those of a chain: it makes no call of its own */
+	bool armed;	/* its registers are those of a chain: it makes no call of its own */
 	/*
 	 * It was seen asleep, in no handler, since it was seized, and no signal has been delivered
-	 * to it since: if its call has ended with EINTR, then by its stop.
+	 * to it since: if its call ended with EINTR, the stop is the cause.
 	 */
 	bool undisturbed;
 	bool filtered; /* its filters may not allow restart_syscall: remote/call_return_aarch64.c */
@@ -43,17 +43,19 @@ struct flmem_tracee {
 	 * be immediate: a stop, or detaching it, ends some calls with EINTR.
 	 */
 	bool runs_on;
-	int signal;		     /* that is delivered to it when it is detached; 0: none */
+	int signal;		     /* signal to deliver when it is detached; 0: none */
 	struct flmem_task_wait wait; /* before the interrupt: `filtered`, `slept_on` */
 };
 
-/* What each thread is traced with. */
+/* Options with which every thread is traced. */
 #define FLMEM_TRACEE_OPTIONS (PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)
 
 /* Negative errno on failure: -ESRCH exited, -EPERM not permitted or traced by another. */
 int flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
 
-/* One that cannot be writing a core dump, which an interrupt would cut: nothing is read before. */
+/*
+ * For a thread that cannot be writing a core dump, which an interrupt would cut: skips that check.
+ */
 int flmem_tracee_seize_parked(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
 
 /*
@@ -64,7 +66,7 @@ int flmem_tracee_seize_parked(struct flmem_tracee *tracee, pid_t tid, pid_t lead
  */
 int flmem_tracee_status(pid_t tid, int *ret_status);
 
-/* The same for a child that flmem has started, whose end is not left to anybody else. */
+/* The same for a child that flmem has started and that nobody else waits for. */
 int flmem_tracee_child_status(pid_t pid, int *ret_status);
 
 /* Interrupts it and waits at most timeout_us until it has stopped. */
@@ -84,15 +86,18 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 void flmem_tracee_release(struct flmem_tracee *tracee);
 
 /*
- * False if a thread, which the calling thread has asked to stop, is waited for no longer. While it
- * is, the limit on held threads starts again: nothing is held before it has stopped.
+ * False once the time limit has passed for a thread that the calling thread has asked to stop. Each
+ * call restarts the limit on held threads: nothing is held before the thread has stopped.
  */
 bool flmem_tracee_is_awaited(pid_t tid, uint64_t spent_us);
 
-/* True if the calling thread still traces a thread that it could not release, or has left. */
+/*
+ * True if the calling thread still traces a thread that it could not release, or left to its own
+ * exit.
+ */
 bool flmem_tracee_thread_must_exit(void);
 
-/* True if it could not release one. */
+/* True if there is a thread that it could not release. */
 bool flmem_tracee_is_stuck(void);
 
 #define FLMEM_AUTO_TRACEE FLMEM_AUTO(flmem_tracee_release)

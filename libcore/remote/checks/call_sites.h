@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_CHECKS_CALL_SITES_H
 
 /*
- * Calls in the machine code of a target; one file for each processor. A library whose frame is on
- * the stack of a thread that waits elsewhere has made a call that leaves it, so a word on the stack
- * that follows any other instruction is not such a frame but a leftover value.
+ * Calls in the machine code of a target; one file for each processor. If a library has a frame on
+ * the stack of a thread that waits elsewhere, it has made a call that leaves the library. So a word
+ * on the stack that follows any other instruction is a leftover value, not a frame.
  */
 
 #include <stdint.h>
@@ -20,8 +20,8 @@ enum flmem_call_kind {
 };
 
 /*
- * The call that ends before `address`, which comes from a stack of the process. *ret_target is the
- * function that a stub calls: a library may call its own exported functions through stubs.
+ * Decodes the call that ends before `address`, a value from a stack of the process. *ret_target is
+ * the function that a stub calls: a library may call its own exported functions through stubs.
  */
 enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint64_t address,
 				       uint64_t *ret_target);

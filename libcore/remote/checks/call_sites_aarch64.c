@@ -8,7 +8,7 @@
 
 #include "proc/process.h"
 
-/* Arm Architecture Reference Manual, C6.2; each mask leaves the bits that are the same in all. */
+/* Arm Architecture Reference Manual, C6.2; each mask keeps the bits that all forms share. */
 #define CODE_BYTES	 4U
 #define BL_MASK		 0xfc000000U
 #define BL		 0x94000000U
@@ -24,7 +24,7 @@
 #define STUB_CODES	 3U
 #define PAGE_BITS	 12U
 
-/* `count` bits of an instruction as a number with a sign. */
+/* `count` bits of an instruction as a signed number. */
 static int64_t signed_bits(uint32_t code, unsigned from, unsigned count)
 {
 	uint64_t bits = code >> from & ((UINT32_C(1) << count) - 1);

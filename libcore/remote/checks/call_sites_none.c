@@ -3,7 +3,7 @@
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
 
-/* No thread is borrowed there. */
+/* No thread is borrowed on these processors. */
 enum flmem_call_kind flmem_call_before(const struct flmem_process *process, uint64_t address,
 				       uint64_t *ret_target)
 {

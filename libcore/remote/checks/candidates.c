@@ -18,7 +18,7 @@
 
 #define LATE "could not be examined in time"
 
-/* False if the table is full. One that continues the last range is a part of it. */
+/* False if the table is full. A range that continues the last one is merged with it. */
 static bool add_guard_range(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
 {
 	if (*count && ranges[*count - 1].end == start && start < end)
@@ -56,7 +56,7 @@ struct candidate_search {
 	struct flmem_task_groups *groups;
 };
 
-/* What costs little. Returns NULL and fills *row if the thread may be borrowed, else the reason. */
+/* The cheap checks. Returns NULL and fills *row if the thread may be borrowed, else the reason. */
 static const char *examine_thread(const struct candidate_search *search, pid_t tid,
 				  struct flmem_candidate *row)
 {
@@ -77,7 +77,7 @@ static const char *examine_thread(const struct candidate_search *search, pid_t t
 		return ends;
 	if (row->wait.late_us > FLMEM_LATE_US_MAX)
 		return "is in a long relative sleep, whose timeout would restart";
-	/* jemalloc's own threads count as inside it in every wait. */
+	/* jemalloc's own threads count as inside the allocator in every wait. */
 	flmem_task_name(process, tid, name, sizeof(name));
 	if (flmem_text_starts(name, "jemalloc_bg"))
 		return "is a thread of the allocator";
@@ -106,7 +106,7 @@ static bool is_late(const struct candidate_search *search)
 	return flmem_clock_us() > search->needs->deadline_us;
 }
 
-/* Of thousands of threads each may wait for a thousand descriptors. */
+/* Bounds the work: each of thousands of threads may wait for a thousand descriptors. */
 static const char *examine_in_time(const struct candidate_search *search, pid_t tid,
 				   struct flmem_candidate *row)
 {
@@ -126,7 +126,7 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 		return 0;
 	if (rc < 0)
 		return rc;
-	/* Such as one of io_uring. */
+	/* A thread such as one of io_uring. */
 	if (rc && !row->at.sp && flmem_task_is_kernels(search->view->process, tid))
 		return 0;
 	found->threads++;
@@ -144,7 +144,7 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 	return 0;
 }
 
-/* The rest for one that qualifies so far. */
+/* The expensive checks, for a thread that has passed the others. */
 static const char *examine_further(const struct candidate_search *search,
 				   struct flmem_candidate *row)
 {
@@ -163,10 +163,13 @@ static const char *examine_further(const struct candidate_search *search,
 		return "shares its thread-local data with a process that it has started";
 	if (status.shadow_stack) /* a thread may have one that the first thread has not */
 		return "has a shadow stack";
-	/* A tracer stops it nevertheless, and it makes the calls when it is thawed. */
+	/*
+	 * Frozen by a cgroup: a tracer stops it nevertheless, and it makes the calls when it is
+	 * thawed.
+	 */
 	if (flmem_task_is_frozen(search->view->process, row->tid))
 		return "is frozen by its control group";
-	/* An interrupt would have it begin again, and the other process make it twice. */
+	/* An interrupt would restart its request, and the other process would handle it twice. */
 	if (flmem_u64_or(status.seccomp_mode, 0) &&
 	    flmem_task_is_supervised(search->view->process, row->tid))
 		return "has its system call made by another process (seccomp)";
@@ -175,7 +178,7 @@ static const char *examine_further(const struct candidate_search *search,
 	return NULL;
 }
 
-/* Only the best are examined further: reading stacks takes time, and few of them are tried. */
+/* Only the best rows are examined further: reading stacks takes time, and few threads are tried. */
 static void keep_best(struct candidate_search *search)
 {
 	struct flmem_candidates *found = search->found;

@@ -29,11 +29,11 @@ struct flmem_range {
 struct flmem_guard {
 	struct flmem_range code[FLMEM_GUARD_RANGES]; /* of allocators: not on its stack's top */
 	size_t code_count;
-	struct flmem_range locks[FLMEM_GUARD_RANGES]; /* not the futex that it waits for */
+	struct flmem_range locks[FLMEM_GUARD_RANGES]; /* must not be the futex that it waits for */
 	size_t lock_count;
 	uint64_t words[FLMEM_GUARD_WORDS]; /* locks that the calls take: int, 0 when free */
 	size_t word_count;
-	bool has_more_words, has_more_ranges; /* than the tables hold */
+	bool has_more_words, has_more_ranges; /* there are more than the tables hold */
 	const char *unread; /* static: why the locks of an allocator are unknown, or NULL */
 	bool is_for_report; /* set by the caller: swapped pages stay so and are not a reason */
 	/* fork(): a thread inside it may hold locks of the allocator; empty: it takes none. */
@@ -41,11 +41,11 @@ struct flmem_guard {
 	bool may_join_threads; /* an allocator that joins threads, whose code is not in `code` */
 };
 
-/* Add a range; if the table is full, they only note that there are more. */
+/* Each adds a range; if the table is full, it only records that there are more. */
 void flmem_guard_add_code(struct flmem_guard *guard, uint64_t start, uint64_t end);
 void flmem_guard_add_locks(struct flmem_guard *guard, uint64_t start, uint64_t end);
 
-/* Adds a lock word; if the table is full, it only notes that there are more. */
+/* Adds a lock word; if the table is full, it only records that there are more. */
 void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address);
 
 struct flmem_candidate {
@@ -81,7 +81,7 @@ struct flmem_candidate_needs {
 	uint64_t deadline_us; /* of flmem_clock_us(), for the search */
 };
 
-/* As many are examined as a caller can sensibly try, the most suitable first. */
+/* Limits the number to what a caller can sensibly try, the most suitable first. */
 #define FLMEM_CANDIDATES_MAX 16U
 
 struct flmem_candidates {
@@ -94,7 +94,7 @@ struct flmem_candidates {
 	pid_t handling; /* what flmem_handlers_find() returned */
 };
 
-/* A wait with a longer relative timeout disqualifies its thread, which would wake up too late. */
+/* A thread with a longer relative timeout is excluded, because it would wake up too late. */
 #define FLMEM_LATE_US_MAX 10000000U
 
 /* Negative errno on failure; -EACCES or -EPERM when this user may not trace the process. */

@@ -9,7 +9,7 @@
 #include "remote/checks/call_sites.h"
 #include "remote/checks/thread_stack.h"
 
-/* So many addresses of one function are on no program's stack. */
+/* More addresses of one function than any program's stack has. */
 #define DECODED_MAX 64U
 
 struct fork_search {
@@ -31,7 +31,7 @@ static bool is_fork_frame(void *context, uint64_t word, uint64_t depth)
 	       flmem_call_before(search->process, address, &target) != FLMEM_CALL_NONE;
 }
 
-/* A static program whose symbols are there has what it calls, and no other function. */
+/* A static program whose symbols are present contains what it calls, and no other function. */
 static bool lacks_it(const struct flmem_view *view, struct flmem_image *image)
 {
 	uint64_t address, size;
@@ -78,7 +78,7 @@ static bool is_inside_fork(const struct flmem_process *process, const struct flm
 
 	if (rc < 0)
 		return !flmem_task_has_ended(rc);
-	/* A thread of the kernel has no stack that could be read. */
+	/* A kernel thread has no stack that could be read. */
 	return rc && flmem_forks_is_inside(process, guard->fork, wait.sp) &&
 	       !flmem_task_is_kernels(process, tid);
 }

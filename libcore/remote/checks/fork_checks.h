@@ -17,12 +17,15 @@
 #include "remote/checks/candidates.h"
 
 /*
- * Addresses of fork() of the C library; empty in a static program that has none. False if it is
- * unknown where it is.
+ * Addresses of fork() of the C library; empty in a static program that has none. False if its place
+ * is unknown.
  */
 bool flmem_forks_function(const struct flmem_view *view, struct flmem_range *ret_fork);
 
-/* True if a return address of `fork` is on the stack above `sp`, perhaps left by an earlier one. */
+/*
+ * True if a return address into `fork` is on the stack above `sp`, perhaps left by an earlier
+ * fork().
+ */
 bool flmem_forks_is_inside(const struct flmem_process *process, struct flmem_range fork,
 			   uint64_t sp);
 

@@ -23,10 +23,10 @@
 #define RESTORER_MAX 16U
 /* How far above its stack pointer the variables of a thread are searched for. */
 #define OWN_STACK_BYTES 65536U
-/* How often a computing thread is read again at least, and the pause between reads. */
+/* The least number of reads of a computing thread, and the pause between them. */
 #define HANDLER_READS 4U
 #define READ_PAUSE_US 500U
-/* Longer than a handler computes that waits; the kernel may report it a tick later. */
+/* Longer than a handler computes before it waits; the kernel may count this time a tick later. */
 #define COMPUTED_NS 1000000U
 
 static bool reads_as_restorer(const struct flmem_process *process, uint64_t address)
@@ -162,9 +162,9 @@ static bool waits_in_handler(struct handlers_search *search, pid_t tid,
 }
 
 /*
- * A chain that was left in a lock: whatever keeps that lock locked may keep the next thread, too.
- * Waits with a time limit end, such as those for Python's lock; a word on the own stack is that of
- * a thread which flmem stopped for good (runtimes/cpython_new_thread.c).
+ * Detects a chain that was left waiting for a lock: whatever holds that lock may block the next
+ * thread, too. Waits with a time limit end, such as those for Python's lock; a word on its own
+ * stack belongs to a thread that flmem stopped for good (runtimes/cpython_new_thread.c).
  */
 static bool waits_in_chain(const struct flmem_process *process, pid_t tid)
 {
@@ -213,7 +213,7 @@ static enum signal_handling check_thread(struct handlers_search *search, pid_t t
 	 * The masks are read first: the handler of a signal that is no longer pending runs already.
 	 */
 	rc = flmem_status_read_thread(process, tid, &status);
-	if (rc) /* what cannot be read may be anywhere */
+	if (rc) /* a thread that cannot be read may be anywhere */
 		return flmem_task_has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
 	if (tid != search->own && flmem_status_is_stopped(&status))
 		return HANDLING_SIGNAL;
@@ -236,10 +236,10 @@ static enum signal_handling check_thread(struct handlers_search *search, pid_t t
 								      : HANDLING_NOTHING;
 }
 
-/* A thread that computed when it was read, and blocks a signal as a handler does. */
+/* A thread that was computing when it was read, and blocks a signal as a handler does. */
 struct suspect_thread {
 	pid_t tid;
-	uint64_t cpu_ns; /* that it had used then; 0 if the kernel does not report it */
+	uint64_t cpu_ns; /* processor time used by then; 0 if the kernel does not report it */
 };
 
 struct suspect_threads {
@@ -260,7 +260,7 @@ static bool has_computed(const struct handlers_search *search, const struct susp
 	return !suspect->cpu_ns || now >= suspect->cpu_ns + COMPUTED_NS;
 }
 
-/* The first thread that waits in its handler now; 0 if there is none. Others are removed. */
+/* The first thread that now waits in its handler; 0 if there is none. Removes the others. */
 static pid_t find_handler_again(struct handlers_search *search, struct suspect_threads *suspects,
 				bool is_early)
 {

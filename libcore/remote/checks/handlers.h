@@ -26,7 +26,10 @@ struct flmem_handler_search {
 	uint64_t restorer; /* of the C library: struct flmem_gadgets */
 	/* A frame counts if one of these signals is blocked now and unblocked when it returns. */
 	uint64_t blocked;
-	/* Filled by the search: code that was read, so that a hostile stack costs few reads. */
+	/*
+	 * Filled by the search: code that was read already, so that a hostile stack costs few
+	 * reads.
+	 */
 	struct flmem_known_code {
 		uint64_t address;
 		bool is_restorer;
@@ -60,8 +63,8 @@ pid_t flmem_handlers_find(const struct flmem_view *view, const struct flmem_gadg
 bool flmem_handlers_is_stopped(const struct flmem_process *process, pid_t tid);
 
 /*
- * True if the thread makes calls of this or another flmem and waits in them, without a time limit,
- * for a lock. Each further thread that is borrowed could be blocked as well.
+ * True if the thread runs calls of this or another flmem and waits in them, without a time limit,
+ * for a lock. Each further borrowed thread could be blocked as well.
  */
 bool flmem_handlers_is_in_chain(const struct flmem_process *process, pid_t tid);
 

@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Longer than the control block of any version; it is above its address, or below (aarch64). */
+/*
+ * Longer than the control block of any version; the block is above its address, or below (aarch64).
+ */
 #define BLOCK_BYTES 4096U
 #define BLOCK_WORDS (2 * BLOCK_BYTES / sizeof(uint64_t))
 #define PAGE	    4096U /* the smallest page size; larger pages are read in parts */
@@ -12,7 +14,7 @@
 /*
  * Three words of glibc's struct pthread (nptl/descr.h): the lowest address of the stack with its
  * guard pages, the length of both, and that of the guard pages, which are in a mapping before this
- * one or, in glibc 2.42 and later, in the same. Their place differs from version to version.
+ * one or, in glibc 2.42 and later, in the same. Their offset differs between versions.
  */
 static bool is_note(const uint64_t *words, const struct flmem_map *stack, uint64_t block)
 {
@@ -25,7 +27,7 @@ static bool is_note(const uint64_t *words, const struct flmem_map *stack, uint64
 /* Words around a control block. */
 struct noted_words {
 	uint64_t words[BLOCK_WORDS];
-	size_t first, end; /* those that were read */
+	size_t first, end; /* the words that could be read */
 };
 
 /* Guard pages of neighbours that the mappings do not show may be next to the block. */
@@ -50,7 +52,7 @@ static bool read_noted_words(const struct flmem_process *process, uint64_t from,
 	return begin <= block && block < end;
 }
 
-/* Two neighbours may share a mapping without guard pages, which does not show where one ends. */
+/* Two adjacent stacks may share a mapping without guard pages, which does not show the border. */
 uint64_t flmem_libc_stack_start(const struct flmem_process *process, const struct flmem_map *stack,
 				uint64_t block)
 {

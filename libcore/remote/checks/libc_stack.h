@@ -2,7 +2,7 @@
 #ifndef FLMEM_REMOTE_CHECKS_LIBC_STACK_H
 #define FLMEM_REMOTE_CHECKS_LIBC_STACK_H
 
-/* Where the stack of a thread begins, as its C library has noted it. */
+/* The start of a thread's stack, as its C library has recorded it. */
 
 #include <stdint.h>
 
@@ -10,9 +10,9 @@
 #include "proc/process.h"
 
 /*
- * The lowest address that a thread may use, which is above its guard pages; 0 if it is not noted,
- * UINT64_MAX if the control block cannot be read.
- * `block`: the address of its control block, in `stack`.
+ * The lowest address that a thread may use, which is above its guard pages; 0 if it is not
+ * recorded, UINT64_MAX if the control block cannot be read. `block`: the address of its control
+ * block, in `stack`.
  */
 uint64_t flmem_libc_stack_start(const struct flmem_process *process, const struct flmem_map *stack,
 				uint64_t block);

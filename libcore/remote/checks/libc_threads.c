@@ -39,15 +39,15 @@ static bool is_libc(const struct flmem_module *module)
 }
 
 /*
- * A C library of another namespace (dlmopen()) has threads of its own, of which the one whose heap
- * the program uses does not know.
+ * A C library of another namespace (dlmopen()) has its own threads, which are unknown to the
+ * library whose heap the program uses.
  */
 static bool is_of_namespace(const struct flmem_modules *modules, const struct flmem_module *module)
 {
 	return !modules->has_link_map || module->lookup_rank >= 0;
 }
 
-/* False if one of these modules has the variable and it is 0. */
+/* False if one of these modules has the variable and its value is 0. */
 static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *found)
 {
 	uint64_t address;
@@ -123,8 +123,8 @@ static bool has_one_with_same_memory(const struct flmem_process *process, const 
 }
 
 /*
- * clone() gives the child the thread-local data of the calling thread, also where that is not a
- * vfork(): such a thread waits as any other. Kernels without lists of children are asked for all.
+ * clone() gives the child the thread-local data of the calling thread, even without vfork(): such a
+ * thread waits like any other. On kernels without lists of children, all processes are compared.
  */
 bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t tid)
 {
@@ -138,7 +138,7 @@ bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t t
 }
 
 /*
- * The variable is read last, since it is cleared before a thread is made; and first, because the
+ * The variable is read last, since it is cleared before a thread is created; and first, because the
  * search takes time, and few processes need one.
  */
 static bool has_unknown_threads(const struct flmem_view *view)

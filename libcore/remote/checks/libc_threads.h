@@ -3,10 +3,10 @@
 #define FLMEM_REMOTE_CHECKS_LIBC_THREADS_H
 
 /*
- * A program may make threads with clone() itself, or processes in the same memory. glibc does not
- * know them: until it has made a thread, its malloc takes no locks. Other allocators keep data for
- * each thread, which such a thread may share with the one that made it. A call from outside would
- * change a heap that another thread is changing.
+ * A program may create threads with clone() itself, or processes in the same memory. glibc does not
+ * know them: until it has created a thread itself, its malloc takes no locks. Other allocators keep
+ * data for each thread, which such a thread may share with its creator. A call from outside would
+ * change a heap while another thread changes it.
  */
 
 #include <stdbool.h>

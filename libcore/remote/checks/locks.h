@@ -11,11 +11,11 @@
 
 /*
  * Checks that each lock word of the guard was free at least once within a few milliseconds. A lock
- * that passes from thread to thread is; one whose holder is blocked (for example in a signal
- * handler that interrupted malloc) is not, and a borrowed thread would wait with it. FLMEM_EUNSAFE:
- * a lock was held all the time or cannot be read, there are more locks or ranges than the guard
- * has, or a thread is inside fork() (remote/checks/fork_checks.h). In a process that has
- * ended all are free.
+ * that passes from thread to thread is; a lock whose holder is blocked (for example in a signal
+ * handler that interrupted malloc) is not, and would block a borrowed thread, too. FLMEM_EUNSAFE: a
+ * lock was held all the time or cannot be read, there are more locks or ranges than the guard has,
+ * or a thread is inside fork() (remote/checks/fork_checks.h). In a process that has ended all locks
+ * count as free.
  */
 int flmem_locks_check(const struct flmem_process *process, const struct flmem_guard *guard,
 		      struct flmem_error *err);

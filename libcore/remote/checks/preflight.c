@@ -23,7 +23,7 @@
 
 #define TRACERS_MAX 16U
 
-/* Both sides of the permission check. */
+/* Credentials of both sides of the permission check. */
 struct permission_check {
 	const struct flmem_process *process;
 	struct flmem_status target;
@@ -76,7 +76,7 @@ static int refuse_ended(const struct flmem_process *process, struct flmem_error 
 }
 
 /*
- * A process that exits has released its memory before it is a zombie; the first one of a PID
+ * A process that exits has released its memory before it is a zombie; the init process of a PID
  * namespace waits in between for all others there.
  */
 static int check_released(const struct flmem_process *process, struct flmem_error *err)
@@ -284,7 +284,7 @@ static bool is_other_user_namespace(const struct permission_check *p)
 	       strcmp(mine, theirs) != 0;
 }
 
-/* Its mode is 0600, and the permission to trace does not replace that of the file. */
+/* The file has mode 0600, and the permission to trace does not override it. */
 static bool is_memory_of_other_owner(const struct permission_check *p,
 				     const struct flmem_host_facts *facts)
 {
@@ -294,11 +294,11 @@ static bool is_memory_of_other_owner(const struct permission_check *p,
 	       file.st_uid != p->self.uid.fs;
 }
 
-/* What refuses in spite of CAP_SYS_PTRACE. */
+/* What can refuse a process with CAP_SYS_PTRACE. */
 static enum flmem_gate gate_despite_capability(const struct permission_check *p,
 					       const struct flmem_host_facts *facts)
 {
-	/* From the first user namespace every other one is below. */
+	/* All other user namespaces descend from the initial one. */
 	if (facts->own_user_namespace && is_other_user_namespace(p))
 		return FLMEM_GATE_USER_NAMESPACE;
 	if (is_memory_of_other_owner(p, facts))

@@ -30,15 +30,19 @@ int flmem_preflight_rights(const struct flmem_process *process, const struct flm
 			   struct flmem_error *err);
 
 /*
- * Checks what else is constant while the process lives: other processors, shadow stacks, strict
- * seccomp. FLMEM_EUNSUPPORTED. Filters belong to each thread: remote/seccomp/seccomp.h.
+ * Checks the other properties that cannot change while the process lives: another processor, shadow
+ * stacks, strict seccomp. FLMEM_EUNSUPPORTED. Filters belong to each thread:
+ * remote/seccomp/seccomp.h.
  */
 int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err);
 
-/* Checks what may change: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC if it ended. */
+/*
+ * Checks properties that may change: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC if it
+ * ended.
+ */
 int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
 
-/* The same for what is answered by the process itself: another may trace it. */
+/* The same for requests that the process answers itself: another may trace it. */
 int flmem_preflight_stopped(const struct flmem_process *process, struct flmem_error *err);
 
 /*

@@ -4,12 +4,12 @@
 
 /*
  * Whether a thread can be stopped without its program noticing. On x86-64 every wait of
- * remote/checks/waits.h goes on after a stop. On aarch64 the kernel decides before the stop: a call
- * that ends with plain EINTR hides its first argument
- * (docs/internals/borrowing-on-aarch64.md). So there only threads are stopped that sleep in a call
- * which the kernel itself makes again, and that have slept in it for a while: the sooner a thread
- * wakes up, the more likely it does so in the moment between its last check and the stop. What
- * then ends with EINTR is made again by remote/call_return_aarch64.c.
+ * remote/checks/waits.h continues after a stop. On aarch64 the kernel decides before the stop: a
+ * call that ends with plain EINTR hides its first argument
+ * (docs/internals/borrowing-on-aarch64.md). So flmem stops only threads there that sleep in a call
+ * which the kernel itself restarts, and that have slept for a while: the shorter a thread has
+ * slept, the more likely it wakes between its last check and the stop. remote/call_return_aarch64.c
+ * repeats calls that still end with EINTR.
  */
 
 #include <stdbool.h>
@@ -34,12 +34,12 @@ struct flmem_quiet_sleepers {
 
 #ifdef __aarch64__
 
-/* Whether a kernel of this release shows what the stop of a call has hidden. */
+/* Whether a kernel of this release reports the argument that the stop of a call has hidden. */
 bool flmem_quiet_stop_fits_kernel(const char *release);
 
 /*
- * Why a stop may end this wait with EINTR (static), or NULL. Without `maps` a wait that needs them
- * is refused.
+ * Why a stop may end this wait with EINTR (static), or NULL. Without `maps`, waits that need them
+ * are refused.
  */
 const char *flmem_quiet_stop_refuses(const struct flmem_process *process,
 				     const struct flmem_maps *maps, pid_t tid,
@@ -49,27 +49,27 @@ const char *flmem_quiet_stop_refuses(const struct flmem_process *process,
 const char *flmem_quiet_stop_refuses_computing(void);
 
 /*
- * Notes the threads that were found; those that have not moved since the last time keep their
- * place.
+ * Records the threads that were found; those that have not moved keep the time they were first
+ * seen.
  */
 void flmem_quiet_stop_note(struct flmem_quiet_sleepers *sleepers,
 			   const struct flmem_candidates *found);
 
-/* Why this noted thread is not to be stopped yet, or NULL. */
+/* Why this recorded thread must not be stopped yet, or NULL. */
 const char *flmem_quiet_stop_is_new(const struct flmem_quiet_sleepers *sleepers, pid_t tid);
 
-/* Microseconds until one of those for which that is too early has slept long enough; 0: none. */
+/* Microseconds until one of the threads that have not slept long enough has done so; 0: none. */
 uint64_t flmem_quiet_stop_due_us(const struct flmem_quiet_sleepers *sleepers);
 
 /*
- * Opens what shows the call of a thread, before it is seized: between its last check and the stop
- * nothing else is done. Negative errno; -1 where nothing is checked.
+ * Opens the file that shows the call of a thread, before it is seized, so that nothing else happens
+ * between its last check and the stop. Negative errno; -1 where nothing is checked.
  */
 int flmem_quiet_stop_open(const struct flmem_process *process, pid_t tid);
 
 /*
- * The last check of a thread, which is seized already: whether it has slept all the time in the
- * wait that it was found in. status_fd: of flmem_status_open_thread().
+ * The last check of a seized thread: whether it has slept all the time in the wait in which it was
+ * found. status_fd: of flmem_status_open_thread().
  */
 bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate, int status_fd,
 				int wait_fd);

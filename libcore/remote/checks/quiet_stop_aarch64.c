@@ -22,7 +22,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 
-#define SLEEP_US	10000U /* that a thread has slept for at least */
+#define SLEEP_US	10000U /* minimum time that a thread has slept */
 #define PARK_PAUSE_US	50U
 #define PERSONALITY_MAX 64U
 
@@ -199,7 +199,7 @@ bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate, int sta
 	struct flmem_status status;
 	struct flmem_task_wait now;
 
-	/* The quickest last: what it does now matters most. */
+	/* The quickest check last, so that its result is the most recent. */
 	return flmem_status_read_open(status_fd, &status) == 0 &&
 	       !status.voluntary_switches.unknown && !status.involuntary_switches.unknown &&
 	       status.voluntary_switches.value == candidate->sleeps &&
@@ -240,13 +240,13 @@ bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
 	struct flmem_task_wait at;
 	int rc;
 
-	/* On its way into the park, or delayed by a page fault. */
+	/* Still entering the park, or delayed by a page fault. */
 	while ((rc = flmem_task_read_wait(process, tid, &at)) == 0 || (rc == 1 && at.number < 0)) {
 		if (flmem_clock_us() - start > timeout_us)
 			return false;
 		flmem_clock_sleep_us(PARK_PAUSE_US);
 	}
-	return rc < 0 || is_parked_at(&at, gadgets); /* if it has ended, that is found next */
+	return rc < 0 || is_parked_at(&at, gadgets); /* an exit is detected by the next step */
 }
 
 #else

@@ -78,14 +78,14 @@ bool flmem_stopped_thread_is_spared(struct flmem_borrow_state *borrow,
 	return true;
 }
 
-/* The checks that need a stopped thread. */
+/* The checks that require a stopped thread. */
 static bool is_accepted(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
 {
 	const struct flmem_candidate_filter *filter = borrow->options->filter;
 	uint64_t pointer = flmem_arch_thread_pointer(&borrow->state);
 	const char *reason = flmem_arch_refuses(candidate->tid);
 
-	if (!reason) /* of its processor */
+	if (!reason) /* processor state */
 		reason = refuse_stack(borrow, candidate);
 	if (reason)
 		;
@@ -127,8 +127,8 @@ static bool refuse_timed(struct flmem_borrow_state *borrow, const struct flmem_c
 }
 
 /*
- * Where the kernel decides before the stop, a thread in a call at the very place of the calls in a
- * chain would be taken for one that is still in the last of them.
+ * Where the kernel decides before the stop, a thread whose own call is at the address of the
+ * chain's calls would be mistaken for one that is still in the last of them.
  */
 static bool is_at_gadget(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
 {
@@ -156,9 +156,9 @@ bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
 }
 
 /*
- * The place of a computing thread is known only when it is stopped; a blocked one must still be
+ * The position of a computing thread is known only when it is stopped; a blocked one must still be
  * where it was found. Its stack is checked again: it may have returned to the same call from
- * another place.
+ * another caller.
  */
 static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
 {
@@ -182,7 +182,7 @@ static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidat
 		borrow->refused = "is in a system call or a restartable sequence";
 	else if (candidate->computes)
 		borrow->refused = flmem_stack_check(borrow->view, &needs, candidate);
-	else /* what is below its stack pointer was checked a moment ago */
+	else /* the area below its stack pointer was checked just before */
 		borrow->refused = flmem_stack_check_frames(borrow->view, &needs, candidate);
 	return !borrow->refused;
 }
@@ -217,7 +217,7 @@ static bool was_quiet(struct flmem_borrow_state *borrow, const struct flmem_cand
 	return false;
 }
 
-/* Those of faults: their handlers read the registers of the instruction that failed. */
+/* Signals of faults: their handlers read the registers of the instruction that failed. */
 static uint64_t list_faults(void)
 {
 	static const int faults[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};

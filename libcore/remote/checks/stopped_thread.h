@@ -12,14 +12,14 @@
 #include "remote/borrow_state.h"
 #include "remote/checks/candidates.h"
 
-/* What a thread must have to be borrowed for these options, with the time limit of the search. */
+/* What a thread must fulfil to be borrowed with these options, and the time limit of the search. */
 struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borrow_options *options,
 							const struct flmem_gadgets *gadgets,
 							size_t area_bytes);
 
 /*
- * Just before a thread is seized, what needs no stopped thread: the space below its stack pointer.
- * False, with the reason, if it may not be borrowed.
+ * Just before a thread is seized, checks what needs no stopped thread: the space below its stack
+ * pointer. False, with the reason, if it may not be borrowed.
  */
 bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
 				  const struct flmem_candidate *candidate);
@@ -35,16 +35,18 @@ bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 
 /*
  * True if a thread that was blocked in a call has gone to sleep only once since it was found there:
- * for its stop. *status: of flmem_stopped_thread_check().
+ * because of its stop. *status: of flmem_stopped_thread_check().
  */
 bool flmem_stopped_thread_has_slept(const struct flmem_candidate *candidate,
 				    const struct flmem_status *status);
 
-/* Notes that this stopped thread cannot be borrowed, if another stop would restart its timeout. */
+/*
+ * Records that this stopped thread cannot be borrowed, if another stop would restart its timeout.
+ */
 void flmem_stopped_thread_spare(struct flmem_borrow_state *borrow,
 				const struct flmem_candidate *candidate, const char *why);
 
-/* True for a thread that was noted; borrow->refused has the reason. */
+/* True for a thread that was recorded; borrow->refused has the reason. */
 bool flmem_stopped_thread_is_spared(struct flmem_borrow_state *borrow,
 				    const struct flmem_candidate *candidate);
 

@@ -21,11 +21,11 @@
 #define PAGES_AT_ONCE 64U
 #define STACK_GAP     ((uint64_t)1 << 20)
 #define WHOLE_MAX     ((uint64_t)8 << 20) /* the usual limit on a stack */
-/* If an allocator waits, one of the innermost frames is its own. */
+/* If an allocator waits, one of the innermost frames belongs to it. */
 #define INNERMOST 512U
 /* Frames of the program's functions that an allocator calls may lie below the allocator's. */
 #define FRAMES_BYTES 65536U
-/* So many words with addresses of an allocator's code are in no program's stack. */
+/* More words with addresses of an allocator's code than any program's stack has. */
 #define DECODED_MAX 256U
 /* Spin locks of tcmalloc sleep for 2 ms at most (spinlock_internal.cc). */
 #define BACK_OFF_US_MAX 100000U
@@ -51,7 +51,7 @@ struct searched_stack {
 	unsigned decoded; /* words that look like return addresses */
 };
 
-/* An allocator that backs off from a spin lock sleeps shortly: an innermost frame is its own. */
+/* An allocator that backs off from a spin lock sleeps briefly: an innermost frame belongs to it. */
 static bool may_back_off(const struct flmem_candidate *row)
 {
 	return row->wait.quality == FLMEM_WAIT_RELATIVE && row->wait.late_us <= BACK_OFF_US_MAX;
@@ -111,7 +111,7 @@ bool flmem_stack_has_word(const struct flmem_process *process, uint64_t sp, uint
 		if (length > end - at)
 			length = end - at;
 		rc = flmem_process_read_memory(process, at, words, length);
-		if (rc) /* a guard page, which the mappings may not show, is the end of a stack */
+		if (rc) /* a guard page, which the mappings may not show, ends a stack */
 			return rc != -EFAULT || at == sp;
 		for (size_t i = 0; i < length / sizeof(*words); i++)
 			if (is_word(context, words[i], at + i * sizeof(*words) - sp))
@@ -245,7 +245,7 @@ const char *flmem_stack_check_frames(const struct flmem_view *view,
 		.process = view->process,
 		.maps = view->maps,
 		.restorer = needs->gadgets->restorer,
-		.blocked = UINT64_MAX}; /* any thread: there are others */
+		.blocked = UINT64_MAX}; /* any thread: the caller has others to try */
 	const struct flmem_map *stack = flmem_maps_find(view->maps, row->at.sp);
 
 	if (!stack)

@@ -3,8 +3,8 @@
 #define FLMEM_REMOTE_CHECKS_THREAD_STACK_H
 
 /*
- * Whether calls may run on the stack of a thread: what kind of mapping it is, its room, frames of
- * an allocator or of a signal handler on it.
+ * Whether calls may run on the stack of a thread: its kind of mapping, its free space, frames of an
+ * allocator or of a signal handler on it.
  */
 
 #include <stdbool.h>
@@ -22,8 +22,8 @@ const char *flmem_stack_check(const struct flmem_view *view,
 			      const struct flmem_candidate *row);
 
 /*
- * Its two parts: what is below the stack pointer, where nothing depends on what the thread does
- * while it has that pointer, and what the thread has on its stack.
+ * The two parts of the check: the area below the stack pointer, which does not depend on what the
+ * thread does while it keeps that pointer, and the contents of the stack above.
  */
 const char *flmem_stack_check_room(const struct flmem_view *view,
 				   const struct flmem_candidate_needs *needs,
@@ -36,8 +36,8 @@ const char *flmem_stack_check_frames(const struct flmem_view *view,
 uint64_t flmem_stack_bytes_needed(const struct flmem_candidate_needs *needs, bool leader);
 
 /*
- * True if is_word() is, for one of the words from `sp` to `end`, of which 64 KiB are searched, as
- * far as they can be read without a gap. `depth`: bytes from `sp`. Also where none can be read.
+ * True if is_word() is true for one of the words from `sp` to `end`; searches 64 KiB at most, up to
+ * the first unreadable page. `depth`: bytes from `sp`. Also true if nothing can be read.
  */
 bool flmem_stack_has_word(const struct flmem_process *process, uint64_t sp, uint64_t end,
 			  bool (*is_word)(void *context, uint64_t word, uint64_t depth),
@@ -45,7 +45,7 @@ bool flmem_stack_has_word(const struct flmem_process *process, uint64_t sp, uint
 
 /*
  * True if all pages from one address of a mapping to another can be read, so that no guard page
- * divides it. False also if they are farther apart than stacks usually are long.
+ * divides it. False also if they are farther apart than the usual length of a stack.
  */
 bool flmem_stack_is_whole(const struct flmem_process *process, uint64_t from, uint64_t to);
 

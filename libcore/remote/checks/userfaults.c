@@ -10,7 +10,7 @@
 /* More than the kernel allows by default (fs.nr_open). */
 #define DESCRIPTORS_MAX (2U << 20)
 
-/* 1: has one; 0: none; a negative errno: not known. */
+/* 1: the process has one; 0: none; a negative errno: unknown. */
 static int has_userfaultfd(const struct flmem_process *process)
 {
 	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors open = {0};
@@ -28,7 +28,7 @@ int flmem_userfaults_check(const struct flmem_process *process, struct flmem_err
 {
 	int rc = has_userfaultfd(process);
 
-	/* Such a process cannot be traced either, and the code that tries to says why. */
+	/* Such a process cannot be traced either; the later attempt to trace it reports why. */
 	if (!rc || rc == -EACCES || rc == -EPERM || rc == -ENOENT || rc == -ESRCH)
 		return 0;
 	if (rc < 0)

@@ -36,16 +36,16 @@
 #define TTY_MAJOR    4U
 #define TTYAUX_MAJOR 5U
 
-/* Of the descriptors of one poll() so many are checked, and read at once. */
+/* The most descriptors of one poll() that are checked; they are read at once. */
 #define POLLED_MAX 1024U
 #define AT_ONCE	   64U
 #define SET_WORDS  (POLLED_MAX / 64U)
-#define EXCEPTIONS 3 /* the place of that set */
+#define EXCEPTIONS 3 /* index of that set */
 /* What poll() reports of a file that has nothing to wait for (DEFAULT_POLLMASK in the kernel). */
 #define DATA_EVENTS (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
 
 #define PAGE 4096U /* the smallest page size; larger pages are read repeatedly */
-/* Of a list that a call is made with so many entries are checked. */
+/* The most entries of a list argument that are checked. */
 #define ENTRIES_MAX 1024U
 #define PAGES_MAX   ((ENTRIES_MAX * sizeof(struct iovec)) / PAGE + 2)
 #define SIGNAL_SET  8U /* of the kernel: 64 signals */
@@ -92,8 +92,8 @@ static bool reads_in_background(const struct flmem_process *process, const struc
 }
 
 /*
- * Nothing waits for these, such as /dev/null and /dev/urandom: another descriptor had the number
- * when the wait began. Of the devices of memory only the log of the kernel is waited for.
+ * Nobody waits for these, such as /dev/null and /dev/urandom: another descriptor had the number
+ * when the wait began. Among the memory devices only the kernel log can be waited for.
  */
 static bool is_never_waited_for(const struct statx *file)
 {
@@ -111,7 +111,7 @@ static uint64_t parse_open_flags(const char *digits)
 	return flags;
 }
 
-/* Of the open file; false if it cannot be asked. */
+/* Flags of the open file; false if they cannot be read. */
 static bool read_open_flags(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
 			    uint64_t *ret_flags)
 {
@@ -168,7 +168,7 @@ bool flmem_wait_polls_too_many(const struct flmem_process *process,
 			 (uint32_t)at->args[1] > limit);
 }
 
-/* True also if the process may not be asked. */
+/* True also if the process may not be read. */
 static bool is_descriptor_open(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	struct stat link;
@@ -178,7 +178,7 @@ static bool is_descriptor_open(const struct flmem_process *process, pid_t tid, u
 	return fstatat(process->dirfd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-/* Files and directories can always be read and written, as far as poll() is concerned. */
+/* For poll(), files and directories are always readable and writable. */
 static bool is_always_ready(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	struct statx file = {0};
@@ -190,7 +190,7 @@ static bool is_always_ready(const struct flmem_process *process, pid_t tid, uint
 		is_never_waited_for(&file));
 }
 
-/* `awaits_data`: or room for them, and not only errors and the like. */
+/* `awaits_data`: waits for data or for room, and not only for errors and the like. */
 static const char *refuse_descriptor(const struct flmem_process *process, pid_t tid,
 				     uint64_t descriptor, bool awaits_data)
 {
@@ -275,12 +275,12 @@ struct kernel_message {
 	uint64_t flags;
 };
 
-/* What the kernel reads from memory when a call is made, besides the lists above. */
+/* Memory that the kernel reads when a call is made, besides the lists above. */
 static const struct {
 	long number;
 	uint64_t bytes;
 	int argument;
-	int count; /* argument that has the number of such entries; -1: one */
+	int count; /* index of the argument with the number of such entries; -1: one */
 } pointers[] = {
 	{SYS_futex, sizeof(struct timespec), 3, -1},
 	{SYS_nanosleep, sizeof(struct timespec), 0, -1},
@@ -303,7 +303,7 @@ static const struct {
 #endif
 };
 
-/* A byte of each page. */
+/* Reads one byte of each page. */
 static bool is_readable(const struct flmem_process *process, uint64_t address, uint64_t length)
 {
 	struct iovec places[PAGES_MAX];
@@ -326,7 +326,7 @@ static bool is_list_readable(const struct flmem_process *process, uint64_t addre
 	return is_readable(process, address, (count < ENTRIES_MAX ? count : ENTRIES_MAX) * bytes);
 }
 
-/* The lists to which what was read above leads. */
+/* The lists that the memory above points to. */
 static bool is_second_list_readable(const struct flmem_process *process,
 				    const struct flmem_task_wait *at)
 {
@@ -408,8 +408,8 @@ static bool has_more_descriptors(const struct flmem_process *process, pid_t tid,
 }
 
 /*
- * accept() has the number of its descriptor while it waits. A stop gives the number back: another
- * thread may take it, or the limit no longer allow it.
+ * accept() reserves the number of its descriptor while it waits. A stop gives the number back:
+ * another thread may take it, or the limit may no longer allow it.
  */
 static const char *refuse_accept(const struct flmem_process *process, pid_t tid)
 {

@@ -3,8 +3,8 @@
 #define FLMEM_REMOTE_CHECKS_WAIT_CHANGES_H
 
 /*
- * A call that has waited since it was made checks little of what it is made with; one that is made
- * again after a stop checks all of it. What changed meanwhile would end the wait.
+ * A call that already waits checks few of its arguments again; one that is restarted after a stop
+ * checks all of them. Anything that has changed meanwhile would end the wait.
  */
 
 #include <stdbool.h>
@@ -16,9 +16,9 @@
 struct statx;
 
 /*
- * Why a read or accept that waits would not wait if it were made again, as a static text, or NULL.
- * `file` is what its descriptor is now. A descriptor that was replaced by another one of the same
- * kind is not recognised.
+ * Why a read or accept that waits would not wait if it were restarted, as a static text, or NULL.
+ * `file` is what its descriptor refers to now. A descriptor that was replaced by another one of the
+ * same kind is not recognised.
  */
 const char *flmem_wait_read_changed(const struct flmem_process *process, pid_t tid,
 				    uint64_t descriptor, const struct statx *file);
@@ -28,7 +28,7 @@ bool flmem_wait_polls_too_many(const struct flmem_process *process,
 			       const struct flmem_task_wait *at);
 
 /*
- * The same for what a futex, poll(), select() or wait for children is made with: memory that can no
+ * The same for the arguments of a futex, poll(), select() or wait for children: memory that can no
  * longer be read, a descriptor that was closed, the process group of the caller.
  */
 const char *flmem_wait_arguments_changed(const struct flmem_process *process, pid_t tid,

@@ -59,7 +59,7 @@ static bool has_id(const char *children, pid_t wanted)
 	return false;
 }
 
-/* True also where the kernel does not show them (CONFIG_PROC_CHILDREN). */
+/* True also where the kernel does not list children (CONFIG_PROC_CHILDREN). */
 static bool has_child_of_thread(const struct flmem_process *process, pid_t tid, pid_t wanted)
 {
 	FLMEM_AUTO_BUF struct flmem_buf children = FLMEM_BUF_INIT;
@@ -76,7 +76,7 @@ static bool has_child(const struct flmem_process *process, pid_t tid,
 	struct flmem_status status;
 	pid_t wanted = awaited->child;
 
-	/* In its own namespace it knows its children by other ids. */
+	/* In its own PID namespace it knows its children by other ids. */
 	if (!awaited->by_descriptor && (flmem_status_read(process, &status, NULL) ||
 					flmem_u64_or(status.ns_pid, 0) != (uint64_t)process->pid))
 		wanted = 0;

@@ -100,16 +100,13 @@ static bool is_plain_message(const uint64_t *args)
 	return !(args[2] & MSG_FASTOPEN);
 }
 
-/* With entries to submit the result is the number of entries that the kernel took. */
+/* If there are entries to submit, the result is the number of entries that the kernel took. */
 static bool submits_nothing(const uint64_t *args)
 {
 	return (uint32_t)args[1] == 0;
 }
 
-/*
- * True if doing it twice has the same effect as doing it once; the modes that move data are not
- * included.
- */
+/* True if making it twice has the same effect as once; modes that move data are not included. */
 static bool is_idempotent(const uint64_t *args)
 {
 	return !(args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
@@ -179,7 +176,7 @@ static bool is_of_kind(const struct flmem_process *process, pid_t tid, uint64_t 
 	return is_anonymous(process, name, kind);
 }
 
-/* A read from these fails. */
+/* Reads from these always fail. */
 static bool is_never_read(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	return is_of_kind(process, tid, descriptor, EPOLL_INSTANCE) ||
@@ -207,7 +204,7 @@ static bool is_stream(const struct flmem_process *process, pid_t tid, uint64_t d
 	       S_ISCHR(ret_file->stx_mode);
 }
 
-/* An interrupt ends it with the part that has arrived, which cannot be put back. */
+/* An interrupt ends it with the partial data that has arrived, which cannot be put back. */
 static bool waits_for_all(const struct flmem_task_wait *at)
 {
 	return (at->number == SYS_recvfrom && at->args[3] & MSG_WAITALL) ||

@@ -31,7 +31,7 @@ static bool filters_bar(pid_t tid, const struct flmem_syscall *call)
 	for (unsigned long index = 0; index < FILTERS_MAX; index++) {
 		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, program);
 
-		if (length <= 0) /* no more, or they are not shown */
+		if (length <= 0) /* no more filters, or they may not be read */
 			return false;
 		flmem_filter_run(program, (size_t)length, &input, &outcome);
 		if (outcome.actions & ~(1U << FLMEM_FILTER_ALLOW | 1U << FLMEM_FILTER_LOG))
@@ -41,10 +41,10 @@ static bool filters_bar(pid_t tid, const struct flmem_syscall *call)
 }
 
 /*
- * The call that a stopped thread makes next, with its place; false if it makes none again. It has
- * to be the one in which the thread slept: that one has passed the filters once. A program can have
- * its own filter return what the kernel returns from interrupted calls, and a thread that
- * waits for a process which decides about its call has not passed that decision.
+ * The call that a stopped thread makes next, with its place; false if it restarts none. It has to
+ * be the one in which the thread slept: that call has passed the filters once. A program can have
+ * its own filter return what the kernel returns from interrupted calls, and a thread that waits for
+ * a process which decides about its call has not passed that decision.
  */
 static bool read_next_call(const struct flmem_tracee *tracee, struct flmem_task_wait *ret_call)
 {
@@ -75,7 +75,10 @@ static bool has_gone_to_sleep(pid_t tid)
 	return flmem_status_read_number(tid, &status) == 0 && status.state == 'S';
 }
 
-/* Lets it run; its next stop, or 0: it has ended, or sleeps or gets no processor, and runs on. */
+/*
+ * Lets the thread run; returns its next stop, or 0: it has exited, or sleeps or lacks a processor,
+ * and continues to run.
+ */
 static int run_to_stop(struct flmem_tracee *tracee, bool may_sleep)
 {
 	const uint64_t start = flmem_clock_us();
@@ -100,7 +103,7 @@ static int run_to_stop(struct flmem_tracee *tracee, bool may_sleep)
 	return 0;
 }
 
-/* True at the entry of that very call, which the filters have not seen yet. */
+/* True at the entry of that call, before the filters have seen it. */
 static bool is_at_entry(pid_t tid, const struct flmem_task_wait *call)
 {
 	struct flmem_thread_state state;
@@ -114,7 +117,7 @@ static bool is_at_entry(pid_t tid, const struct flmem_task_wait *call)
 	       memcmp(now.args, call->args, sizeof(now.args)) == 0;
 }
 
-/* True where it has left that call to make it again, as a signal has come. */
+/* True where the thread has left that call to restart it, because a signal has arrived. */
 static bool is_interrupted(pid_t tid, const struct flmem_task_wait *call)
 {
 	struct flmem_thread_state state;
@@ -153,8 +156,9 @@ static bool is_on_its_way(struct flmem_tracee *tracee, int status,
 }
 
 /*
- * It stops before and after that call: no other is made without the filters. Where it stands before
- * that call it has to enter it, as to detach it there brings the filters back.
+ * The thread stops before and after that call, so it makes no other call without the filters. In
+ * the stop before that call it must enter the call, because detaching it there re-enables the
+ * filters.
  */
 static void enter_filtered_call(struct flmem_tracee *tracee, const struct flmem_task_wait *call)
 {
@@ -168,7 +172,7 @@ static void enter_filtered_call(struct flmem_tracee *tracee, const struct flmem_
 	       (inside || flmem_clock_us() - start < FLMEM_TRACEE_RELEASE_US));
 }
 
-/* From its start, as the filters may allow that. */
+/* Restarts the call from its start, as the filters may allow that. */
 static void repeat_wait(pid_t tid)
 {
 	struct flmem_thread_state state;

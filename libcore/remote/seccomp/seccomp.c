@@ -174,7 +174,7 @@ int flmem_seccomp_check_outside(const struct flmem_process *process, pid_t tid,
 	const char *why;
 
 	if (flmem_task_has_ended(rc) || (!rc && !state.mode))
-		return 0; /* stopping it will show that it has ended */
+		return 0; /* the stop will show that it has exited */
 	if (rc)
 		return flmem_process_error(process, rc, "read the filters of a thread", err);
 	if (state.mode != SECCOMP_MODE_FILTER)
@@ -202,7 +202,7 @@ static const char *action_text(enum flmem_filter_action action)
 	return texts[action];
 }
 
-/* Actions that the caller of this row does not tolerate. */
+/* Actions that this row does not tolerate. */
 static unsigned harmful_actions(const struct flmem_syscall *row,
 				const struct flmem_filter_outcome *outcome)
 {
@@ -386,7 +386,7 @@ static int check_dispatch(const struct filter_check *in)
 {
 	struct user_dispatch dispatch = {0};
 
-	/* Kernels before 6.4 have it and do not show it. */
+	/* Kernels before 6.4 support it and do not report it. */
 	if (ptrace(GET_USER_DISPATCH, in->tid, sizeof(dispatch), &dispatch) < 0 || !dispatch.mode)
 		return 0;
 	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
@@ -417,7 +417,7 @@ struct checked_task {
 	int rc;
 };
 
-/* One that has moved on since it was watched is left alone. */
+/* A thread that has moved on since it was checked is not touched. */
 static int stop_watched_thread(const struct checked_task *running,
 			       const struct flmem_candidate *watched, struct flmem_tracee *tracee)
 {
