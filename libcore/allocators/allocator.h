@@ -51,12 +51,12 @@ struct flmem_heap_limits {
 /* How much the check of a heap may cost. */
 struct flmem_check_limits {
 	uint64_t budget_us; /* of processor time */
-	bool swaps_in;	    /* what is swapped out is read as well */
+	bool swaps_in;	    /* pages that are swapped out are read as well */
 };
 
 struct flmem_allocator_ops {
 	enum flmem_allocator_kind kind;
-	/* Parts of the names of its libraries; in any other file it is linked statically. */
+	/* Parts of the file names of its libraries; in any other file it is linked statically. */
 	const char *files[3];
 	/*
 	 * Checks whether `module` holds this allocator; fills version, prefix and evidence, and the
@@ -94,12 +94,15 @@ struct flmem_allocator_ops {
 	/*
 	 * FLMEM_EUNSUPPORTED if the program has given the allocator a function (a hook) that the
 	 * calls would run on the borrowed thread, which may hold a lock that the hook takes. Reads
-	 * from outside; FLMEM_EUNSAFE if it is known where a hook is, but that cannot be read.
-	 * NULL: it has no hooks, or only calls show them.
+	 * from outside; FLMEM_EUNSAFE if the place of a hook is known but cannot be read. NULL: it
+	 * has no hooks, or only calls show them.
 	 */
 	int (*check_hooks)(const struct flmem_view *view, const struct flmem_allocator *found,
 			   struct flmem_error *err);
-	/* The same for hooks of malloc() and free(), which no trim calls: pthread_create() does. */
+	/*
+	 * The same for hooks of malloc() and free(), which a trim never calls but pthread_create()
+	 * does.
+	 */
 	int (*check_malloc_hooks)(const struct flmem_view *view,
 				  const struct flmem_allocator *found, struct flmem_error *err);
 	/*
@@ -144,10 +147,10 @@ struct flmem_allocator_ops {
 	 * any call is refused.
 	 */
 	const struct flmem_syscall_table *(*syscalls)(const struct flmem_allocator *found);
-	/* Why its state cannot be queried; NULL: it can. */
+	/* Why its state cannot be queried; NULL: it can be queried. */
 	const char *unreadable_reason;
 	const char *trim_advice;
-	const char *caveat; /* what plan_trim's calls do not release, or NULL */
+	const char *caveat; /* memory that plan_trim's calls do not release, or NULL */
 	/*
 	 * Its threads belong to its runtime and must not be borrowed, whatever other allocators
 	 * there are.
@@ -162,7 +165,7 @@ extern const struct flmem_allocator_ops *const flmem_allocators[]; /* ends in NU
 struct flmem_allocator_list {
 	struct flmem_allocator rows[FLMEM_ALLOCATORS_MAX];
 	size_t count;
-	bool is_cut; /* there are more */
+	bool is_cut; /* more were found than fit */
 };
 
 /*

@@ -23,7 +23,7 @@ static const struct flmem_allocator_ops unknown = {
 		"memory",
 };
 
-/* Whether the name of the file is that of a library of this allocator. */
+/* Whether the file name is that of a library of this allocator. */
 static bool is_allocator_library(const struct flmem_allocator_ops *ops,
 				 const struct flmem_module *module)
 {

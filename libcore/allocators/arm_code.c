@@ -4,11 +4,11 @@
 #include <string.h>
 
 #define CODE_BYTES     4U
-#define REGISTERS      32U /* the last one is the stack pointer or zero: never known */
+#define REGISTERS      32U /* register 31 is the stack pointer or zero: never known */
 #define CALL_CLOBBERED 19U /* x0 to x18 (AAPCS64) */
 #define LINK	       30U
 
-/* The registers whose content follows from the code alone. */
+/* The registers whose contents follow from the code alone. */
 struct arm_registers {
 	bool known[REGISTERS];
 	uint64_t values[REGISTERS];
@@ -26,7 +26,7 @@ static void set_arm_register(struct arm_registers *registers, unsigned number, b
 	registers->values[number] = value;
 }
 
-/* adrp and adr: 21 bits with a sign, in pages or bytes. */
+/* adrp and adr: 21 signed bits, in pages or bytes. */
 static uint64_t relative_address(uint32_t code, uint64_t at)
 {
 	int64_t distance = (int64_t)((code >> 5 & 0x7ffff) << 2 | (code >> 29 & 3));
@@ -38,7 +38,7 @@ static uint64_t relative_address(uint32_t code, uint64_t at)
 	return at + (uint64_t)distance;
 }
 
-/* Any instruction may write the registers in these two places of it; some do not. */
+/* Any instruction may write the registers named in these two fields; some do not. */
 static void forget_results(struct arm_registers *registers, uint32_t code)
 {
 	registers->known[code & 31] = false;
@@ -89,7 +89,9 @@ static void follow_arm_code(struct arm_registers *registers, uint32_t code, uint
 	}
 }
 
-/* Whether this instruction is the wanted use; its variable is then in *ret_address. */
+/*
+ * Whether this instruction is the requested use of a variable; its address is then in *ret_address.
+ */
 static bool uses_variable(const struct arm_registers *registers, uint32_t code,
 			  enum flmem_arm_use use, uint64_t *ret_address)
 {

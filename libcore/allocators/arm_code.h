@@ -15,9 +15,9 @@ enum flmem_arm_use {
 };
 
 /*
- * The address of the variable, in the terms of `at`, the address of these instructions. They are
- * read in their order, up to the first jump; calls are passed over. False: no such use of a
- * variable whose address is in the code.
+ * The address of the variable, in the same address space as `at`, the address of these
+ * instructions. Decodes them in order up to the first jump, and skips calls. False: no such use of
+ * a variable whose address follows from the code.
  */
 bool flmem_arm_code_variable(const unsigned char *code, size_t bytes, uint64_t at,
 			     enum flmem_arm_use use, uint64_t *ret_address);

@@ -14,8 +14,8 @@ int flmem_call_plan_function(const struct flmem_allocator *found, const char *na
 			     uint64_t *ret_address, struct flmem_error *err);
 
 /*
- * Appends one call of such a function with one argument; its name is the step's name. The code as
- * above.
+ * Appends one call of such a function with one argument; its name is the step's name. Error codes
+ * as above.
  */
 int flmem_call_plan_call(const struct flmem_allocator *found, const char *name, uint64_t argument,
 			 struct flmem_chain *chain, struct flmem_error *err);
@@ -24,12 +24,15 @@ int flmem_call_plan_call(const struct flmem_allocator *found, const char *name, 
 int flmem_call_plan_refuse_hook(const struct flmem_view *view, const struct flmem_allocator *found,
 				const char *hook, struct flmem_error *err);
 
-/* FLMEM_EUNSAFE: the memory that shows whether it has set `hook` cannot be read. */
+/* FLMEM_EUNSAFE: the memory that shows whether the program has set `hook` cannot be read. */
 int flmem_call_plan_refuse_unread(const struct flmem_view *view,
 				  const struct flmem_allocator *found, const char *hook,
 				  struct flmem_error *err);
 
-/* The kernel counts memory that is registered with a device (VmPin), or cannot be asked. */
+/*
+ * True if the kernel counts memory that is registered with a device (VmPin), or the count is
+ * unknown.
+ */
 bool flmem_call_plan_has_registered(const struct flmem_view *view);
 
 /*
@@ -43,7 +46,7 @@ int flmem_call_plan_refuse_registered(const struct flmem_view *view, const char 
 /* Whether this build has a symbol for the function that reports its state. */
 bool flmem_call_plan_can_answer(const struct flmem_view *view, const struct flmem_allocator *found);
 
-/* Value of a place that no call has written to. */
+/* Initial value of a place: no call has written to it. */
 #define FLMEM_NO_ANSWER UINT64_MAX
 
 /*

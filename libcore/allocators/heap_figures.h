@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_HEAP_FIGURES_H
 #define FLMEM_ALLOCATORS_HEAP_FIGURES_H
 
-/* Filling the report of a heap: what does not fit into its fixed lists is left out. */
+/* Fills the report of a heap; entries that exceed its fixed lists are dropped. */
 
 #include "allocators/allocator.h"
 

@@ -10,7 +10,7 @@
 static const struct {
 	char first;
 	const char *rest;
-	size_t length; /* length of the rest */
+	size_t length; /* length of the remaining text */
 } marker_texts[] = {
 #define MARKER_ROW(name, first, rest) {first, rest, sizeof(rest) - 1},
 	FLMEM_MARKERS(MARKER_ROW)
@@ -41,7 +41,7 @@ bool flmem_module_exports(const struct flmem_module *module, const char *name)
 	return image && flmem_image_find_dynamic(image, name, &(struct flmem_symbol){0});
 }
 
-/* Its names alone do not show it: any library may export them. */
+/* Its names alone prove nothing: any library may export them. */
 bool flmem_module_is_sampler(const struct flmem_module *module)
 {
 	static const char expected[] = FLMEM_SAMPLER_MARK;

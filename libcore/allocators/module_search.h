@@ -93,7 +93,9 @@ struct flmem_recognition {
 		rows[FLMEM_ALLOCATORS_MAX]; /* `module` and `serves_malloc` are not valid */
 };
 
-/* What is kept with the image of the module, at first empty; NULL: unreadable or no memory. */
+/*
+ * The cache kept with the image of the module, empty at first; NULL: unreadable or out of memory.
+ */
 struct flmem_recognition *flmem_module_recognition(const struct flmem_module *module);
 
 #endif

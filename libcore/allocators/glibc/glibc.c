@@ -79,8 +79,8 @@ static int open_space(const struct flmem_view *view, const struct flmem_allocato
 }
 
 /*
- * A thread that changes a list hides the arena for that moment, and a page that is swapped out the
- * arena in it.
+ * A thread that changes a list hides the arena for that moment; a swapped-out page hides the arena
+ * in it.
  */
 static bool find_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
 			bool swaps_in, struct flmem_glibc *ret_glibc, const char **ret_why)
@@ -280,9 +280,10 @@ static bool program_moves_break(const struct flmem_view *view)
 }
 
 /*
- * sbrk() takes no lock: it reads the break and then moves it. Between the two steps of another
- * thread, systrim() would give back that thread's memory, or take it for its own. Where that thread
- * holds a lock of the program which malloc() is called under as well, only flmem does so.
+ * sbrk() takes no lock: it reads the break and then moves it. If another thread is between these
+ * two steps, systrim() would release that thread's memory, or claim it. If that thread holds a lock
+ * of the program under which malloc() is also called, the program itself cannot cause this race,
+ * only flmem can.
  */
 static int check_break(const struct flmem_view *view, struct flmem_error *err)
 {
@@ -298,10 +299,12 @@ static int check_break(const struct flmem_view *view, struct flmem_error *err)
 			       (int)view->process->pid);
 }
 
-/* free() moves a threshold that was not set up to this (DEFAULT_MMAP_THRESHOLD_MAX, twice). */
+/*
+ * free() raises a threshold that was not set up to this value (DEFAULT_MMAP_THRESHOLD_MAX, twice).
+ */
 #define MOVED_MAX (UINT64_C(64) << 20)
 
-/* Also where it cannot be read. */
+/* Also true where it cannot be read. */
 static bool keeps_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;

@@ -11,7 +11,7 @@
 
 #define TUNABLE "glibc.malloc.arena_max="
 
-/* 0 sets no limit, and more arenas than the largest number are no limit. */
+/* 0 sets no limit, and neither does a number above the largest possible one. */
 bool flmem_glibc_arena_max_parse(const char *value, uint64_t *ret_limit)
 {
 	uint64_t limit;
@@ -35,7 +35,7 @@ bool flmem_glibc_arena_max_until_2_38(const char *value)
 
 		snprintf(number, sizeof(number), "%.*s", (int)length, value);
 		if (flmem_glibc_arena_max_parse(number, &limit))
-			return behind < '0' || behind > '9'; /* else it exceeds 32 bits */
+			return behind < '0' || behind > '9'; /* otherwise it exceeds 32 bits */
 	}
 	return false;
 }

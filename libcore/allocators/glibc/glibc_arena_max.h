@@ -31,7 +31,7 @@ char *flmem_glibc_arena_max_replace(const char *tunables, const char *limit);
 /* True when GLIBC_TUNABLES has an entry for the limit, valid or not. */
 bool flmem_glibc_arena_max_tuned(const char *tunables);
 
-/* Whether a tunable there decides instead of MALLOC_ARENA_MAX, be it that it sets no limit. */
+/* Whether a tunable there overrides MALLOC_ARENA_MAX, even one that sets no limit. */
 bool flmem_glibc_arena_max_overrides(const char *tunables);
 
 #endif

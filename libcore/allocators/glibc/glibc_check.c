@@ -8,7 +8,7 @@
 #include "base/clock.h"
 
 #define TIME_EVERY   64U
-#define LONGER_AGAIN 4U /* than for the first check: a damaged list may be longer by then */
+#define LONGER_AGAIN 4U /* than for the first check: a damaged list may have grown by then */
 
 /* Pauses between two checks. */
 static const uint64_t pauses_us[FLMEM_GLIBC_CHECKS - 1] = {200, 2000, 10000, 60000};
@@ -21,7 +21,7 @@ struct list_check {
 	size_t steps;
 	unsigned checks;
 	bool late;			/* not all lists were seen */
-	bool waited;			/* late without having used the budget */
+	bool waited;			/* out of time without having used the budget */
 	bool unread;			/* an arena could not be read */
 	const struct flmem_map *usable; /* the mapping that was used last */
 	struct flmem_glibc_damage *damage;
@@ -34,7 +34,7 @@ static void start_budget(struct list_check *check, uint64_t budget_ns)
 	check->deadline_ns = flmem_clock_ns() + FLMEM_GLIBC_WAIT_FACTOR * budget_ns;
 }
 
-/* In processor time: on a busy machine a check must not pass because it had no time. */
+/* In processor time, so that a check does not pass on a busy machine because it could not run. */
 static bool is_check_late(struct list_check *check)
 {
 	if (!check->late && flmem_clock_cpu_ns() >= check->cpu_deadline_ns)
@@ -191,7 +191,7 @@ static bool is_same_damage(const struct flmem_glibc_damage *a, const struct flme
 	return a->address == b->address && a->word == b->word && a->what == b->what;
 }
 
-/* Whether all further checks of the arena that see all of it find the same damage. */
+/* Whether all further checks that see the whole arena find the same damage. */
 static bool is_damage_stable(const struct list_check *check, size_t index)
 {
 	const struct flmem_glibc_damage before = *check->damage;
@@ -255,7 +255,7 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 		return false;
 	if (!flmem_glibc_find(space, &glibc, &why))
 		damaged = is_ring_broken(&check);
-	start_budget(&check, check.budget_ns); /* of the lists: their arenas are found before */
+	start_budget(&check, check.budget_ns); /* of the lists: their arenas are found earlier */
 	for (size_t i = 0; !damaged && check_glibc_arenas(&check, &i); i++)
 		damaged = is_damage_stable(&check, i);
 	if (!damaged && (check.waited || check.unread)) {

@@ -43,9 +43,9 @@ struct main_arena_search {
 	struct flmem_glibc *glibc;
 	bool unused, no_memory;
 	unsigned bins; /* offset in the arena, once it is found */
-	/* For malloc_par. */
+	/* Fields for malloc_par. */
 	struct flmem_glibc_range brk;
-	bool is_in_brk; /* main_arena's top is there, so its first chunk is, too */
+	bool is_in_brk; /* main_arena's top is in [heap], so its first chunk is, too */
 	uint64_t stray; /* where the last ring of arenas pointed to no arena */
 	bool usual;	/* only parameters with the defaults that nearly all programs keep */
 	const struct flmem_glibc_layout *layout;
@@ -420,7 +420,7 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	return true;
 }
 
-/* Also bins at an unknown offset, as a newer release may have them. */
+/* Also finds bins at an unknown offset, which a newer release may have. */
 static bool has_bins(const struct flmem_glibc_space *space, uint64_t arena)
 {
 	const uint64_t place = arena + flmem_glibc_layout_of(space->minor)->bins;
@@ -444,7 +444,7 @@ bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_addr
 	    has_bins(space, search.stray))
 		return false;
 	/*
-	 * Its heap_info and its start are in one page. If that page is swapped out, it may be an
+	 * Its heap_info and its start share a page. If that page is swapped out, it may be an
 	 * arena.
 	 */
 	if (!flmem_peek_is_resident(space->peek, search.stray) &&
@@ -494,7 +494,7 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 		arena.threads = get_word(bytes, layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED);
 	for (unsigned i = 0; layout->fastbins && i < FLMEM_GLIBC_FASTBINS; i++)
 		arena.fastbins[i] = get_word(bytes, layout->fastbins + 8 * i);
-	/* Without the lock at the start of the arena. */
+	/* Does not include the lock at the start of the arena. */
 	arena.state = hash_words(bytes + 8, glibc->state_bytes - 8);
 	*ret_arena = arena;
 	return true;

@@ -32,7 +32,7 @@ struct flmem_glibc_arena {
 	uint64_t top; /* address of the chunk at its end */
 	uint64_t system_mem;
 	uint64_t fastbins[FLMEM_GLIBC_FASTBINS];
-	uint64_t threads; /* that allocate from it; 0 where they are not counted */
+	uint64_t threads; /* threads that allocate from it; 0 where they are not counted */
 	uint64_t state;	  /* hash of its lists, but not of the order within a list */
 	bool locked;
 };

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 
 #define ATTEMPTS	  3
-#define ATTEMPTS_CHANGING 8    /* while each of them finds the arena changing */
-#define RETRY_US	  5000 /* before the second attempt, then six times that */
+#define ATTEMPTS_CHANGING 8    /* attempts, while each of them finds the arena changing */
+#define RETRY_US	  5000 /* pause before the second attempt, then six times as long */
 #define MIGRATION_US	  1000
 #define LOCK_WAITS	  20
 #define LOCK_WAIT_US	  100
@@ -63,8 +63,8 @@ struct heap_attempt {
 	uint64_t unseen; /* memory that the arena took from the system elsewhere */
 	uint64_t threads;
 	enum flmem_glibc_walked walked;
-	bool changed; /* the arena did while it was read */
-	bool rested;  /* it did not, and no thread was about to change it */
+	bool changed; /* the arena changed while it was read */
+	bool rested;  /* it did not change, and no thread was about to change it */
 };
 
 static const char *explain_walked(enum flmem_glibc_walked walked)
@@ -225,7 +225,7 @@ static void skip_arena(struct heap_reading *reading, size_t index,
 	};
 
 	accept_attempt(reading, index, &unread, attempt->resident + MOVING_BYTES);
-	/* Only what did not fit while it did not change can be called damaged. */
+	/* Only a mismatch in an arena that did not change counts as damage. */
 	reading->skipped_why = !why || (why == lost && !rested) ? changing : why;
 	if (attempt->walked == FLMEM_GLIBC_NO_MEMORY)
 		reading->why = no_memory;
@@ -243,7 +243,7 @@ static void wait_for_change(const struct heap_reading *reading, unsigned attempt
 		flmem_clock_sleep_us(us);
 }
 
-/* Before another attempt. */
+/* The pause before another attempt. */
 static void pause_reading(const struct heap_reading *reading, unsigned number,
 			  const struct heap_attempt *attempt)
 {

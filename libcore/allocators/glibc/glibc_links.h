@@ -35,8 +35,8 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 			 struct flmem_glibc_link *ret_link);
 
 /*
- * Reads the chunks of an arena's bins and what is after them into the cache of `peek`, as far as
- * it has room: all bins at once, from both ends, as each call can read many pages. It checks
+ * Reads the chunks of an arena's bins and what follows them into the cache of `peek`, as far as
+ * they fit: all bins at once, from both ends, because each call can read many pages. It checks
  * nothing.
  */
 void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,

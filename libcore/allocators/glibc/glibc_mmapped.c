@@ -194,7 +194,7 @@ void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
 	if (glibc->params.known && !has_found_all_mmapped(&search) &&
 	    first.bytes + negligible < glibc->params.mmapped_bytes) {
 		search_maps(&search, true);
-		if (search.found.bytes < first.bytes) /* of what looks like one */
+		if (search.found.bytes < first.bytes) /* of something that looks like a block */
 			search.found = first;
 	}
 	*ret_mmapped = search.found;

@@ -19,7 +19,7 @@ static int digit_value(char c)
 	return 16;
 }
 
-/* elf/dl-minimal.c, _dl_strtoul(): how many characters belong to the prefix of the base. */
+/* elf/dl-minimal.c, _dl_strtoul(): the length of the prefix that names the base. */
 static size_t skip_base(const char *value, int *ret_base)
 {
 	*ret_base = 10;

@@ -40,12 +40,12 @@ struct jemalloc_arenas {
 };
 
 /*
- * Whether freed memory is kept for good, asked of a process with memory registered with a device
- * after the hooks: numbers from ARENAS_MAX on stand for its arenas once more. The setting of the
- * arenas to come is arenas.dirty_decay_ms, -1 for never (5.0 and later).
+ * Checks whether freed memory is kept forever, for a process with memory registered with a device;
+ * queried after the hooks: numbers from ARENAS_MAX on stand for the arenas a second time. The
+ * setting for future arenas is arenas.dirty_decay_ms, -1 for never (5.0 and later).
  */
 #define DECAY_ARENAS  13U
-#define DECAY_ANSWERS 2U /* number of arenas, setting of those to come */
+#define DECAY_ANSWERS 2U /* number of arenas, setting for future ones */
 
 static const char keeps_memory[] = "has set jemalloc to keep freed memory (dirty_decay_ms), or it "
 				   "cannot be read";
@@ -56,7 +56,7 @@ int flmem_jemalloc_major(const struct flmem_allocator *found)
 	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
 }
 
-/* A build of unknown version is asked for both; it does not write to a place it has no name for. */
+/* A build of unknown version is queried for both; an unknown name leaves its place unwritten. */
 static bool has_table(const struct flmem_allocator *found, const struct hook_table *table)
 {
 	unsigned major = (unsigned)flmem_jemalloc_major(found);
@@ -101,7 +101,7 @@ static void add_hook_arenas(const struct flmem_allocator *found, const struct ho
 	}
 }
 
-/* The answers: DECAY_ANSWERS, then those of the arenas, of which one that is not there has 0. */
+/* The answers: DECAY_ANSWERS, then those of the arenas; 0 for an arena that does not exist. */
 static uint64_t plan_decay(const struct flmem_allocator *found, uint64_t first,
 			   struct flmem_chain *chain)
 {
@@ -168,7 +168,7 @@ static bool find_own_table(const struct flmem_allocator *found, const struct hoo
 	return false;
 }
 
-/* A jemalloc in a separate library holds no table and no function of the program. */
+/* A jemalloc in a separate library contains no table and no function of the program. */
 static bool is_in_library(const struct flmem_allocator *found, const uint64_t *words, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -190,7 +190,7 @@ static enum jemalloc_owner owner_of(const struct flmem_view *view,
 	uint64_t own[TABLE_WORDS];
 
 	if (words[0] == FLMEM_NO_ANSWER)
-		return OWNER_JEMALLOC; /* the arena does not exist, or the name */
+		return OWNER_JEMALLOC; /* the arena or the name does not exist */
 	if (found->linkage == FLMEM_LINKAGE_SHARED)
 		return is_in_library(found, words, table->words) ? OWNER_JEMALLOC : OWNER_PROGRAM;
 	if (!find_own_table(found, table, &own[0]) ||

@@ -14,8 +14,8 @@
 int flmem_jemalloc_major(const struct flmem_allocator *found);
 
 /*
- * Versions that do not show whether they keep freed memory, which a device may still use; of later
- * ones the calls of the hooks ask.
+ * Versions that do not report whether they keep freed memory, which a device may still use; later
+ * ones are queried together with the hooks.
  */
 int flmem_jemalloc_check_registered(const struct flmem_view *view,
 				    const struct flmem_allocator *found, struct flmem_error *err);

@@ -7,8 +7,8 @@
 #include "allocators/allocator.h"
 
 struct flmem_jemalloc_profiling {
-	bool built;	    /* config.prof: it can profile */
-	bool prepared;	    /* opt.prof: it was started so that it can */
+	bool built;	    /* config.prof: built with profiling */
+	bool prepared;	    /* opt.prof: profiling was enabled at start */
 	bool active;	    /* it samples */
 	bool has_dump_hook; /* the program has set a function that a dump calls */
 };

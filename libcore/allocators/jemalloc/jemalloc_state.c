@@ -176,7 +176,7 @@ static bool parse_state(const unsigned char *answers, struct jemalloc_state *ret
 
 /*
  * Without a background thread pages decay only while the program allocates and frees, so whether
- * their time is over is unknown. -1 (never) is the same as no answer.
+ * they are overdue is unknown. -1 (never) is the same as no answer.
  */
 static bool decays_by_itself(const unsigned char *answers)
 {
@@ -283,8 +283,9 @@ static const char *const arena_names[] = {
 #define PLACE_OF_PAGE ((size_t)ARENAS_AT_ONCE * ARENA_NUMBER_COUNT)
 
 /*
- * The epoch is not written, so that all arenas are of the same moment as the totals. Arenas that
- * were never used have no statistics; the index that means all arenas is left out.
+ * The epoch is not written, so that the figures of all arenas belong to the same moment as the
+ * totals. Arenas that were never used have no statistics; the index that means all arenas is left
+ * out.
  */
 uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_t first,
 				    struct flmem_chain *chain)

@@ -16,7 +16,7 @@
 
 /*
  * gperftools returns memory while the program frees, unless the rate is 0 (TCMALLOC_RELEASE_RATE,
- * SetMemoryReleaseRate()). Also where it cannot be read.
+ * SetMemoryReleaseRate()). Also true where the rate cannot be read.
  */
 static bool may_keep_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
 {
@@ -30,9 +30,9 @@ static bool may_keep_all_memory(const struct flmem_view *view, const struct flme
 	       flmem_process_read_memory(view->process, at, &rate, sizeof(rate)) || !(rate > 0);
 }
 
-/* An instruction that names a variable, within `most` bytes from the begin of its function. */
+/* An instruction that uses a variable, within `most` bytes from the start of its function. */
 struct variable_use {
-	unsigned char x86_64[3]; /* its first bytes; it ends in the distance of the variable */
+	unsigned char x86_64[3]; /* its first bytes; it ends with the offset of the variable */
 	size_t most;
 	enum flmem_arm_use aarch64;
 };
@@ -43,7 +43,7 @@ static const struct variable_use load = {
 	FLMEM_ARM_LOAD,
 };
 
-/* Classes whose objects gperftools makes itself, by the symbols of their tables of functions. */
+/* Classes whose objects gperftools creates itself, by the symbols of their virtual tables. */
 static const char *const system_allocators[] = {
 	"_ZTV15SbrkSysAllocator",    "_ZTV15MmapSysAllocator",	 "_ZTV19DefaultSysAllocator",
 	"_ZTV19HugetlbSysAllocator", "_ZTV16DevMemSysAllocator", NULL,
@@ -63,7 +63,7 @@ static bool is_library_function(const struct flmem_view *view, const struct flme
 	       flmem_modules_find(view->modules, address) == found->module;
 }
 
-/* In a program that it is built into, by the names of its classes. */
+/* For gperftools built into a program: by the names of its classes. */
 static bool is_own_class(const struct flmem_view *view, const struct flmem_allocator *found,
 			 uint64_t functions, const char *const *names)
 {
@@ -85,8 +85,8 @@ enum tcmalloc_owner {
 };
 
 /*
- * Whose class the object is of to which the pointer at this address leads: its first word is the
- * address of its class's functions. NULL until the first use.
+ * The class of the object that the pointer at this address points to: the first word of the object
+ * is the address of its class's virtual table. NULL until the first use.
  */
 static enum tcmalloc_owner owner_of_object(const struct flmem_view *view,
 					   const struct flmem_allocator *found, uint64_t at,
@@ -131,7 +131,7 @@ static bool find_x86_variable(const unsigned char *code, uint64_t at,
 	return false;
 }
 
-/* Run-time address of the variable that a function uses so. False for other code. */
+/* Run-time address of the variable that a function uses in this way. False for other code. */
 static bool find_variable(const struct flmem_allocator *found, const char *function,
 			  const struct variable_use *use, uint64_t *ret_address)
 {

@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_TCMALLOC_TCMALLOC_HOOKS_H
 #define FLMEM_ALLOCATORS_TCMALLOC_TCMALLOC_HOOKS_H
 
-/* What a program may give gperftools to call: check_hooks and check_malloc_hooks of tcmalloc. */
+/* Hooks that a program may set in gperftools: check_hooks and check_malloc_hooks of tcmalloc. */
 
 #include "allocators/allocator.h"
 
