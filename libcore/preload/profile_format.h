@@ -89,7 +89,7 @@
 	  "small_stack")	/* a signal handler allocated with little of its stack left */    \
 	X(UNSEEN, 17, "unseen") /* calls at the end of `attach` that did not come to the sampler */
 
-#define FLMEM_PROFILE_DEPTH 256U /* frames of a stack; the outermost are left out */
+#define FLMEM_PROFILE_DEPTH 256U /* frames of a stack; the outermost are dropped */
 
 /* X(identifier, index, name, struct). */
 #define FLMEM_PROFILE_SECTIONS(X)                            \
@@ -131,20 +131,20 @@ enum flmem_profile_section_index {
 	FLMEM_PROFILE_SECTION_SLOTS = 16,
 };
 
-/* Bits of flmem_profile_header.flags, chosen by the starter of the process but for the last. */
+/* Bits of flmem_profile_header.flags, set by the starter of the process except for the last. */
 enum {
 	FLMEM_PROFILE_NATIVE = 1, /* native frames also inside and between Python frames */
 	FLMEM_PROFILE_FOLLOW = 2, /* children have their own files, FILE.PID */
-	FLMEM_PROFILE_PYTHON_ALLOCATORS = 4, /* PYTHONMALLOC=malloc: small objects are seen */
-	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take much time */
+	FLMEM_PROFILE_PYTHON_ALLOCATORS = 4, /* PYTHONMALLOC=malloc: small objects are sampled */
+	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take too much time */
 	/*
-	 * The program ran before, or its parent in its memory: it was attached to, or is a child of
-	 * fork(). Times do not show it: a process may execute the program long after its start.
+	 * The process ran before sampling began: it was attached to, or is a child of fork(). Times
+	 * cannot show this: a process may execute the program long after its start.
 	 */
 	FLMEM_PROFILE_LATE = 16,
 	/* Set by the sampler: one point in each interval; older ones drew a Poisson process. */
 	FLMEM_PROFILE_STRATIFIED = 32,
-	/* It has ended because the program has restricted its system calls. */
+	/* Sampling has ended because the program has restricted its system calls. */
 	FLMEM_PROFILE_RESTRICTED = 64,
 };
 
@@ -163,7 +163,7 @@ struct flmem_profile_totals {
 	uint64_t freed_bytes;
 	uint64_t freed_count;
 	uint64_t samples;    /* sampled allocations */
-	uint64_t peak_bytes; /* largest live bytes of its own */
+	uint64_t peak_bytes; /* largest live bytes of the site itself */
 };
 
 struct flmem_profile_header {
@@ -192,20 +192,20 @@ struct flmem_profile_header {
 	struct flmem_profile_totals totals;
 	uint64_t peak_ms;
 	uint64_t peak_epoch;	     /* see flmem_profile_site.peak_epoch */
-	uint64_t lost_bytes;	     /* estimate: allocated, but in no site */
+	uint64_t lost_bytes;	     /* estimate: bytes allocated that belong to no site */
 	uint64_t timeline_period_ms; /* doubles when the timeline is full: then it is thinned */
 	/*
-	 * The round that the process is in. Whoever knows it stores it here, 4 bytes at offset
-	 * FLMEM_PROFILE_ROUND_OFFSET: flmem profile round, or flmem_sampler_round_set() of the
+	 * The current round of the process. It is stored here, 4 bytes at offset
+	 * FLMEM_PROFILE_ROUND_OFFSET, by flmem profile round or by flmem_sampler_round_set() of the
 	 * sampler.
 	 */
 	uint32_t round;
-	uint32_t paced; /* how often `interval_now_bytes` was doubled for some time, at most */
+	uint32_t paced; /* maximum number of temporary doublings of `interval_now_bytes` */
 	uint64_t dropped[FLMEM_PROFILE_DROP_SLOTS];
 	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
 	char program[256];	/* the path of the executable, cut where it is longer */
 	char command[1024];	/* redacted and escaped; may be empty (children) */
-	char allocator[256];	/* the file that the next malloc() is in */
+	char allocator[256];	/* the file whose malloc() the sampler calls */
 	char build[64];		/* version of the sampler */
 	char refusal[256];	/* where phase is REFUSED */
 	uint32_t child_error;	/* why the latest child that is counted in `dropped` has no file */

@@ -3,8 +3,8 @@
 #define FLMEM_PRELOAD_PROFILE_LAYOUT_H
 
 /*
- * How the length of a profile is divided into its sections: by flmem for the process that it
- * starts, by the sampler for children. It uses no function, since the sampler includes it.
+ * Divides the length of a profile among its sections: used by flmem for the process that it starts,
+ * and by the sampler for children. It calls no function, because the sampler includes it.
  */
 
 #include "preload/profile_format.h"

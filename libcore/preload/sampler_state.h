@@ -3,8 +3,8 @@
 #define FLMEM_PRELOAD_SAMPLER_STATE_H
 
 /*
- * What a sampler shows of itself to a flmem that reads the memory of its process, under the name
- * flmem_sampler_state. Untrusted to a reader. A child of fork() has it filled with zeros.
+ * The state that a sampler exposes to a flmem that reads the memory of its process, under the name
+ * flmem_sampler_state. Untrusted to a reader. In a child of fork() it is all zeros.
  */
 
 #include <stdint.h>
@@ -15,8 +15,8 @@
 #define FLMEM_SAMPLER_STATE_PATH    4096U
 
 /*
- * The function that carries out an order: void (const char *order, char *answer), which flmem calls
- * in its own thread, without the lock of an interpreter.
+ * The function that executes an order: void (const char *order, char *answer), which flmem calls in
+ * its own thread, without the lock of an interpreter.
  */
 #define FLMEM_SAMPLER_ORDER_SYMBOL "flmem_sampler_order"
 #define FLMEM_SAMPLER_ORDER_ATTACH "attach " /* and the path of the profile */
@@ -40,7 +40,7 @@
 #define FLMEM_SAMPLER_ORDER_STATE      "state" /* answered by struct flmem_sampler_state */
 #define FLMEM_SAMPLER_ORDER_MAX	       (sizeof(FLMEM_SAMPLER_ORDER_ATTACH) + 4096U)
 
-/* In the environment: whether a process makes one, and which seccomp filters may be there. */
+/* In the environment: whether a process creates a socket, and which seccomp filters it may have. */
 #define FLMEM_SAMPLER_SOCKET_VARIABLE	"FLMEM_PROFILE_SOCKET"
 #define FLMEM_SAMPLER_SOCKET_UNFILTERED "unfiltered" /* only without any */
 #define FLMEM_SAMPLER_SOCKET_ASSUMED	"assume-seccomp"
@@ -61,17 +61,17 @@ enum flmem_sampler_phase {
 /* Entries of the tables of loaded objects that name an allocator function. */
 struct flmem_sampler_entries {
 	uint64_t redirected;
-	uint64_t fixed;		/* pointers in data, which stay as they are */
+	uint64_t fixed;		/* pointers in data, which are not changed */
 	uint64_t elsewhere;	/* lead to another function: of another tool or allocator */
-	uint64_t unresolved;	/* not bound yet, and it is not certain to what */
+	uint64_t unresolved;	/* not bound yet, and the function is not certain */
 	uint64_t locked;	/* whose page could not be made writable */
 	uint64_t objects;	/* that have entries */
-	uint64_t still_loading; /* objects that were just being loaded */
+	uint64_t still_loading; /* objects that were being loaded at that moment */
 };
 
 /*
- * What the file of a sampler has under this name, read-only: another library may have a symbol of
- * the same name, and a malloc() that does not hand calls on.
+ * The contents of a sampler's file under this name, read-only, which identify it: another library
+ * may have a symbol of the same name, and a malloc() that does not forward calls.
  */
 #define FLMEM_SAMPLER_MARK_SYMBOL "flmem_sampler_mark"
 #define FLMEM_SAMPLER_MARK	  "flmem heap sampler: forwards each call to the next allocator"
@@ -97,7 +97,7 @@ enum flmem_sampler_socket_stage {
 	FLMEM_SAMPLER_SOCKET_STAGE_COUNT
 };
 
-/* Where flmem may read the memory, it finds here why a process has no socket. */
+/* If flmem may read the memory, this shows why a process has no socket. */
 #define FLMEM_SAMPLER_SOCKET_SYMBOL "flmem_sampler_socket"
 #define FLMEM_SAMPLER_SOCKET_MAGIC  UINT64_C(0x4b4353504d4c4653)
 

@@ -15,7 +15,7 @@
 #define NAME	 "libflmem_scrub.so"
 #define VARIABLE "LD_PRELOAD="
 
-/* Another constructor may have moved the environment before. */
+/* Another constructor may have moved the environment. */
 extern char **environ __attribute__((weak));
 
 static size_t text_length(const char *text)

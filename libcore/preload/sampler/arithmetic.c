@@ -21,7 +21,7 @@
 #define HALVINGS    2U
 #define LATER_STEPS 12U
 
-/* Whatever computes in between is not inlined, so that none of it is moved out. */
+/* The arithmetic in between is not inlined, so that the compiler cannot move it out. */
 #define COMPUTES __attribute__((noinline))
 
 #ifdef __x86_64__
@@ -36,7 +36,10 @@ static inline uint32_t read_environment(void)
 	return there;
 }
 
-/* Loading it takes longer than the arithmetic itself: most programs have what is needed. */
+/*
+ * Loading the mode takes longer than the arithmetic itself: most programs already have the right
+ * one.
+ */
 static inline uint64_t enter_arithmetic(void)
 {
 	uint32_t before = read_environment(), own = MASKED_TO_NEAREST;
@@ -54,7 +57,7 @@ static inline void leave_arithmetic(uint64_t before)
 		__asm__ volatile("ldmxcsr %0" : : "m"(there) : "memory");
 }
 #else
-/* FPCR has the rounding and what traps, FPSR the flags; 32 bits each. */
+/* FPCR has the rounding mode and the enabled traps, FPSR the flags; 32 bits each. */
 static inline uint64_t enter_arithmetic(void)
 {
 	uint64_t control, status;
@@ -75,7 +78,7 @@ static inline void leave_arithmetic(uint64_t before)
 }
 #endif
 
-/* xorshift64*; never 0 when seeded with something else. */
+/* xorshift64*; never 0 when the seed is not 0. */
 static uint64_t next_gap_random(uint64_t *state)
 {
 	uint64_t x = *state;
@@ -87,7 +90,7 @@ static uint64_t next_gap_random(uint64_t *state)
 	return x * GAP_FACTOR;
 }
 
-/* Evenly from 0 to interval - 1. */
+/* Uniform from 0 to interval - 1. */
 static uint64_t point_of(uint64_t number, uint64_t interval)
 {
 	__extension__ typedef unsigned __int128 wide;
@@ -111,7 +114,7 @@ uint64_t sampler_draw_gap(uint64_t *random, uint64_t end, uint64_t interval, uin
 
 	if (end < interval)
 		return interval - end + draw_point(random, next);
-	/* The block has gone on into other parts; the point of the last one may lie in it, too. */
+	/* The block extends into other parts; the point of the last one may lie in it, too. */
 	passed = (end - interval) % next;
 	point = draw_point(random, next);
 	return point >= passed ? point - passed : next - passed + draw_point(random, next);
@@ -143,9 +146,9 @@ static COMPUTES void weigh_sample(uint64_t size, uint64_t end, uint64_t interval
 }
 
 /*
- * Three quarters are used. The first steps halve what is left of them; the rest is divided equally,
- * so that each later step holds twice as much memory as the one before: the heap may grow a
- * thousandfold before nothing is left.
+ * Three quarters are used. The first steps halve the remaining part of them; the rest is divided
+ * equally, so that each later step holds twice as much memory as the one before: the heap may grow
+ * a thousandfold before the table is full.
  */
 uint32_t sampler_live_limit(uint32_t slots, uint32_t steps)
 {

@@ -19,7 +19,7 @@
 #define ENCODING_UDATA8	  0x04U
 #define ENCODING_SDATA4	  0x0bU
 #define ENCODING_SDATA8	  0x0cU
-#define ENCODING_RELATIVE 0x10U /* to its own address */
+#define ENCODING_RELATIVE 0x10U /* relative to its own address */
 
 struct cfi_cursor {
 	const struct sampler_cfi *in;
@@ -95,7 +95,7 @@ struct cfi_state {
 	int64_t cfa_offset;
 	int64_t bp_offset; /* 0: unchanged */
 	int64_t return_offset;
-	bool return_undefined, strange; /* `strange`: kept in a way that is not handled */
+	bool return_undefined, strange; /* `strange`: saved in a way that is not supported */
 };
 
 struct cfi_program {
@@ -208,7 +208,7 @@ static void restore_state(struct cfi_cursor *cursor, struct cfi_program *program
 		program->now = program->saved[--program->depth];
 }
 
-/* Instructions that say how a register is kept. */
+/* Instructions that define how a register is saved. */
 static void run_register(struct cfi_cursor *cursor, struct cfi_program *program, uint64_t code)
 {
 	uint64_t number = read_leb(cursor, false);
@@ -303,7 +303,7 @@ static void run_extended(struct cfi_cursor *cursor, struct cfi_program *program,
 	}
 }
 
-/* Up to the row that has the wanted address. */
+/* Executes up to the row for the requested address. */
 static bool run_instructions(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	while (cursor->at < cursor->in->size && !cursor->failed) {
@@ -349,7 +349,7 @@ static bool make_rule(const struct cfi_state *state, struct sampler_rule *ret_ru
 	return rule.how != SAMPLER_UNWIND_UNKNOWN;
 }
 
-/* The range of the function, and what is before its instructions. */
+/* The range of the function, and the bytes before its instructions. */
 static bool read_fde(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	uint64_t start = read_encoded(cursor, program->encoding);

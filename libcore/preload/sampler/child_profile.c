@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile of a child of fork(), which finds its control block cleared by the kernel: it begins
- * its own file, or samples nothing. All of it runs in malloc(), perhaps on the small stack of
- * a signal handler, so its buffers are in `sampler_life`.
+ * The profile of a child of fork(). The kernel has cleared its control block, so the child starts
+ * its own file, or samples nothing. All of it runs in malloc(), perhaps on the small stack of a
+ * signal handler, so its buffers are in `sampler_life`.
  */
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "preload/sampler/lifetime.h"
 #include "preload/sampler/sampler.h"
 
-/* Of the disk, for the program: a tenth, or less of a large one. */
+/* Disk space left for the program: a tenth, or less on a large disk. */
 #define SPARE_PART 10U
 #define SPARE_MAX  (UINT64_C(4) << 30)
 
@@ -50,7 +50,7 @@ static const char *child_base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Of all profiles of a run. -1, with errno. */
+/* The space of all profiles of a run. -1, with errno. */
 static int open_child_folder(struct stat *ret_status)
 {
 	char *path = sampler_life.child_path;
@@ -92,7 +92,7 @@ int sampler_open_first(void)
 	return fd;
 }
 
-/* Another user may have put another folder in its place, and read what a child allocates there. */
+/* Another user may have replaced the folder, and could then read what a child allocates. */
 static int open_same_child_folder(void)
 {
 	struct stat status = {0};
@@ -106,7 +106,7 @@ static int open_same_child_folder(void)
 	return -1;
 }
 
-/* A program may start more children than the disk has room for, and needs some of that itself. */
+/* A program may start more children than the disk has room for, and needs disk space itself. */
 static bool leaves_room(int folder, uint64_t size)
 {
 	struct statfs disk;
@@ -153,14 +153,14 @@ static int create_child_file(int folder, const char *name)
 	return fd;
 }
 
-/* Several may do so at once. */
+/* Several children may do so at the same time. */
 static void add_lost_child(struct flmem_profile_header *header, int error)
 {
 	header->child_error = (uint32_t)error;
 	__atomic_fetch_add(&header->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);
 }
 
-/* It has another user or root than its parent, whose file is still mapped. */
+/* The child has another user or root than its parent, whose file is still mapped. */
 static void count_in_parent_file(int error)
 {
 	if (sampler_tables.header && sampler_file_is_whole())
@@ -233,12 +233,12 @@ static void begin_or_sleep(void)
 		sampler_life.dormant = 1;
 		return;
 	}
-	/* It may free what its parent had allocated. */
+	/* It may free blocks that its parent has allocated. */
 	sampler_life.inherited.flags |= FLMEM_PROFILE_LATE;
 	sampler_begin_child_file();
 }
 
-/* At the place of the parent's file, with what its header has. */
+/* Maps memory in place of the parent's file, with the contents of its header. */
 static void replace_parent_file(void)
 {
 	const struct sampler_tables *t = &sampler_tables;
@@ -253,8 +253,8 @@ static void replace_parent_file(void)
 }
 
 /*
- * A signal handler that forks may have interrupted a sample. In the child the rest of it follows
- * when the handler returns; nothing but its only thread holds a profile there.
+ * A signal handler that forks may have interrupted a sample. In the child the rest of that sample
+ * runs when the handler returns; only this one thread of the child can hold a profile there.
  */
 void sampler_child_settle(void)
 {
@@ -274,7 +274,7 @@ void sampler_child_settle(void)
 	__atomic_store_n(&sampler_shown.state.inside, holds, __ATOMIC_SEQ_CST);
 }
 
-/* Its memory is that of its parent: what it does is not that one's. */
+/* After vfork() it shares its parent's memory: its allocations are not recorded as the parent's. */
 bool sampler_is_vforked(void)
 {
 	const uint32_t owner = __atomic_load_n(&sampler_control.active, __ATOMIC_RELAXED)
@@ -289,12 +289,14 @@ bool sampler_child_may_begin(void)
 	return sampler_life.began && !sampler_life.dormant && !sampler_is_quiet();
 }
 
-/* Where nothing is active: perhaps a new child. Any thread of it may be the first to come here. */
+/*
+ * No profile is active: this may be a new child. Any of its threads may be the first to get here.
+ */
 void sampler_child_begin(void)
 {
 	if (!sampler_child_may_begin() || sampler_is_vforked() || !sampler_turn_take())
 		return;
-	/* Another thread may have begun it meanwhile. */
+	/* Another thread may have started it meanwhile. */
 	if (!sampler_is_active()) {
 		sampler_child_settle();
 		begin_or_sleep();

@@ -16,7 +16,7 @@ static void want_line(struct sampler_copies *lines, uint32_t i, uintptr_t at)
 	lines->wanted[lines->wanted_count++] = (uint8_t)i;
 }
 
-/* A line that was read by itself meanwhile, or gave way to one, is no longer wanted. */
+/* A line that was read separately meanwhile, or was replaced, is no longer requested. */
 static uint32_t place_wanted(struct sampler_copies *lines)
 {
 	uint32_t count = 0;
@@ -69,7 +69,7 @@ void sampler_copies_end(void)
 	sampler_thread.lines = NULL;
 }
 
-/* The line that has it, or else one that may: a stale one if there is one. */
+/* The line that holds the address, else one that may be replaced: a stale one if there is one. */
 static uint32_t find_copy_line(const struct sampler_copies *lines, uintptr_t at)
 {
 	uint32_t set = (uint32_t)(at / SAMPLER_LINE) % (SAMPLER_LINES / SAMPLER_LINE_WAYS);
@@ -105,7 +105,7 @@ void sampler_copies_fetch(void)
 		fetch_wanted(sampler_thread.lines, SAMPLER_LINE_GATHERED);
 }
 
-/* Where a line goes that is read by itself: instead of the one that gives way, or after all. */
+/* The slot for a line that is read separately: the one to be replaced, or a new one at the end. */
 static uint32_t find_copy_place(const struct sampler_copies *lines, uint32_t i)
 {
 	if (lines->state[i] > SAMPLER_LINE_WANTED)
@@ -132,14 +132,14 @@ bool sampler_copies_have(uintptr_t address)
 	return lines && find_present_line(lines, address & ~(uintptr_t)(SAMPLER_LINE - 1));
 }
 
-/* With its neighbours, which a stack needs next. */
+/* Reads its neighbours too, which a stack needs next. */
 static void fetch_block(struct sampler_copies *lines, uintptr_t at)
 {
 	sampler_copies_want(at & ~(uintptr_t)(SAMPLER_BLOCK - 1), SAMPLER_BLOCK);
 	fetch_wanted(lines, SAMPLER_LINE_AGAIN);
 }
 
-/* Where there is no room it is forgotten at once. */
+/* Without a free slot, the line is dropped at once. */
 static const char *read_copy_line(struct sampler_copies *lines, uintptr_t at)
 {
 	uint32_t i = find_copy_line(lines, at), place = find_copy_place(lines, i);

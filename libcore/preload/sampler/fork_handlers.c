@@ -18,8 +18,8 @@
 #include "preload/sampler/got.h"
 
 #define PAUSE_NS  100000
-#define WAITS_MAX 10000U /* a second at least */
-/* Handlers of a fork that had begun take less, also on a busy machine. */
+#define WAITS_MAX 10000U /* at least a second */
+/* Handlers of a fork in progress take less time, even on a busy machine. */
 #define HANDLERS_NS 200000000
 
 static uint32_t forking, walking, registered, settled;
@@ -28,7 +28,7 @@ static void pause_shortly(void)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 
-	/* Not nanosleep(), in which the thread may be cancelled. */
+	/* Not nanosleep(), which is a cancellation point. */
 	syscall(SYS_nanosleep, &pause, NULL);
 }
 
@@ -60,8 +60,8 @@ static void begin_fork(void)
 }
 
 /*
- * Not after a fork that was on its way when the handlers were registered. A signal handler may have
- * forked in the middle of another fork.
+ * Not after a fork that was in progress when the handlers were registered. A signal handler may
+ * have forked in the middle of another fork.
  */
 static void end_fork_in_parent(void)
 {
@@ -71,7 +71,7 @@ static void end_fork_in_parent(void)
 	sampler_thread.forking--;
 }
 
-/* The other threads of the parent are not there. */
+/* The other threads of the parent do not exist in the child. */
 static void end_fork_in_child(void)
 {
 	sampler_child_settle();
@@ -108,7 +108,7 @@ void sampler_walk_prepare_late(void)
 	add_to_count(&settled, 1);
 }
 
-/* A handler of the program may open a library in the middle of a fork: that one is its own. */
+/* A handler of the program may open a library in the middle of a fork: that fork is its own. */
 void sampler_walk_begin(void)
 {
 	const uint32_t own = sampler_thread.forking;

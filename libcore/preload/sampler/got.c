@@ -37,7 +37,7 @@
 
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
 #define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed_entry))
-/* What a thread needs from finding a function to writing it into the entry, on a busy machine. */
+/* Limit for the time from finding a function to writing it into the entry, on a busy machine. */
 #define BINDING_NS 50000000
 
 struct hooked_function {
@@ -46,10 +46,10 @@ struct hooked_function {
 	uintptr_t real;	      /* what the program calls; 0: nothing */
 	unsigned definitions; /* in different objects */
 	bool maps;	      /* of the mmap family */
-	bool asks_kernel;     /* no allocation passes by where its entry leads elsewhere */
+	bool asks_kernel;     /* no allocation bypasses the sampler if this entry leads elsewhere */
 };
 
-/* An entry that was changed, and what it was. Entries of objects that were closed stay here. */
+/* A changed entry and its old value. Entries of closed objects stay here. */
 struct changed_entry {
 	uintptr_t slot, original;
 };
@@ -94,11 +94,11 @@ struct hook_pass {
 	struct flmem_sampler_entries entries;
 	struct sampler_object main;
 	uintptr_t python;
-	uintptr_t page; /* writable for now */
+	uintptr_t page; /* temporarily writable */
 	int access;	/* that it had */
 	const char *why;
-	bool is_late;	  /* for objects that were loaded later */
-	bool is_repeated; /* for entries that were bound meanwhile */
+	bool is_late;	  /* number of objects that were loaded later */
+	bool is_repeated; /* number of entries that were bound meanwhile */
 };
 
 static struct changed_entry *find_changed(uintptr_t slot, bool add)
@@ -132,7 +132,7 @@ static bool make_changed(void)
 	return changed != NULL;
 }
 
-/* The page as it was. */
+/* Restores the protection of the page. */
 static void close_page(struct hook_pass *pass)
 {
 	if (pass->page && !(pass->access & PROT_WRITE))
@@ -217,7 +217,7 @@ static void change_entry(struct hook_pass *pass, uintptr_t *slot, uintptr_t valu
 		return;
 	}
 	change->original = value;
-	/* The linker may bind it at this moment: then it stays with the function itself. */
+	/* The linker may bind the entry at this moment: then it stays with the function itself. */
 	if (__atomic_compare_exchange_n(slot, &value, own, false, __ATOMIC_SEQ_CST,
 					__ATOMIC_RELAXED))
 		pass->entries.redirected++;
@@ -248,7 +248,9 @@ static void redirect_entry(struct hook_pass *pass, const struct sampler_object *
 	} else if (value == hook->own) {
 		pass->entries.redirected++;
 	} else if (is_redirectable(pass, object, value, entry)) {
-		/* What the allocator maps for itself is in the blocks that it hands out. */
+		/*
+		 * The blocks that the allocator returns include the memory that it maps for itself.
+		 */
 		if (!hook->maps || !is_in_object(object, hooked[0].real)) {
 			change_entry(pass, slot, value, hook->own);
 			has_changed_unbound |= value != hook->real;
@@ -258,7 +260,7 @@ static void redirect_entry(struct hook_pass *pass, const struct sampler_object *
 	}
 }
 
-/* Those of the interpreter itself have to lead to the allocator, or another tool is at work. */
+/* The interpreter's own entries must lead to the allocator, or another tool has changed them. */
 static void check_redirected(struct hook_pass *pass, const struct sampler_object *object,
 			     const struct got_entry *entry)
 {
@@ -273,7 +275,7 @@ static void check_redirected(struct hook_pass *pass, const struct sampler_object
 		pass->why = "calls of the allocator already lead to another tool";
 }
 
-/* What the allocator maps for itself does not count. */
+/* Memory that the allocator maps for itself does not count. */
 static bool is_unseen(const struct sampler_object *object, const struct got_entry *entry)
 {
 	const struct hooked_function *hook = entry->hook;
@@ -297,7 +299,7 @@ static void restore_entry(struct hook_pass *pass, const struct sampler_object *o
 		return;
 	change = find_changed(entry->at, false);
 	original = change ? change->original : hook->real;
-	/* The entry of another object that was there before. */
+	/* The entry of an object that was at this address before. */
 	if (hook->real && original != hook->real && !is_unbound(pass, object, original, entry))
 		original = hook->real;
 	if (!original || !open_page(pass, entry->at)) {
@@ -310,7 +312,7 @@ static void restore_entry(struct hook_pass *pass, const struct sampler_object *o
 
 static const struct hooked_function *find_hooked(const char *name)
 {
-	/* Most names begin otherwise. */
+	/* Fast rejection: most names begin with another character. */
 	if (!strchr("acdfmprsv", *name))
 		return NULL;
 	for (size_t i = 0; i < HOOKED; i++)
@@ -341,7 +343,7 @@ static bool visit_relocation(struct hook_pass *pass, const struct sampler_object
 	return entry.hook != NULL;
 }
 
-/* Its read-only part is not yet: the linker is loading it, in another thread. */
+/* Its read-only part is still writable: the linker is loading it, in another thread. */
 static bool is_unready(const struct hook_pass *pass, const struct sampler_object *object)
 {
 	int access = PROT_READ;
@@ -395,7 +397,9 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 	(void)size;
 	if (!sampler_object_read(info, &object))
 		return 0;
-	/* An entry that leads to the sampler was ready once: another tool has made it writable. */
+	/*
+	 * An entry that leads to the sampler was read-only once: another tool has made it writable.
+	 */
 	if (pass->visit != restore_entry && is_unready(pass, &object)) {
 		pass->entries.still_loading++;
 		return 0;
@@ -404,7 +408,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-/* One that was not seen before. */
+/* An entry that was not seen before. */
 static int redirect_object(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct hook_pass *pass = context, own = *pass;
@@ -451,7 +455,7 @@ static void resolve_hooked(void)
 		hooked[i].real = hooked[i].definitions = 0;
 	sampler_walk(find_definitions, NULL);
 	for (size_t i = 0; i < HOOKED; i++) {
-		/* It must not get what another allocator has handed out. */
+		/* The sampler must not receive blocks of another allocator. */
 		if (!sampler_hooks_pass_on(hooked[i].name, hooked[i].real))
 			hooked[i].real = 0;
 		hooked[i].maps = strstr(hooked[i].name, "map") != NULL;
@@ -467,7 +471,7 @@ static void visit_objects(struct hook_pass *pass,
 	sampler_walk(visit_object, pass);
 }
 
-/* Of the first object, with the list locked: nothing is added to it or removed until this ends. */
+/* Called for the first object, with the list locked: it cannot change until the walk ends. */
 static bool begin_pass(struct hook_pass *pass)
 {
 	if (!make_changed() || !sampler_areas_read(&pass->areas)) {
@@ -497,10 +501,12 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 	struct hook_pass *pass = context;
 
 	(void)size;
-	/* Sampling has ended: the thread that restores the entries runs next, or has run. */
+	/*
+	 * Sampling has ended: the thread that restores the entries runs next, or has already run.
+	 */
 	if ((pass->is_late || pass->is_repeated) && !sampler_is_active())
 		return 1;
-	/* Since the last time nothing was loaded. */
+	/* No object was loaded since the last time. */
 	if (pass->is_late && seen_all && info->dlpi_adds == seen_adds)
 		return 1;
 	if (!begin_pass(pass))
@@ -560,7 +566,7 @@ uint64_t sampler_got_restore(uint64_t *ret_unseen)
 	return pass.entries.locked + (pass.why != NULL);
 }
 
-/* Ends the walk that was begun. */
+/* Ends the walk. */
 static void redirect_new_objects(void)
 {
 	struct hook_pass pass = {.is_late = true};
@@ -580,7 +586,7 @@ void sampler_got_catch_up(void)
 	redirect_new_objects();
 }
 
-/* The thread has the linker locked, for which handlers of a fork may wait. */
+/* The thread holds the linker's lock, for which handlers of a fork may wait. */
 void sampler_got_object_begins(void)
 {
 	if (!sampler_is_active())

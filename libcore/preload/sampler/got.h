@@ -3,9 +3,9 @@
 #define FLMEM_PRELOAD_SAMPLER_GOT_H
 
 /*
- * Redirecting the calls of a program that runs: the entries of the global offset tables (GOT) of
- * its objects that lead to a function of the allocator lead to the sampler's instead. All of it
- * runs in ordinary threads outside of the allocator, since it asks the dynamic linker.
+ * Redirects the calls of a running program: the entries of the global offset tables (GOT) of its
+ * objects that lead to a function of the allocator then lead to the sampler's. All of it runs in
+ * ordinary threads outside of the allocator, because it calls the dynamic linker.
  */
 
 #include <link.h>
@@ -16,22 +16,22 @@
 #include "preload/sampler/sampler.h"
 #include "preload/sampler_state.h"
 
-/* X(name): functions that a program calls and the sampler has in their place; malloc is first. */
+/* X(name): functions that a program calls and the sampler replaces; malloc is first. */
 #define SAMPLER_HOOKS(X)     \
 	SAMPLER_NEXT_ROWS(X) \
 	X(reallocarray)
 
-/* Only redirected, not exported: what is opened later is looked for after them. */
+/* Only redirected, not exported: after them, newly opened objects are searched for. */
 #define SAMPLER_LINKER_HOOKS(X) \
 	X(dlopen)               \
 	X(dlsym)
 
-/* By which a program may restrict itself. */
+/* Functions by which a program may restrict its system calls. */
 #define SAMPLER_KERNEL_HOOKS(X) \
 	X(prctl)                \
 	X(syscall)
 
-/* The addresses of the sampler's own functions, whatever else has their names. */
+/* The addresses of the sampler's own functions, even if others have the same names. */
 #define SAMPLER_ROW(name) extern const char sampler_own_##name[] HIDDEN;
 SAMPLER_HOOKS(SAMPLER_ROW)
 SAMPLER_LINKER_HOOKS(SAMPLER_ROW)
@@ -55,15 +55,18 @@ struct sampler_object {
 /* objects.c: false for what has no such tables, the sampler itself and the dynamic linker. */
 HIDDEN bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object *ret);
 /*
- * How many symbols of that name it defines, of any kind and version: a call that is not bound yet
- * may lead to each. *ret_function: the function that it defines by default, or 0.
+ * The number of symbols of that name that it defines, of any kind and version: a call that is not
+ * bound yet may lead to each. *ret_function: the function that it defines by default, or 0.
  */
 HIDDEN unsigned sampler_object_define(const struct sampler_object *object, const char *name,
 				      uintptr_t *ret_function);
-/* Where the code of a function is that the object defines; false: it does not. */
+/* The code range of a function that the object defines; false: it does not define it. */
 HIDDEN bool sampler_object_function(const struct dl_phdr_info *info, const char *name,
 				    uintptr_t *ret_start, uintptr_t *ret_end);
-/* What the program gets for a name, the first function; 0: none. `ret_count`: of definitions. */
+/*
+ * What the program gets for a name, the first function; 0: none. `ret_count`: number of
+ * definitions.
+ */
 HIDDEN uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count);
 /*
  * dlsym(), but for names that no object defines: an error would stay behind, which the next call of
@@ -74,7 +77,7 @@ HIDDEN void *sampler_look_up(void *scope, const char *name);
 HIDDEN uintptr_t sampler_first_definition(const char *name);
 /* No other library has the sampler's own names: `profile run` preloads one that samples at once. */
 HIDDEN bool sampler_is_alone(void);
-/* Whether the program calls the functions of the sampler already, since it was preloaded. */
+/* Whether the program already calls the functions of the sampler, because it was preloaded. */
 HIDDEN bool sampler_is_interposed(void);
 
 /* protection.c: the mappings of the process, while the linker's list is locked. */
@@ -99,11 +102,11 @@ HIDDEN bool sampler_seen_add(const ElfW(Phdr) * headers);
 HIDDEN void sampler_seen_clear(void);
 
 /*
- * forks.c: a walk over the linker's list and a fork wait for each other, once it is prepared. Walks
- * may be within walks.
+ * fork_handlers.c: once prepared, a walk over the linker's list and a fork exclude each other.
+ * Walks may be nested.
  */
 HIDDEN void sampler_walk_prepare(void);
-/* The same in a process that runs: it waits until forks that began before have ended. */
+/* The same in a running process: waits until forks that began before have ended. */
 HIDDEN void sampler_walk_prepare_late(void);
 HIDDEN void sampler_walk_begin(void);
 /* False, and nothing is begun, while another thread forks. */
@@ -118,18 +121,18 @@ HIDDEN void sampler_walk(int (*visit)(struct dl_phdr_info *, size_t, void *), vo
  */
 HIDDEN const char *sampler_got_redirect(uintptr_t python, struct flmem_sampler_entries *entries);
 /*
- * The linker, in a thread that was just binding an entry while it was redirected, has written the
- * function itself over it: the same again, if any entry was not bound.
+ * A linker that was binding an entry while it was redirected may have overwritten it with the
+ * function itself: redirects again, if any entry was not bound.
  */
 HIDDEN void sampler_got_redirect_again(uintptr_t python, struct flmem_sampler_entries *entries);
 /*
- * Puts back every entry that is still the sampler's; returns how many could not be. If `ret_unseen`
- * is not NULL: entries that led past the sampler, mostly of libraries that came later.
+ * Restores every entry that is still the sampler's; returns how many could not be restored. If
+ * `ret_unseen` is not NULL: entries that bypassed the sampler, mostly of libraries loaded later.
  */
 HIDDEN uint64_t sampler_got_restore(uint64_t *ret_unseen);
 /* Called before dlopen() and dlsym(), in a thread that has called dlopen(). */
 HIDDEN void sampler_got_catch_up(void);
-/* Called by an object that begins, in the thread that loads it. Waits for no fork. */
+/* Called by a new object, in the thread that loads it. Waits for no fork. */
 HIDDEN void sampler_got_object_begins(void);
 
 #endif

@@ -17,7 +17,7 @@ struct sampler_shown {
 
 extern struct sampler_shown flmem_sampler_state __attribute__((visibility("default")));
 
-/* The same, whatever other library has that name. */
+/* The same, even if another library has that name. */
 extern struct sampler_shown sampler_shown HIDDEN;
 
 static inline void sampler_release(void)

@@ -14,7 +14,7 @@
 #include "preload/sampler/sampler.h"
 
 /*
- * Of a process that is only prepared no call comes here before flmem attaches, which redirects the
+ * In a process that is only prepared, no call gets here before flmem attaches and redirects the
  * entries of all objects: until then the sampler costs nothing.
  */
 #ifdef SAMPLER_HIDES_HOOKS
@@ -26,7 +26,10 @@
 #define LIKELY(x)    __builtin_expect(!!(x), 1)
 #define CALLER_FRAME ((const void *const *)__builtin_frame_address(0))
 
-/* True when the fast path suffices. A size that is refused wraps around, and back when it is. */
+/*
+ * True if the fast path suffices. A size that is refused makes the count wrap around, and back
+ * again.
+ */
 static inline __attribute__((always_inline)) bool count_down(size_t size)
 {
 	bool passed =
@@ -35,7 +38,7 @@ static inline __attribute__((always_inline)) bool count_down(size_t size)
 	return LIKELY(!passed);
 }
 
-/* Records what was allocated, where it is due. */
+/* Records the allocation if a sample is due. */
 static SLOW void *sample_block(void *address, size_t size, const void *const *frame)
 {
 	if (!address)
@@ -69,7 +72,7 @@ EXPORT void *calloc(size_t count, size_t size)
 	return SAMPLED(sampler_next.calloc(count, size), bytes);
 }
 
-/* Perhaps one that is sampled, or of the arena, which is in the filter, too. */
+/* The block may be sampled, or be one of the arena, whose pages are in the filter, too. */
 static inline __attribute__((always_inline)) bool is_special(const void *address)
 {
 	return !LIKELY(!sampler_may_be_sampled(address));
@@ -162,7 +165,7 @@ EXPORT void *realloc(void *address, size_t size)
 	return counted ? new : SAMPLED(new, size);
 }
 
-/* That of the C library would call realloc() above, and count twice. */
+/* The C library's version would call realloc() above, and count twice. */
 EXPORT void *reallocarray(void *address, size_t count, size_t size)
 {
 	bool counted, special;
@@ -247,7 +250,7 @@ static void sample_mapping(void *at, size_t length, const void *const *frame)
 	errno = saved;
 }
 
-/* Memory of the process alone, and not only its address space. */
+/* Memory private to the process, and not only address space. */
 static bool is_counted_mapping(int access, int flags)
 {
 	return (flags & MAP_ANONYMOUS) && (access & PROT_WRITE);
@@ -306,7 +309,7 @@ EXPORT int munmap(void *at, size_t length)
 			     : sampler_next.munmap(at, length);
 }
 
-/* What is added is a separate allocation, whether the mapping was sampled or not. */
+/* The added part is a separate allocation, whether the mapping was sampled or not. */
 static void sample_growth(uintptr_t at, size_t length, uint32_t kind, const void *const *frame)
 {
 	if (!is_allocators_own(frame[1]) && !count_down(length) && sampler_is_due(length))

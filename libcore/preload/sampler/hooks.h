@@ -2,7 +2,7 @@
 #ifndef FLMEM_PRELOAD_SAMPLER_HOOKS_H
 #define FLMEM_PRELOAD_SAMPLER_HOOKS_H
 
-/* The functions of the next allocator, to which the sampler passes every call on. */
+/* The functions of the next allocator, to which the sampler forwards every call. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,19 +55,19 @@ struct sampler_next {
 };
 
 extern struct sampler_next sampler_next __attribute__((visibility("hidden")));
-/* Where the trampolines jump to; not called from C. */
+/* Target of the trampolines; not called from C. */
 extern void *sampler_next_dlopen __attribute__((visibility("hidden")));
 extern void *sampler_next_dlsym __attribute__((visibility("hidden")));
 
-/* Finds them; before that a small arena serves what the dynamic linker itself allocates. */
+/* Finds them; until then a small arena serves the allocations of the dynamic linker itself. */
 __attribute__((visibility("hidden"))) void sampler_hooks_resolve(void);
-/* The same for a library that was loaded into a program that runs: those of the program. */
+/* The same for a library that was loaded into a running program: finds those of the program. */
 __attribute__((visibility("hidden"))) void sampler_hooks_resolve_loaded(void);
-/* Whether a call that is redirected from this function goes on to this very function. */
+/* Whether a call that is redirected from this function is forwarded to exactly this function. */
 __attribute__((visibility("hidden"))) bool sampler_hooks_pass_on(const char *name,
 								 uintptr_t function);
 
-/* Where the hooks have the names of what they replace. */
+/* Defines hooks under the names of the functions that they replace. */
 static inline bool sampler_can_interpose(void)
 {
 #ifdef SAMPLER_HIDES_HOOKS
@@ -77,10 +77,10 @@ static inline bool sampler_can_interpose(void)
 #endif
 }
 
-/* The file that the next malloc() is in. */
+/* The file that contains the next malloc(). */
 __attribute__((visibility("hidden"))) void sampler_hooks_owner(char *out, size_t size);
 
-/* That arena, which no allocator knows. Its pages are in the filter, and stay there. */
+/* That arena, which no allocator knows. Its pages are added to the filter permanently. */
 #define SAMPLER_ARENA_SIZE (64U << 10)
 extern char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((visibility("hidden")));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the sampler asks of the kernel: not by syscall() of the C library, for which it has a hook,
- * and not at all from when the program has restricted itself.
+ * System calls of the sampler: not by syscall() of the C library, which it hooks, and none at all
+ * once the program has restricted itself.
  */
 #include <errno.h>
 

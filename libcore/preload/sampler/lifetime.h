@@ -2,7 +2,7 @@
 #ifndef FLMEM_PRELOAD_SAMPLER_LIFETIME_H
 #define FLMEM_PRELOAD_SAMPLER_LIFETIME_H
 
-/* What lifetime.c and child_profile.c share: how a profile begins. */
+/* Shared by lifetime.c and child_profile.c: how a profile starts. */
 
 #include <limits.h>
 
@@ -12,10 +12,10 @@
 struct sampler_life {
 	struct flmem_profile_header inherited; /* options and names for the files of children */
 	char path[PATH_MAX];		       /* of the process that was started */
-	uint64_t folder_device, folder_inode;  /* what it was in */
+	uint64_t folder_device, folder_inode;  /* the folder that the path is in */
 	uint32_t owner; /* the process that is sampled; a child of vfork() shares its memory */
 	uint32_t began, dormant;
-	uint32_t busy; /* the process a thread of which begins its file just now */
+	uint32_t busy; /* the process of which a thread starts its file at this moment */
 	/* Of that thread, which is in malloc(): its stack may be a small one. */
 	uint64_t mask; /* its signals */
 	struct flmem_profile_header header;
@@ -34,11 +34,11 @@ HIDDEN void *sampler_map_memory(size_t size, int flags, int fd);
  */
 HIDDEN bool sampler_turn_take(void);
 HIDDEN void sampler_turn_give(void);
-/* Whether files may have so many bytes (ulimit -f); beyond that the kernel sends SIGXFSZ. */
+/* Whether files may have that many bytes (ulimit -f); beyond that the kernel sends SIGXFSZ. */
 HIDDEN bool sampler_may_write(uint64_t bytes);
 /* Into the header of `sampler_life`, where sections have nothing used; false: it is not flmem's. */
 HIDDEN bool sampler_read_header(int fd);
-/* Which process it is of: this one. */
+/* Stores the identity of this process. */
 HIDDEN void sampler_header_own(struct flmem_profile_header *header);
 /* 0, or the number of an error; *ret_why: a text for it, or NULL. */
 HIDDEN int sampler_begin_file(int fd, const char **ret_why);

@@ -42,12 +42,12 @@
 #define CLOSE_RANGE_UNSHARE 2U
 #endif
 
-#define LISTENER_STACK ((size_t)256 << 10) /* an order takes some KiB */
+#define LISTENER_STACK ((size_t)256 << 10) /* executing an order takes some KiB of stack */
 #define LISTENER_QUEUE 4
 #define START_WAIT_S   2
-/* A client that sends nothing holds others up for so long. */
+/* Timeout after which a silent client no longer blocks the others. */
 #define CLIENT_WAIT_US 500000
-/* After each connection, so that a flood of them costs next to no processor time. */
+/* Pause after each connection, so that a flood of them costs next to no processor time. */
 #define CLIENT_PAUSE_NS	 10000000
 #define FAILURE_PAUSE_NS 500000000
 #define NAMES_BYTES	 ((size_t)32 << 10)
@@ -70,8 +70,8 @@ extern __typeof__(pthread_attr_setstacksize) pthread_attr_setstacksize __attribu
 
 static struct {
 	struct sockaddr_un address;
-	size_t directory; /* so much of its path is that of the directory */
-	size_t prefix;	  /* and so much is before the PID */
+	size_t directory; /* length of the directory part of its path */
+	size_t prefix;	  /* length of the part before the PID */
 	ino_t namespace;  /* of PIDs */
 } listener_place = {.address.sun_family = AF_UNIX};
 
@@ -142,7 +142,7 @@ static void name_listener(void)
 	append_listener_number(out, size, at, sampler_process());
 }
 
-/* A umask may take the user's own rights from what is made. */
+/* A umask may remove the user's own rights from new files. */
 static bool make_directory(const char *path)
 {
 	if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) < 0)
@@ -150,7 +150,7 @@ static bool make_directory(const char *path)
 	return syscall(SYS_fchmodat, AT_FDCWD, path, 0700) == 0;
 }
 
-/* Another user may have made a directory of that name, in which names are not safe. */
+/* Another user may have created a directory of that name, in which names are not safe. */
 static enum flmem_sampler_socket_stage make_listener_directory(const char *path)
 {
 	struct stat status;
@@ -173,7 +173,7 @@ static bool is_name_of_own_namespace(const char *name, size_t *ret_length)
 	return strncmp(name, prefix, *ret_length) == 0;
 }
 
-/* True of a name of this PID namespace whose process has ended. */
+/* True for a name of this PID namespace whose process has ended. */
 static bool is_left_name(const char *name)
 {
 	size_t length;
@@ -246,7 +246,7 @@ static void remove_left_names(const char *path)
 	sampler_close(directory);
 }
 
-/* A name that is there already is that of a process which had this number before. */
+/* An existing name belongs to an earlier process with this PID. */
 static int bind_listener(void)
 {
 	const struct sockaddr_un *place = &listener_place.address;
@@ -267,7 +267,7 @@ static int bind_listener(void)
 	return fd;
 }
 
-/* What is written to standard error in this thread shall not come into a file. */
+/* Output that this thread writes to standard error must not end up in a file. */
 static void fill_standard_descriptors(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -304,7 +304,7 @@ static int listen_at_place(void)
 	return fd;
 }
 
-/* Not inlined: what it needs once would stay on the stack of the thread. */
+/* Not inlined: its temporary data would stay on the stack of the thread. */
 __attribute__((noinline)) static int open_listener(void)
 {
 	if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
@@ -350,7 +350,7 @@ static ssize_t receive_order(int client, void *out, size_t size, int flags)
 	return syscall(SYS_recvfrom, client, out, size, flags, NULL, NULL);
 }
 
-/* The order of a client that has not waited for it is not carried out later. */
+/* An order is not executed later if its client has stopped waiting. */
 static bool is_client_waiting(int client)
 {
 	char more;
@@ -450,7 +450,7 @@ static int start_listener_thread(void)
 	return error;
 }
 
-/* When main() begins the socket is there, unless the directory does not answer. */
+/* When main() starts the socket exists, unless the directory does not respond. */
 static void start_listener(void)
 {
 	const struct timespec most = {.tv_sec = START_WAIT_S};
@@ -471,10 +471,10 @@ static void start_listener(void)
 static void prepare_allowed(void)
 {
 	sampler_socket.process = sampler_process();
-	/* The program may have left the variable to one that the sampler is not preloaded into. */
+	/* A program may pass the variable on to one that the sampler is not preloaded into. */
 	if (!sampler_is_first_thread())
 		return;
-	/* Orders would go to the one, and the state would be that of the other. */
+	/* Orders would reach one sampler, and the state would be that of the other. */
 	if (!sampler_is_alone())
 		keep_stage(FLMEM_SAMPLER_SOCKET_NOT_ALONE, 0);
 	else
@@ -498,7 +498,10 @@ __attribute__((constructor)) static void prepare_listener(void)
 	errno = before;
 }
 
-/* Not in a child of fork(), whose parent has it; in a PID namespace both may have one number. */
+/*
+ * Not in a child of fork(), whose parent has the socket; with PID namespaces both may have the same
+ * PID.
+ */
 __attribute__((destructor)) static void remove_listener(void)
 {
 	ino_t namespace;

@@ -10,8 +10,8 @@
 #include "preload/sampler/sampler.h"
 
 #define BUCKET	 16U
-#define RESERVED 1U /* no address: the slot changes just now */
-/* Where blocks begin in a page, at most. */
+#define RESERVED 1U /* no address: the slot is being changed */
+/* Possible starts of blocks in a page, at most. */
 #define PAGE_PLACES (SAMPLER_PAGE / 16)
 
 static uint32_t find_bucket(uintptr_t address, unsigned choice)
@@ -23,7 +23,7 @@ static void count_byte(uint8_t *byte, int change)
 {
 	uint8_t old = __atomic_load_n(byte, __ATOMIC_RELAXED);
 
-	/* A count that was full may stand for more: it stays. */
+	/* A count that was full may stand for more, so it is not reduced. */
 	while (old != UINT8_MAX &&
 	       !__atomic_compare_exchange_n(byte, &old, (uint8_t)(old + change), true,
 					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -95,8 +95,8 @@ static void fill_record(struct flmem_profile_live *record, uintptr_t address,
 }
 
 /*
- * Not read before: the kernel would map the page of zeros for that, and has to interrupt all
- * threads when it is replaced at once.
+ * Written without a read before: a read would map the zero page, and replacing that interrupts all
+ * threads.
  */
 static bool reserve_slot(uint32_t slot)
 {
@@ -147,7 +147,7 @@ static uint32_t find_live_slot(uintptr_t address)
 	return FLMEM_PROFILE_NONE;
 }
 
-/* Most addresses end here that share a page with a sampled one. */
+/* Most addresses that share a page with a sampled one are rejected here. */
 bool sampler_live_may_have(uintptr_t address)
 {
 	return __atomic_load_n(find_exact_byte(address), __ATOMIC_RELAXED) != 0;

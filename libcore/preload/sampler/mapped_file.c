@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file that an address lies in, from /proc/self/maps: the functions of the dynamic linker take
- * its lock, which another thread may hold while it waits for this one.
+ * Finds the file that contains an address, from /proc/self/maps: the functions of the dynamic
+ * linker take its lock, which another thread may hold while it waits for this one.
  */
 
 #include <elf.h>
@@ -22,7 +22,7 @@ struct maps_walk {
 	uintptr_t start, end, offset;
 	bool executable, writable;
 	bool is_code;	 /* of a file: the line that has the address */
-	bool is_cut;	 /* the rest of a line follows whose beginning was taken */
+	bool is_cut;	 /* the rest of a line follows whose start was already parsed */
 	bool is_blind;	 /* not all of the list could be read */
 	uintptr_t first; /* where the file's lowest mapping begins */
 	char *path;	 /* of the line; in `scratch` */
@@ -38,7 +38,7 @@ static const char *skip_field(const char *text)
 	return text;
 }
 
-/* start-end perms offset dev inode path; false for a line of no file. */
+/* start-end perms offset dev inode path; false for a line without a file. */
 static bool parse_own_line(struct maps_walk *walk, const char *line)
 {
 	walk->start = sampler_read_hex(&line);
@@ -73,7 +73,10 @@ static bool take_maps_line(struct maps_walk *walk, const char *line)
 	return has_walk_address(walk);
 }
 
-/* Takes the whole lines of a buffer; returns what is left of the last one, or -1 when found. */
+/*
+ * Parses the complete lines of a buffer; returns the length of the incomplete last one, or -1 when
+ * found.
+ */
 static ssize_t take_maps_lines(struct maps_walk *walk, char *buffer, size_t length)
 {
 	char *line = buffer, *end;
@@ -118,7 +121,7 @@ static bool search_own_maps(struct maps_walk *walk, char *buffer, size_t size)
 	return kept == -1;
 }
 
-/* Shared memory without a name and large pages have such a path. */
+/* Anonymous shared memory and huge pages have such a path. */
 static bool is_path_of_memory(const char *path)
 {
 	return path[0] != '/' || strcmp(path, "/dev/zero (deleted)") == 0 ||

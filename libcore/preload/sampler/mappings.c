@@ -7,8 +7,8 @@
 
 #include "preload/sampler/sampler.h"
 
-#define TAKEN 1U /* no address: the place of the list changes, or is that of a removal */
-/* No processor has addresses of programs from here on. */
+#define TAKEN 1U /* no address: the list entry is being changed or removed */
+/* No processor has program addresses from here on. */
 #define ADDRESSES_END (UINT64_C(1) << 57)
 
 static uint64_t removals; /* in all profiles of the process */
@@ -33,7 +33,7 @@ bool sampler_mapping_add(uintptr_t start, size_t length)
 	return false;
 }
 
-/* What is removed of a sampled mapping, and what stays before and after it. */
+/* The removed range of a sampled mapping, and the ranges that remain before and after it. */
 struct removed_range {
 	uintptr_t start;
 	size_t length, front, back;
@@ -44,7 +44,7 @@ static uint64_t share_of_weight(uint64_t weight, size_t part, size_t whole)
 	return (uint64_t)((unsigned __int128)weight * part / whole);
 }
 
-/* What is after a hole gets a sample beside that of the rest. False: it stays a part of it. */
+/* The range after a hole gets a sample of its own. False: it stays part of the first one. */
 static bool split_mapping(const struct removed_range *at)
 {
 	const uintptr_t behind_start = at->start + at->length - at->back;
@@ -67,7 +67,7 @@ static bool split_mapping(const struct removed_range *at)
 	return added;
 }
 
-/* True: the list is full, and the rest has the place of the mapping. */
+/* True: the list is full, and the remainder takes the entry of the mapping. */
 static bool keep_rest(struct sampler_mapping *mapping, const struct removed_range *at,
 		      struct flmem_profile_live *removed)
 {

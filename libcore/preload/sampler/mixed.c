@@ -2,7 +2,7 @@
 
 #include "preload/sampler/mixed.h"
 
-#define NATIVE_ROOM 32U /* for native frames where Python frames would leave less */
+#define NATIVE_ROOM 32U /* reserved for native frames where Python frames would leave less */
 
 struct mixing_state {
 	struct sampler_mixture *m;
@@ -10,7 +10,7 @@ struct mixing_state {
 	uint32_t call, frame; /* that are next */
 	uint32_t native;
 	bool is_lost; /* a call that is not of these Python frames */
-	/* What is out up to the last call that was found; later native frames may prove wrong. */
+	/* The output up to the last call that was found; later native frames may prove wrong. */
 	uint32_t sure_count, sure_natives;
 };
 
@@ -20,7 +20,7 @@ static void push_mixed(struct mixing_state *at, uint32_t frame)
 		at->m->out[at->m->count++] = frame;
 }
 
-/* Not outside of Python frames for which there was no room: those would be missing in between. */
+/* Not outside of Python frames that did not fit: those would be missing in between. */
 static void push_mixed_native(struct mixing_state *at, uint32_t frame)
 {
 	if (at->native < at->native_room && !at->m->is_deep) {
@@ -86,7 +86,7 @@ static void mix_natives(struct mixing_state *at)
 	}
 }
 
-/* The native frames end before the call that is next, or at the start of a coroutine's stack. */
+/* The native frames end before the next call, or at the start of a coroutine's stack. */
 static bool is_next_call_outside(const struct mixing_state *at)
 {
 	const struct sampler_native *natives = at->m->natives;
@@ -95,7 +95,7 @@ static bool is_next_call_outside(const struct mixing_state *at)
 	return call && (call < natives[0].low || call >= natives[at->m->native_count].low);
 }
 
-/* Inside the innermost Python frame: what comes before the interpreter. */
+/* Inside the innermost Python frame: frames up to the interpreter. */
 static void mix_innermost(struct mixing_state *at)
 {
 	const struct sampler_mixture *m = at->m;
@@ -107,7 +107,7 @@ static void mix_innermost(struct mixing_state *at)
 	}
 }
 
-/* Whether the native frames after the last call that was found are where they belong. */
+/* Whether the native frames after the last call that was found are in the right place. */
 static void settle_mixture(struct mixing_state *at)
 {
 	if (is_all_python_out(at) && !at->is_lost)
@@ -121,7 +121,7 @@ static void settle_mixture(struct mixing_state *at)
 		mix_innermost(at);
 }
 
-/* Before 3.10 a call has nothing that shows its frame, but evaluates a single one. */
+/* Before 3.10 a call does not record its frame, but it evaluates only one. */
 static void count_evaluations(struct sampler_mixture *m)
 {
 	uint32_t count = 0;

@@ -10,7 +10,7 @@
 
 #include "preload/sampler/sampler.h"
 
-/* What the code of a native frame belongs to. */
+/* The kind of code that a native frame belongs to. */
 enum sampler_code_of {
 	SAMPLER_CODE_OTHER,
 	SAMPLER_CODE_INTERPRETER, /* its module */
@@ -27,7 +27,7 @@ struct sampler_mixture {
 	uint32_t call_count;
 	bool is_python_whole;
 	uint32_t *out; /* FLMEM_PROFILE_DEPTH */
-	/* What follows is the result. */
+	/* The fields below are the result. */
 	uint32_t count;
 	bool is_complete; /* no native frame between or outside of Python frames is left out */
 	bool is_deep;	  /* the outermost frames of its only kind, or of Python, did not fit */

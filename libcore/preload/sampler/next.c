@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the next allocator, and serving malloc() while it is being found. */
+/* Finds the next allocator, and serves malloc() while it is being found. */
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,11 +20,13 @@
 
 char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((aligned(16)));
 static size_t arena_used;
-/* dlsym() is declared as a leaf: the compiler may assume that it does not come back here. */
+/*
+ * dlsym() is declared as a leaf: the compiler may assume that it does not call back into this file.
+ */
 static volatile bool is_resolving;
-static bool is_loaded; /* later, into a program that runs */
+static bool is_loaded; /* loaded later, into a running program */
 
-/* Each block is after its size. It is never given back, and is zero. */
+/* The size of each block precedes it. Blocks are never freed, and are zeroed. */
 static void *arena_allocate(size_t size)
 {
 	size_t room = (size + 2 * ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
@@ -210,7 +212,7 @@ void sampler_hooks_resolve_loaded(void)
 	sampler_hooks_resolve();
 }
 
-/* A library that came later may have one of its own, where the program has none. */
+/* A library that was loaded later may have its own, if the program has none. */
 bool sampler_hooks_pass_on(const char *name, uintptr_t function)
 {
 	uintptr_t next = function;
@@ -222,7 +224,7 @@ bool sampler_hooks_pass_on(const char *name, uintptr_t function)
 	return next == function;
 }
 
-/* Calls of a program that has its own malloc() do not come here where it is preloaded. */
+/* In a preloaded sampler, calls of a program with its own malloc() do not get here. */
 void sampler_hooks_owner(char *out, size_t size)
 {
 	const uintptr_t first = is_loaded ? 0 : sampler_first_definition("malloc");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects that the dynamic linker has loaded, and what they define. */
+/* The objects that the dynamic linker has loaded, and the symbols that they define. */
 
 #include <dlfcn.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void take_object_tables(struct sampler_object *object, const ElfW(Dyn) * 
 		case DT_RELASZ:
 			object->counts[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
 			break;
-		case DT_RELACOUNT: /* of those without a symbol, which are first */
+		case DT_RELACOUNT: /* relocations without a symbol, which come first */
 			skipped = entry->d_un.d_val;
 			break;
 		case DT_JMPREL:
@@ -130,7 +130,7 @@ static bool is_definition(const struct sampler_object *object, uint32_t index)
 	       !(object->versions && object->versions[index] & VERSION_HIDDEN);
 }
 
-/* 1 if the symbol at the index is one that it defines under that name, else 0. */
+/* 1 if the symbol at the index defines that name in the object, else 0. */
 static unsigned count_symbol(const struct sampler_object *object, uint32_t index, const char *name,
 			     const ElfW(Sym) * *found)
 {
@@ -141,7 +141,10 @@ static unsigned count_symbol(const struct sampler_object *object, uint32_t index
 	return 1;
 }
 
-/* How many symbols it defines under that name; *ret_found: the first function among them. */
+/*
+ * The number of symbols that the object defines under that name; *ret_found: the first function
+ * among them.
+ */
 static unsigned search_hash(const struct sampler_object *object, const char *name,
 			    const ElfW(Sym) * *ret_found)
 {
@@ -286,7 +289,7 @@ bool sampler_is_alone(void)
 	return search.count == 1;
 }
 
-/* A program may have its own malloc(), and still call the mmap() of the sampler. */
+/* A program may have its own malloc(), and still call the sampler's mmap(). */
 bool sampler_is_interposed(void)
 {
 	return sampler_first_definition("malloc") == (uintptr_t)sampler_own_malloc ||

@@ -25,7 +25,7 @@ __attribute__((constructor)) static void allow_tracing(void)
 {
 	const int before = errno;
 
-	/* Without Yama it fails, and is not needed. */
+	/* Fails without Yama, where it is not needed. */
 	if (!sampler_may_be_filtered() && sampler_is_first_thread())
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	errno = before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the process may do with its memory, from /proc/self/maps. */
+/* The access rights of the process to its memory, from /proc/self/maps. */
 
 #include <fcntl.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static bool take_area(struct sampler_areas *areas, const char *line)
 	return true;
 }
 
-/* Returns how much is left of the last line, or -1. */
+/* Returns the length of the incomplete last line, or -1. */
 static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t length, bool *is_cut)
 {
 	char *line = buffer, *end;
@@ -45,7 +45,7 @@ static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t leng
 	return (ssize_t)length;
 }
 
-/* Not into the stack: dlopen() and dlsym() need little of it, so a program may have no more. */
+/* Not on the stack: dlopen() and dlsym() need little of it, so a program may have little left. */
 static bool read_areas(struct sampler_areas *areas, int fd)
 {
 	char *buffer = (char *)areas->rows + AREAS_SIZE;
@@ -57,7 +57,9 @@ static bool read_areas(struct sampler_areas *areas, int fd)
 		if (got > 0)
 			kept = take_areas(areas, buffer, (size_t)(kept + got), &is_cut);
 		if ((size_t)kept == LINE_MAX_SIZE) {
-			/* Paths have no limit there; what is needed is at the beginning. */
+			/*
+			 * Paths have no length limit there; only the start of the line is needed.
+			 */
 			kept = is_cut || take_area(areas, buffer) ? 0 : -1;
 			is_cut = true;
 		}

@@ -31,7 +31,7 @@ static uintptr_t evaluation_start, evaluation_end;
 typedef uintptr_t (*find_state)(void);
 static find_state find_attached; /* the state that has the lock; since 3.12 NULL for others */
 static find_state find_gil_state;
-/* A data stack was where the layout says, and had the frame that was running. */
+/* A data stack was found where the layout expects it, and held the running frame. */
 static bool is_chunk_proven;
 
 bool sampler_python_has(uintptr_t address)
@@ -165,7 +165,10 @@ static bool read_pointer(uintptr_t address, uintptr_t *ret_pointer)
 	return sampler_read_often(address, ret_pointer, sizeof(*ret_pointer));
 }
 
-/* The state of a thread without the lock may be gone: what is there now has another thread's ID. */
+/*
+ * The state of a thread without the lock may have been freed: the memory then has another thread's
+ * ID.
+ */
 static uintptr_t find_own_state(void)
 {
 	uintptr_t thread = find_gil_state ? find_gil_state() : 0, id;
@@ -215,7 +218,7 @@ static const char *see_code(struct sampler_scratch *scratch, uintptr_t code)
 										      : NULL;
 }
 
-/* What a frame of the profile depends on; the key of the table of those that are known. */
+/* The values that a frame of the profile depends on; key of the table of known frames. */
 static bool read_code_key(struct sampler_scratch *scratch, uintptr_t code, uint64_t offset,
 			  struct sampler_code *ret_code)
 {
@@ -310,7 +313,7 @@ static bool is_internal_code(const struct sampler_code *code)
 	return sampler_python_has(code->code) && code->name == code->file;
 }
 
-/* False where the stack is full. A frame that runs no Python code has another kind of object. */
+/* False if the stack is full. A frame that runs no Python code has another kind of object. */
 static bool push_python_frame(struct sampler_scratch *scratch, const char *frame)
 {
 	uintptr_t code = get_pointer(frame, python.frame_code) & ~TAG_MASK;
@@ -339,7 +342,7 @@ static uintptr_t read_innermost(uintptr_t thread)
 	return frame;
 }
 
-/* Whether the frame is the last of those that one call in C evaluates. */
+/* Whether the frame is the last one that this C call evaluates. */
 static bool ends_call(const char *frame)
 {
 	if (python.frame_owner != SAMPLER_NO_OFFSET)
@@ -407,7 +410,7 @@ static void set_stack_chunk(uintptr_t chunk, uint64_t size)
 	sampler_thread.chunk_end = chunk + size;
 }
 
-/* A part of a data stack begins with its predecessor and its size; 0: this is none. */
+/* A part of a data stack begins with its predecessor and its size; 0: not such a part. */
 static uint64_t read_stack_chunk_size(uintptr_t chunk)
 {
 	uint64_t size;
@@ -486,7 +489,10 @@ static void want_content(struct sampler_scratch *scratch, uintptr_t code)
 				    get_pointer(object, python.code_lines));
 }
 
-/* Each call of the kernel takes longer than what it copies: what frames lead to comes by one. */
+/*
+ * Each system call takes longer than the copy: everything that frames point to is copied by one
+ * call.
+ */
 static void gather_codes(struct sampler_scratch *scratch, uintptr_t at,
 			 void (*want)(struct sampler_scratch *, uintptr_t code))
 {

@@ -2,7 +2,7 @@
 #ifndef FLMEM_PRELOAD_SAMPLER_PYTHON_FRAMES_H
 #define FLMEM_PRELOAD_SAMPLER_PYTHON_FRAMES_H
 
-/* Where a CPython keeps what a stack is made of: byte offsets on a 64-bit machine. */
+/* Where CPython stores the parts of a stack: byte offsets on a 64-bit machine. */
 
 #include "preload/sampler/sampler.h"
 
@@ -31,7 +31,7 @@ struct sampler_python {
 	uint32_t code_name, code_file, code_lines, code_first_line;
 	uint32_t code_version; /* of no other code of its interpreter, but 0; NONE: before 3.12 */
 	uint32_t code_instructions;	/* NONE: a frame has an index */
-	uint32_t frame_span, code_span; /* what is read of each: bytes from its start */
+	uint32_t frame_span, code_span; /* number of bytes read of each, from its start */
 	uint32_t ascii_size, compact_size;
 	uintptr_t runtime, code_type;
 };
@@ -45,11 +45,11 @@ HIDDEN bool sampler_python_layout(uint32_t version, const void *runtime,
 HIDDEN uint32_t sampler_python_line(const struct sampler_python *python, uintptr_t table,
 				    uint64_t offset, uint32_t first_line);
 
-/* A hash of what name, file and lines of code have; 0: not readable. `known`: of this sample. */
+/* A hash of name, file and lines of code; 0: not readable. `known`: of this sample. */
 HIDDEN uint64_t sampler_python_content(const struct sampler_python *python,
 				       const struct sampler_code *code, struct sampler_file *known);
 
-/* Wants copies of what that reads, for sampler_copies_fetch(). */
+/* Requests copies of the memory that this reads, for sampler_copies_fetch(). */
 HIDDEN void sampler_python_want_content(uintptr_t name, uintptr_t file, uintptr_t lines);
 
 /* UTF-8 of a str, at most FLMEM_PROFILE_STRING_MAX bytes; -1: not readable. */

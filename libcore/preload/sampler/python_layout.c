@@ -85,13 +85,13 @@ enum {
 	WORD_FREE_THREADED,
 };
 
-/* In the part of the code; co_version is in front of it in these three. */
+/* In the part for code; co_version precedes it in these three. */
 #define LOCAL_NAMES  7
 #define VERSION_SIZE ((uint32_t)sizeof(uint32_t))
 
 struct table_places {
 	uint32_t minor;
-	bool only_releases; /* alphas, betas and candidates may differ */
+	bool only_releases; /* alphas, betas and release candidates may differ */
 	unsigned thread;    /* size, prev, next, interp, current_frame */
 	unsigned thread_id; /* thread_id, native_thread_id, datastack_chunk */
 	unsigned frame;	    /* size, previous, executable, instr_ptr, localsplus, owner */
@@ -207,7 +207,7 @@ static uint32_t find_end(const uint32_t *offsets, size_t count)
 	return end;
 }
 
-/* Each field as if it were a pointer: there are more after the last one in every version. */
+/* Each field as if it were a pointer: more fields follow the last one in every version. */
 static bool find_spans(struct sampler_python *p)
 {
 	const uint32_t frame[] = {p->frame_code, p->frame_previous, p->frame_instruction,

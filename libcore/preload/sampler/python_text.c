@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Texts and line tables of CPython. They are read once for each place in code. */
+/* Texts and line tables of CPython. They are read once for each position in code. */
 
 #include <string.h>
 
@@ -89,7 +89,7 @@ static void mix_word(uint64_t *hash, uint64_t word)
 	*hash ^= *hash >> 29;
 }
 
-/* In lanes, since each step of one waits for the step before; the last words may overlap. */
+/* In lanes, because each step of a lane waits for the step before; the last words may overlap. */
 static void mix_part(uint64_t *hash, const char *part, size_t size)
 {
 	uint64_t lanes[LANES] = {1, 2, 3, 4}, words[LANES], word = 0;
@@ -130,10 +130,10 @@ static bool mix_bytes(uint64_t *hash, uintptr_t data, size_t length)
 	return true;
 }
 
-/* How a str and a bytes object go on after their type; `state` is of a str alone. */
+/* The fields of str and bytes objects after their type; `state` exists in a str only. */
 struct sized_object {
 	uint64_t length;
-	int64_t hash; /* of what it has; -1: not asked for yet */
+	int64_t hash; /* hash of the contents; -1: not computed yet */
 	uint64_t state;
 };
 
@@ -150,7 +150,7 @@ static bool mix_head(uint64_t *hash, uintptr_t object, struct sized_object *ret_
 	return true;
 }
 
-/* Names are mostly interned, and so have a hash. */
+/* Names are mostly interned, so their hash is already computed. */
 static bool mix_str_content(uint64_t *hash, const struct sampler_python *python, uintptr_t text)
 {
 	struct sized_object head;
@@ -167,7 +167,7 @@ static bool mix_str_content(uint64_t *hash, const struct sampler_python *python,
 			 head.length * (state & 7));
 }
 
-/* The file is mostly that of the frame before. */
+/* The file is mostly that of the previous frame. */
 static bool mix_code_file(uint64_t *hash, const struct sampler_python *python, uintptr_t file,
 			  struct sampler_file *known)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sample, from the moment that it is due to its place in the file; and its end. */
+/* A sample, from the moment it is due until it is stored in the file; and its end. */
 
 #include <errno.h>
 #include <sys/random.h>
@@ -10,7 +10,7 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
-/* A thread asks so often whether there is a profile, or another one. */
+/* How often a thread checks whether there is a profile, or a new one. */
 #define RECHECK_BYTES (1U << 20)
 
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
@@ -21,8 +21,8 @@ struct sampler_shown flmem_sampler_state;
 extern struct sampler_shown sampler_shown __attribute__((alias("flmem_sampler_state")));
 
 /*
- * In parts: of a profile that ended, a thread may have a distance left that is long for the next
- * one.
+ * In parts: after a profile that has ended, a thread may have a remaining distance that is too long
+ * for the next one.
  */
 static void set_distance(struct sampler_thread *thread, uint64_t bytes)
 {
@@ -109,7 +109,7 @@ static void leave_sampler(void)
 	__atomic_store_n(&sampler_thread.busy, 0, __ATOMIC_RELEASE);
 }
 
-/* Where the profile is held. */
+/* Called where the profile is held. */
 static bool is_due_now(struct sampler_thread *thread, size_t size)
 {
 	bool is_new = thread->epoch != sampler_control.epoch;
@@ -184,7 +184,7 @@ static struct sampler_scratch *take_scratch(void)
 	return NULL;
 }
 
-/* Where `live` becomes full, later samples stand for more. */
+/* When `live` becomes full, later samples stand for more bytes. */
 static void raise_interval(void)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
@@ -262,7 +262,7 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	scratch = take_scratch();
 	if (scratch) {
 		update_begin();
-		/* Freed by something that is not seen: a call inside the allocator's library. */
+		/* Freed by a call that the sampler cannot see, inside the allocator's library. */
 		if (sampler_may_be_sampled(address) && sampler_live_take((uintptr_t)address, &old))
 			sampler_count_freed(&old, old.weight_bytes, old.weight_count,
 					    sampler_now_ms());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching to the process that this library was loaded into, and detaching. First all entries are
+ * Attaches to the process that this library was loaded into, and detaches. First all entries are
  * redirected, then sampling begins, so that hardly a free of a sampled block is missed. Detaching
- * goes the other way round. The library stays loaded: threads may be inside of it, and pointers to
- * its functions may have been kept.
+ * works in reverse order. The library stays loaded: threads may be running in it, and pointers to
+ * its functions may have been stored.
  */
 
 #include "preload/sampler/requests.h"
@@ -116,7 +116,7 @@ static const char *run_detach(void)
 
 void flmem_sampler_order(const char *order, char *answer) __attribute__((visibility("default")));
 
-/* In a thread of flmem's, with no lock held, also not that of an interpreter. */
+/* Runs in a thread of flmem, with no lock held, not even that of an interpreter. */
 void flmem_sampler_order(const char *order, char *answer)
 {
 	const char *why = "the request is not known";

@@ -8,9 +8,9 @@
 
 /* lifetime.c: NULL, or why it does not begin. Nothing is sampled when it is called. */
 HIDDEN const char *sampler_profile_open(const char *path);
-/* False: a call that uses it does not end; it stays mapped, and sampling ends. */
+/* False: a call that uses it does not end; the file stays mapped, but sampling ends. */
 HIDDEN bool sampler_profile_close(void);
-/* In the file that was closed: how many calls did not come to the sampler. */
+/* Stored in the closed file: how many calls bypassed the sampler. */
 HIDDEN void sampler_profile_note_unseen(uint64_t unseen);
 
 /* attach.c: what flmem reads from outside. */

@@ -30,9 +30,9 @@
 #define DISPATCH_OFF 0
 
 #define PAUSE_NS  100000
-#define WAITS_MAX 10000U /* a second at least, that samples have to end */
+#define WAITS_MAX 10000U /* time limit of at least a second for samples to end */
 
-/* Threads that are about to restrict the program, and hold the profile. */
+/* Threads that are about to restrict the program, while they hold the profile. */
 static uint32_t restricting;
 
 struct restriction {
@@ -57,7 +57,10 @@ static int early_prctl(int option, ...)
 int (*sampler_next_prctl)(int, ...) = early_prctl;
 long (*sampler_next_syscall)(long, ...) = sampler_kernel_enter;
 
-/* In the kernel already, or about to be. One that a signal interrupted may not end. */
+/*
+ * In the system call already, or about to make it. A thread that was interrupted by a signal may
+ * never end it.
+ */
 static void wait_for_samples(void)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -109,7 +112,7 @@ static void end_restriction(const struct restriction *now, bool is_restricted)
 
 	if (is_restricted && now->held)
 		end_profile_early(now);
-	/* An order to attach may have begun to count anew. */
+	/* An order to attach may have restarted the count. */
 	while (!is_restricted && quiet &&
 	       !__atomic_compare_exchange_n(&sampler_quiet, &quiet, quiet - 1, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -132,7 +135,7 @@ static bool prctl_restricts(int option, long value)
 {
 	if (option == PR_SET_SECCOMP)
 		return true;
-	/* The clock of the vDSO reads the counter of the processor. */
+	/* The vDSO clock reads the time stamp counter. */
 	if (option == PR_SET_TSC)
 		return value == PR_TSC_SIGSEGV;
 	return option == PR_SET_SYSCALL_USER_DISPATCH && value != DISPATCH_OFF;
@@ -159,7 +162,7 @@ static bool call_has_restricted(long number, long rc, unsigned long flags)
 	       (rc > 0 && (int)number == SYS_seccomp && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER));
 }
 
-/* The kernel takes the lower half of both numbers. */
+/* The kernel uses the lower half of both numbers. */
 static bool call_restricts(long number, long a, long b)
 {
 	const unsigned operation = (unsigned)a;
@@ -210,7 +213,7 @@ static uint32_t find_status_number(const char *status, const char *name)
 	return number;
 }
 
-/* By calls that the dynamic linker has just made for this library. */
+/* Only system calls that the dynamic linker has just made for this library. */
 bool sampler_restrictions_read(uint32_t *ret_mode, uint32_t *ret_filters)
 {
 	static char status[8192];
@@ -231,7 +234,7 @@ bool sampler_restrictions_read(uint32_t *ret_mode, uint32_t *ret_filters)
 	return length > 0;
 }
 
-/* Others than those of the process that prepared the profile; or it is not known. */
+/* Other filters than those of the process that prepared the profile; or this is unknown. */
 static bool has_new_restrictions(const char *known)
 {
 	uint32_t mode, filters, known_mode, known_filters = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of rounds and threads, made by their first samples. */
+/* The records of rounds and threads, created by their first samples. */
 
 #include <errno.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static uint32_t add_round(uint32_t round, uint64_t now_ms)
 	return record;
 }
 
-/* All of them are searched once for each number, also for one that gets no record. */
+/* Searches all records once for each number, even for one that gets no record. */
 static uint32_t find_new_round(uint32_t round, uint64_t now_ms)
 {
 	uint64_t key = (uint64_t)round + 1;
@@ -57,7 +57,7 @@ uint32_t sampler_round_find(uint64_t now_ms)
 	uint32_t round = __atomic_load_n(&sampler_tables.header->round, __ATOMIC_RELAXED);
 	uint32_t record = __atomic_load_n(&sampler_control.round_record, __ATOMIC_ACQUIRE);
 
-	/* The record that was used last, which has its number with it. */
+	/* The record that was used last, together with its number. */
 	if (record != FLMEM_PROFILE_NONE && sampler_tables.rounds[record].round == round)
 		return record;
 	record = find_new_round(round, now_ms);
@@ -65,7 +65,7 @@ uint32_t sampler_round_find(uint64_t now_ms)
 	return record;
 }
 
-/* Of the process, for ctypes.CDLL(None) in Python. */
+/* Sets the round of the process; for ctypes.CDLL(None) in Python. */
 void flmem_sampler_round_set(uint32_t round) __attribute__((visibility("default")));
 
 void flmem_sampler_round_set(uint32_t round)

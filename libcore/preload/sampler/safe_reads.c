@@ -25,7 +25,7 @@
 #include "preload/sampler/sampler.h"
 
 #define MASK_SIZE  8L
-#define STACK_NEED 2560U /* more than any sample takes: tests/victims/sampled/small_stack.c */
+#define STACK_NEED 2560U /* more stack than any sample needs: tests/victims/sampled/small_stack.c */
 #define PAGES_MAX  SAMPLER_PAGE /* of a stack: one byte per page in a buffer */
 #define UNSEEN_MAX 1024U
 #define STEP_MAX   (UINT64_C(1) << 20) /* a stack is extended by, where no reader asked for it */
@@ -53,13 +53,13 @@ bool sampler_file_is_whole(void)
 	       sampler_tables.header->start_realtime_ms == sampler_tables.start_realtime_ms;
 }
 
-/* Half of the address space is the kernel's; nothing of a program is in the first page. */
+/* Half of the address space is the kernel's; the first page is never mapped in programs. */
 bool sampler_can_be(uintptr_t address, size_t length)
 {
 	return address >= SAMPLER_PAGE && !(address >> FLMEM_ADDRESS_BITS) && length <= (1U << 20);
 }
 
-/* The answer holds for one sample: the C library unmaps stacks and blocks unseen. */
+/* The answer is valid for one sample: the C library unmaps stacks and blocks unseen. */
 static bool is_page_there(uintptr_t page)
 {
 	uint64_t number = page / SAMPLER_PAGE;
@@ -90,7 +90,7 @@ static bool is_within(uintptr_t address, size_t length, uintptr_t start, uintptr
 	return address >= start && address < end && length <= end - address;
 }
 
-/* No other thread unmaps it, and its bounds do not come out of what is read. */
+/* No other thread unmaps it, and its bounds do not depend on the data that is read. */
 static bool is_certain(uintptr_t address, size_t length)
 {
 	const struct sampler_thread *thread = &sampler_thread;
@@ -210,7 +210,7 @@ void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch)
 		sampler_stack_is_own(address, scratch);
 }
 
-/* Also within the thread's own stack: a program may have taken some of that for its handlers. */
+/* Also applies within the thread's own stack: a program may use part of that for its handlers. */
 bool sampler_stack_has_room(void)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);

@@ -23,23 +23,23 @@
 
 /* Per thread, in static TLS: small, and never allocated on first use. */
 struct sampler_thread {
-	uint64_t remaining; /* bytes until it is asked for; wraps around below zero */
-	uint64_t rest;	    /* bytes from there to the next sample */
+	uint64_t remaining; /* bytes until the next check; wraps around below zero */
+	uint64_t rest;	    /* bytes from that check to the next sample */
 	uint64_t random;
 	uint64_t interval; /* of the part with the next sample */
 	/* Bounds of its own stack if that is one mapping, which stays while the thread runs. */
 	uintptr_t stack_low, stack_top;
-	struct sampler_copies *lines; /* NULL: what a sample reads stays mapped */
+	struct sampler_copies *lines; /* NULL: the memory that a sample reads stays mapped */
 	uintptr_t chunk, chunk_end;   /* newest part of its data stack of Python, in a sample */
 	uint32_t epoch;		      /* of the profile that this belongs to; 0: none */
 	uint32_t record;	      /* in the section of threads */
 	uint32_t pid;
 	uint8_t busy;	 /* inside the sampler */
 	uint8_t opened;	 /* it has called dlopen(): there may be new objects */
-	uint8_t forking; /* calls of fork(), from its own handler before it to the one after */
-	uint8_t walks;	 /* over the linker's list, one within the other */
+	uint8_t forking; /* calls of fork(), from its own handler before it to the one after it */
+	uint8_t walks;	 /* nesting depth of walks over the linker's list */
 	uint8_t holds;	 /* how often it holds the profile: once more in each signal handler */
-	uint8_t ordered; /* one of flmem's, which has evaluated its filters */
+	uint8_t ordered; /* a thread of flmem, which has evaluated its filters */
 };
 
 extern __thread struct sampler_thread sampler_thread
@@ -53,7 +53,7 @@ extern __thread struct sampler_thread sampler_thread
 #endif
 #define SAMPLER_PAGES_OF_ITS_OWN __attribute__((aligned(FLMEM_PAGE_MAX)))
 
-/* No page is smaller; how large they are: sampler_page_size(). */
+/* The smallest page size; the actual size is sampler_page_size(). */
 #define SAMPLER_PAGE	    4096U
 #define SAMPLER_FILTER_SIZE (1U << 20)
 #define SAMPLER_EXACT_BITS  18U
@@ -62,23 +62,23 @@ extern __thread struct sampler_thread sampler_thread
 #define SAMPLER_CODES	    4096U /* places in Python code whose frame is known */
 #define SAMPLER_RETURNS	    4096U /* return addresses whose frame is known */
 #define SAMPLER_RULES	    4096U /* instructions whose caller's frame can be found */
-#define SAMPLER_WAYS	    4U	  /* places in these two where an address may be */
-#define SAMPLER_RANGES	    512U  /* of code whose module is known */
+#define SAMPLER_WAYS	    4U	  /* slots in these two that may hold an address */
+#define SAMPLER_RANGES	    512U  /* code addresses whose module is known */
 #define SAMPLER_SCRATCHES   64U
 #define SAMPLER_EVALUATIONS 16U	 /* parts of the interpreter's evaluation function */
 #define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
 #define SAMPLER_LINE	    256U /* bytes; of memory that is copied */
 #define SAMPLER_LINES	    256U
-#define SAMPLER_BLOCK	    1024U /* within a page; read where its lines were not wanted */
+#define SAMPLER_BLOCK	    1024U /* offset within a page; used for lines that were not requested */
 #define SAMPLER_LINE_WAYS   4U	  /* lines that have copies of the same addresses */
 #define SAMPLER_SPAN_MAX    256U  /* bytes of a frame or a code object of Python that are read */
 
 enum sampler_line {
 	SAMPLER_LINE_STALE, /* of an earlier sample */
 	SAMPLER_LINE_WANTED,
-	SAMPLER_LINE_GATHERED, /* it was wanted, and is there */
-	SAMPLER_LINE_AGAIN,    /* there, since the last sample used it */
-	SAMPLER_LINE_USED,     /* there, and likely to be used by the next sample */
+	SAMPLER_LINE_GATHERED, /* it was requested, and is present */
+	SAMPLER_LINE_AGAIN,    /* present, since the last sample used it */
+	SAMPLER_LINE_USED,     /* present, and likely to be used by the next sample */
 };
 
 /* Copies of memory that others may unmap. */
@@ -90,7 +90,7 @@ struct sampler_copies {
 	uint32_t wanted_count;
 	uint8_t wanted[SAMPLER_LINES];
 	struct iovec from[SAMPLER_LINES];
-	char bytes[SAMPLER_LINES + 1][SAMPLER_LINE]; /* the last one: where there is no room */
+	char bytes[SAMPLER_LINES + 1][SAMPLER_LINE]; /* the last one: used when no slot is free */
 };
 
 /* What a str has, while a sample is taken; a hash of 0: not known. */
@@ -117,14 +117,14 @@ struct sampler_scratch {
 	uint32_t used;
 	uint32_t count;
 	uint32_t searches; /* for native frames and unwind rules: each asks the kernel often */
-	bool has_versions; /* of code, which its interpreter gives out once */
-	bool is_blind;	   /* the list of mappings could not be read: nothing is to be kept */
+	bool has_versions; /* of code; its interpreter assigns it once */
+	bool is_blind;	   /* the list of mappings could not be read: results must not be cached */
 	struct sampler_file file;
 	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
 	/* The path of the last sample in the tree, outermost first. */
 	uint32_t known_count;
 	uint32_t known_frames[FLMEM_PROFILE_DEPTH], known_nodes[FLMEM_PROFILE_DEPTH];
-	/* Where native frames are to be put between Python frames. */
+	/* Used to place native frames between Python frames. */
 	bool wants_calls;
 	bool is_python_whole; /* every frame of it was read */
 	uint32_t call_count, native_count;
@@ -140,9 +140,9 @@ struct sampler_scratch {
 struct sampler_code {
 	uintptr_t code;
 	uint64_t offset, name, file, lines;
-	uint64_t content; /* differs where other code has the same addresses; 0: not known */
+	uint64_t content; /* differs if other code has the same addresses; 0: unknown */
 	uint32_t first_line, frame;
-	uint64_t check; /* of the others: threads write without a lock */
+	uint64_t check; /* of the other fields: threads write without a lock */
 };
 
 struct sampler_return {
@@ -161,13 +161,13 @@ struct sampler_known_rule {
 struct sampler_range {
 	uintptr_t start, end;
 	uintptr_t module;	/* where its file begins */
-	uint64_t identity;	/* of what is there, see find_module_identity() */
-	uint32_t record, stale; /* FLMEM_PROFILE_NONE: no code of a file */
+	uint64_t identity;	/* of the mapped file, see find_module_identity() */
+	uint32_t record, stale; /* FLMEM_PROFILE_NONE: the code is not from a file */
 	uint64_t time_ms;
 	uint64_t check;
 };
 
-/* What there was when a sample began; 0: its time does not count. */
+/* State when a sample began; 0: its time does not count. */
 struct sampler_pace {
 	uint64_t begun_ns;
 	uint32_t nodes;
@@ -177,14 +177,14 @@ struct sampler_pace {
 struct sampler_mapping {
 	uintptr_t start; /* 0: free */
 	size_t length;
-	/* Of a part that is being removed; it is counted as freed. */
-	uint64_t removal; /* its number; 0: there is none */
+	/* For a part that is being removed; it is counted as freed. */
+	uint64_t removal; /* its number; 0: no record */
 	uintptr_t at;
-	uint32_t round; /* that it was freed in */
+	uint32_t round; /* round in which it was freed */
 	struct flmem_profile_live live;
 };
 
-/* Of a range that is about to be unmapped or moved. */
+/* For a range that is about to be unmapped or moved. */
 struct sampler_removal {
 	uintptr_t start;
 	uint64_t number;
@@ -205,7 +205,7 @@ struct sampler_control {
 	uint64_t spare_records;
 	uint32_t mappings;
 	uint32_t round_record;	/* of the latest one */
-	uint64_t round_missing; /* a number plus one: there was no room for its record */
+	uint64_t round_missing; /* a number plus one: its record did not fit */
 	uint64_t tick_ms;	/* of the timeline */
 	uint32_t tick_busy;
 	uint32_t memory_epoch;
@@ -250,7 +250,7 @@ struct sampler_tables {
 	uint32_t key_mask;
 	uint64_t start_ns;   /* monotonic */
 	uintptr_t last_page; /* of the file */
-	/* As it was made: others may write into the file, also by mistake. */
+	/* As it was created: others may write into the file, even by mistake. */
 	uint64_t start_realtime_ms;
 	uint32_t capacity[FLMEM_PROFILE_SECTION_SLOTS];
 	size_t memory_size; /* of the tables from `keys` on */
@@ -258,7 +258,10 @@ struct sampler_tables {
 
 extern struct sampler_control sampler_control __attribute__((visibility("hidden")));
 extern struct sampler_tables sampler_tables __attribute__((visibility("hidden")));
-/* By page: how many samples begin there; a full count stays. Cleared in a child, too. */
+/*
+ * By page: the number of samples that begin there; a full count is never reduced. Cleared in a
+ * child, too.
+ */
 extern uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((visibility("hidden")));
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -291,7 +294,7 @@ static inline bool sampler_is_quiet(void)
 	return __atomic_load_n(&sampler_quiet, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* syscall() of the C library, for which the sampler has a hook, and which a program may replace. */
+/* syscall() of the C library, which the sampler hooks and a program may replace. */
 HIDDEN long sampler_kernel_enter(long number, ...);
 HIDDEN long sampler_kernel_deny(void);
 #define syscall(...)                                                           \
@@ -324,7 +327,7 @@ static inline uint64_t sampler_hash(uint64_t a, uint64_t b)
 	return x ^ (x >> 32);
 }
 
-/* Cuts what does not fit; always terminates. */
+/* Truncates text that does not fit; always terminates it. */
 static inline void sampler_copy_text(char *out, size_t size, const char *text)
 {
 	size_t i = 0;
@@ -334,7 +337,7 @@ static inline void sampler_copy_text(char *out, size_t size, const char *text)
 	out[i] = '\0';
 }
 
-/* An address of /proc/self/maps; *text is after it then. */
+/* Parses an address of /proc/self/maps and moves *text behind it. */
 static inline uintptr_t sampler_read_hex(const char **text)
 {
 	uintptr_t value = 0;
@@ -352,8 +355,8 @@ static inline uintptr_t sampler_read_hex(const char **text)
 }
 
 /*
- * Not open(), read() and close(), in which a thread can be cancelled: malloc() is no such place,
- * and its callers hold locks.
+ * Replaces open(), read() and close(), which are cancellation points: malloc() is none, and its
+ * callers hold locks.
  */
 static inline int sampler_open_in(int directory, const char *name, int flags)
 {
@@ -396,7 +399,7 @@ static inline void sampler_close(int fd)
 	syscall(SYS_close, fd);
 }
 
-/* Records that may exist, whatever the file says. */
+/* Records that may exist, whatever the file claims. */
 static inline uint32_t sampler_section_used(unsigned section)
 {
 	uint32_t used =
@@ -407,7 +410,7 @@ static inline uint32_t sampler_section_used(unsigned section)
 }
 
 /* lifetime.c */
-/* For good: the file can no longer be written. */
+/* Permanently: the file can no longer be written. */
 HIDDEN void sampler_stop(void);
 HIDDEN uint64_t sampler_now_ms(void);
 
@@ -415,7 +418,7 @@ HIDDEN uint64_t sampler_now_ms(void);
 /* Without a call of the kernel. */
 HIDDEN bool sampler_child_may_begin(void);
 HIDDEN void sampler_child_begin(void);
-/* In a child, before anything else: what was on its way into the parent's profile stays here. */
+/* In a child, before anything else: data on its way into the parent's profile is dropped. */
 HIDDEN void sampler_child_settle(void);
 
 /* pace.c: bytes between samples at present; and, around each sample, its time for that. */
@@ -431,7 +434,7 @@ HIDDEN void sampler_pace_end(const struct sampler_pace *pace);
 HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t end, uint64_t interval, uint64_t next);
 /* In its part, of the point that was drawn last. */
 HIDDEN uint64_t sampler_last_point(uint64_t random, uint64_t interval);
-/* How many live samples there may be before the interval is doubled once more. */
+/* The number of live samples at which the interval is doubled once more. */
 HIDDEN uint32_t sampler_live_limit(uint32_t slots, uint32_t steps);
 /* What a sampled allocation stands for: bytes, and allocations in units of COUNT_UNIT. */
 HIDDEN void sampler_weigh(uint64_t size, uint64_t end, uint64_t interval, uint64_t *ret_bytes,
@@ -443,15 +446,17 @@ HIDDEN bool sampler_read(uintptr_t address, void *out, size_t length);
 HIDDEN bool sampler_read_often(uintptr_t address, void *out, size_t length);
 /* Where it is, or a copy of it in `room`; NULL: it cannot be read. */
 HIDDEN const char *sampler_see(uintptr_t address, char *room, size_t length);
-/* Half of the address space is the kernel's; nothing of a program is in the first page. */
+/* Half of the address space is the kernel's; the first page is never mapped in programs. */
 HIDDEN bool sampler_can_be(uintptr_t address, size_t length);
-/* To `out`, without a gap; how many bytes: up to the first part that is not there. */
+/* Copies to `out`, without a gap; returns the number of bytes up to the first unreadable part. */
 HIDDEN size_t sampler_copy(void *out, const struct iovec *from, size_t count, size_t length);
 
-/* copied_lines.c: around a sample that reads memory which may go. */
+/* copied_lines.c: enclose a sample that reads memory which may be unmapped. */
 HIDDEN void sampler_copies_begin(struct sampler_copies *lines);
 HIDDEN void sampler_copies_end(void);
-/* Copies what was wanted since then by one call; in a sample that reads in place nothing is. */
+/*
+ * Copies everything requested since then by one call; does nothing in a sample that reads in place.
+ */
 HIDDEN void sampler_copies_want(uintptr_t address, size_t length);
 HIDDEN void sampler_copies_fetch(void);
 HIDDEN bool sampler_copies_have(uintptr_t address);
@@ -459,7 +464,7 @@ HIDDEN bool sampler_lines_read(struct sampler_copies *lines, uintptr_t address, 
 			       size_t length);
 /* Whether the stack from `address` up to `stack_top` is that of the thread, in one piece. */
 HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch);
-/* Finds the bounds of the thread's stack out, where it is not far from what is known of it. */
+/* Determines the bounds of the thread's stack, if they are not far from the known part. */
 HIDDEN void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch);
 /* False where a sample could overflow the small stack that a signal handler runs on. */
 HIDDEN bool sampler_stack_has_room(void);
@@ -486,9 +491,9 @@ HIDDEN void sampler_drop(enum flmem_profile_drop drop);
 HIDDEN uint32_t sampler_round_find(uint64_t now_ms);
 HIDDEN uint32_t sampler_thread_find(uint64_t now_ms);
 
-/* live.c: a sampled allocation leaves the table before its memory is freed. */
+/* live_blocks.c: a sampled allocation leaves the table before its memory is freed. */
 HIDDEN bool sampler_live_add(uintptr_t address, const struct flmem_profile_live *live);
-/* False for most that are not sampled. The profile need not be held. */
+/* False for most blocks that are not sampled. The profile need not be held. */
 HIDDEN bool sampler_live_may_have(uintptr_t address);
 HIDDEN bool sampler_live_has(uintptr_t address);
 HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live);
@@ -497,7 +502,7 @@ HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_
 HIDDEN void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now_ms);
 HIDDEN void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes,
 				uint64_t count, uint64_t now_ms);
-/* Takes a free back that was counted in the same round. */
+/* Undoes a free that was counted in the same round. */
 HIDDEN void sampler_count_returned(const struct flmem_profile_live *live, uint32_t round,
 				   uint64_t now_ms);
 HIDDEN void sampler_timeline_tick(uint64_t now_ms, bool at_once);
@@ -507,7 +512,7 @@ HIDDEN uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const voi
 /* mapped_file.c; false, too, where the list of mappings cannot be read. */
 HIDDEN bool sampler_is_memory(struct sampler_scratch *scratch, uintptr_t address);
 HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address);
-/* unwind.c: how to leave the frame whose code is at `pc`. */
+/* unwind.c: how to unwind the frame whose code is at `pc`. */
 HIDDEN struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc);
 /* The code of the function at `pc`, or of a part of it. */
 HIDDEN bool sampler_code_range_find(struct sampler_scratch *scratch, uintptr_t pc,
@@ -543,13 +548,13 @@ HIDDEN void sampler_return(uintptr_t address, const struct flmem_profile_live *l
  */
 HIDDEN bool sampler_is_in_profile(const struct flmem_profile_live *live);
 
-/* mappings.c; false: there is no room, so that its end would not be seen. */
+/* mappings.c; false: the list is full, so that its end would not be seen. */
 HIDDEN bool sampler_mapping_add(uintptr_t start, size_t length);
-/* For good: something else is there. */
+/* Permanently: another object is there. */
 HIDDEN void sampler_mapping_removed(uintptr_t start, size_t length);
 /* Before the call that removes it: another thread may get the same range at once. */
 HIDDEN struct sampler_removal sampler_mapping_leaves(uintptr_t start, size_t length);
-/* Where its beginning is now: at its old place if the call has failed; a length of 0: nowhere. */
+/* Stores its new start: at its old place if the call has failed; a length of 0: nowhere. */
 HIDDEN void sampler_mapping_came(const struct sampler_removal *removal, uintptr_t start,
 				 size_t length);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects in which nothing is left to do, by their program headers, as long as none is closed. To
- * read the relocations of all for each library that a program opens takes long. Used under the
- * linker's lock.
+ * Completely processed objects, by their program headers, as long as none is closed. Reading the
+ * relocations of all objects for each library that a program opens would take too long. Used under
+ * the linker's lock.
  */
 
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "preload/sampler/mixed.h"
 #include "preload/sampler/sampler.h"
 
-#define FRAME_SPAN   (UINT64_C(1) << 20) /* a frame is not larger */
+#define FRAME_SPAN   (UINT64_C(1) << 20) /* maximum size of a frame */
 #define NATIVE_DEPTH 128U
 #define CALL_MAX     7 /* bytes of a call instruction */
 
@@ -75,7 +75,7 @@ static bool is_behind_call(uintptr_t address)
 #endif
 }
 
-/* The place that has the address, else one that is to have it: a stale one, else any. */
+/* The slot that holds the address, else one to be filled: a stale one, else any. */
 static struct sampler_return *find_return_slot(uintptr_t address, uint32_t stale)
 {
 	uint64_t hash = sampler_hash(address, stale & 1);
@@ -92,7 +92,7 @@ static struct sampler_return *find_return_slot(uintptr_t address, uint32_t stale
 	return slot;
 }
 
-/* The first one is where malloc() was called from, whatever is there. */
+/* The first one is the caller of malloc(), whatever code is there. */
 static uint32_t find_native_frame(struct sampler_scratch *scratch, uintptr_t address, bool first)
 {
 	uint32_t stale =
@@ -194,7 +194,10 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 	};
 
 	for (unsigned i = 0; i < NATIVE_DEPTH; i++) {
-		/* What follows is the interpreter itself; its Python frames are read instead. */
+		/*
+		 * The frames that follow are the interpreter itself; its Python frames are read
+		 * instead.
+		 */
 		if (i && sampler_python_has(frame.pc))
 			return;
 		if (!push_native(scratch, frame.pc, i == 0) || !step_to_caller(scratch, &frame))
@@ -203,7 +206,7 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 }
 
 /*
- * The compiler has divided the evaluation function, and its symbol is that of one part. Others are
+ * The compiler has split the evaluation function, and its symbol names one part. Other parts become
  * known once a call was in them.
  */
 static bool is_part_of_evaluation(uintptr_t address)
@@ -228,7 +231,7 @@ static void note_part_of_evaluation(struct sampler_scratch *scratch, uintptr_t a
 	if (__atomic_load_n(&sampler_control.evaluation_next, __ATOMIC_RELAXED) >=
 	    SAMPLER_EVALUATIONS)
 		return;
-	/* Where there are no tables, so that they are not searched again. */
+	/* Remembers code without tables, so that they are not searched again. */
 	if (!sampler_code_range_find(scratch, address, &found))
 		found = (struct sampler_code_range){address, 1};
 	if (scratch->is_blind)
@@ -259,7 +262,7 @@ static uintptr_t find_frame_low(const struct native_frame *frame)
 #endif
 }
 
-/* All of them, to the start of the thread; fewer of a stack that the kernel has to copy. */
+/* Unwinds all frames, to the start of the thread; fewer on a stack that the kernel has to copy. */
 static void collect_natives_from(struct sampler_scratch *scratch, const void *const *hook)
 {
 	struct native_frame frame = {
@@ -319,7 +322,7 @@ static void capture_mixed(struct sampler_scratch *scratch, const void *const *fr
 		note_part_of_evaluation(scratch, mixture.unknown->pc);
 	if (!mixture.is_complete)
 		sampler_drop(FLMEM_PROFILE_DROP_UNMIXED);
-	/* Where Python frames alone are too many, that is counted already. */
+	/* If Python frames alone are too many, that is counted already. */
 	if (mixture.is_deep && mixture.is_python_whole)
 		sampler_drop(FLMEM_PROFILE_DROP_DEEP);
 	memcpy(scratch->frames, scratch->mixed, mixture.count * sizeof(*scratch->frames));

@@ -2,7 +2,7 @@
 #ifndef FLMEM_PRELOAD_SAMPLER_STACK_H
 #define FLMEM_PRELOAD_SAMPLER_STACK_H
 
-/* What the readers of native and of Python frames have from each other. */
+/* Shared by the readers of native and of Python frames. */
 
 #include "preload/sampler/sampler.h"
 

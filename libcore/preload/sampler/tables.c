@@ -2,7 +2,7 @@
 
 /*
  * The tables that only grow. A record is written, then published in a slot of its index by one
- * compare-and-swap; whoever loses that race uses the winner's record. So no thread waits for
+ * compare-and-swap; a thread that loses that race uses the winner's record. So no thread waits for
  * another one, and a signal handler may do the same in the middle of it.
  */
 
@@ -37,7 +37,7 @@ uint32_t sampler_section_add(unsigned section)
 	return reserve_records(section, 1);
 }
 
-/* A table, and what is searched in it. */
+/* A table, and the key that is searched in it. */
 struct table_search {
 	const struct sampler_index *index;
 	uint64_t hash;

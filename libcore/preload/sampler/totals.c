@@ -36,7 +36,8 @@ static uint64_t live_of(const struct flmem_profile_totals *totals)
 }
 
 /*
- * Keeps what the site had at the peak of the process, before it changes for the first time since.
+ * Saves the site's values at the peak of the process, before the site changes for the first time
+ * since.
  */
 static void keep_peak(struct flmem_profile_site *site)
 {
@@ -49,8 +50,8 @@ static void keep_peak(struct flmem_profile_site *site)
 }
 
 /*
- * NULL for a round without a record, and where there is no room; from then on cells of later rounds
- * are not complete.
+ * NULL for a round without a record, and when the table is full; from then on cells of later rounds
+ * are incomplete.
  */
 static struct flmem_profile_cell *find_cell(uint32_t site, uint32_t record)
 {
@@ -93,7 +94,7 @@ static void add_allocated(struct flmem_profile_totals *totals,
 	add_to(&totals->samples, 1);
 }
 
-/* The record of the round is found once: another may begin in the middle. */
+/* The record of the round is looked up once: another round may begin in the middle. */
 static void count_allocated(const struct flmem_profile_live *live, uint32_t record, uint64_t now_ms)
 {
 	struct flmem_profile_site *site = &sampler_tables.sites[live->site];
@@ -159,7 +160,7 @@ void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, 
 	count_freed(live, bytes, count, sampler_round_find(now_ms));
 }
 
-/* A round that has begun meanwhile has no such free. */
+/* A round that has begun meanwhile has not counted this free. */
 void sampler_count_returned(const struct flmem_profile_live *live, uint32_t round, uint64_t now_ms)
 {
 	const uint32_t record = sampler_round_find(now_ms);
@@ -188,7 +189,7 @@ static uint64_t read_own_rss(void)
 	return pages * sampler_page_size();
 }
 
-/* Drops every second moment and doubles the period: the timeline covers the whole run. */
+/* Drops every second point and doubles the period: the timeline covers the whole run. */
 static void thin_timeline(struct flmem_profile_section *section)
 {
 	struct flmem_profile_moment *moments = sampler_tables.timeline;

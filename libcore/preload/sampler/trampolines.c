@@ -44,7 +44,7 @@ void __gmon_start__(void)
 }
 #endif
 
-/* Those of the program, by which it may restrict itself: ctypes asks for them. */
+/* Functions of the program by which it may restrict itself: ctypes looks them up. */
 static void *find_watched(void *handle, const char *name)
 {
 	void *(*look_up)(void *, const char *), *found;
@@ -102,7 +102,7 @@ void *sampler_before_dlsym(void *handle, const char *name)
 		".cfi_endproc\n"                           \
 		".size sampler_own_" #name ", . - sampler_own_" #name "\n")
 #else
-/* The return address is in a register, and a branch keeps it. */
+/* The return address is in a register, and a branch preserves it. */
 #define TRAMPOLINE(name)                                          \
 	__asm__(".text\n"                                         \
 		".globl sampler_own_" #name "\n"                  \

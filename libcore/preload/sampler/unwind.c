@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the rule of an instruction: the table of .eh_frame_hdr is searched in the memory of the
- * module, as the kernel copies it. That takes some 20 copies, so rules are remembered.
+ * Finds the unwind rule of an instruction: the table of .eh_frame_hdr is searched in the memory of
+ * the module, as the kernel copies it. That takes some 20 copies, so rules are cached.
  */
 
 #include "preload/sampler/unwind.h"
@@ -141,7 +141,7 @@ static uint64_t check_rule(const struct sampler_known_rule *known)
 	       sampler_hash((uint32_t)known->rule.cfa_offset, (uint32_t)known->rule.bp_offset);
 }
 
-/* The place that has the address, else one that is to have it: a stale one, else any. */
+/* The slot that holds the address, else one to be filled: a stale one, else any. */
 static struct sampler_known_rule *find_rule_slot(uintptr_t pc, uint32_t stale)
 {
 	uint64_t first = sampler_hash(pc, 2) % SAMPLER_RULES & ~(uint64_t)(SAMPLER_WAYS - 1);

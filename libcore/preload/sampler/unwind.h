@@ -3,8 +3,8 @@
 #define FLMEM_PRELOAD_SAMPLER_UNWIND_H
 
 /*
- * How to come from a frame to its caller's, by .eh_frame (DWARF 5, 6.4; LSB 5, 10.6): only what
- * compilers write for functions on x86-64, where the return address is below the CFA.
+ * How to get from a frame to its caller's, by .eh_frame (DWARF 5, 6.4; LSB 5, 10.6): only the forms
+ * that compilers emit for functions on x86-64, where the return address is below the CFA.
  */
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ struct sampler_cfi {
 	uintptr_t address;
 };
 
-/* Of a function, or of one of the parts that the compiler has divided it into. */
+/* The range of a function, or of one of the parts into which the compiler has split it. */
 struct sampler_code_range {
 	uintptr_t start;
 	size_t size;
@@ -47,7 +47,7 @@ __attribute__((visibility("hidden"))) bool sampler_cfi_run(const struct sampler_
 							   uintptr_t pc,
 							   struct sampler_rule *ret_rule);
 
-/* The code that `fde` is of; false as above. */
+/* The code range that `fde` describes; false as above. */
 __attribute__((visibility("hidden"))) bool sampler_cfi_range(const struct sampler_cfi *cie,
 							     const struct sampler_cfi *fde,
 							     uintptr_t pc,
