@@ -138,7 +138,7 @@ static int choose_entry(struct flmem_cpython_session *session, struct flmem_erro
 	return rc == FLMEM_EUNSAFE ? flmem_cpython_entry_computing(session, err) : rc;
 }
 
-/* The callers of a function have checked what that takes of the group. */
+/* The callers of a function have checked the group's room for it themselves. */
 static int check_memory_room(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_process *process = session->view->process;
@@ -166,7 +166,7 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
 	rc = check_memory_room(session, err);
-	if (!rc && !session->call->function.address) /* which has no state of a thread */
+	if (!rc && !session->call->function.address) /* which has no thread state */
 		rc = flmem_cpython_watchdog_check(session->view, &session->python, &session->state,
 						  err);
 	if (rc)

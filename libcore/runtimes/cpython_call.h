@@ -24,7 +24,7 @@
 #include "runtimes/cpython.h"
 #include "runtimes/cpython_source.h"
 
-/* True for the versions that code is run in. */
+/* True for the versions in which code can be run. */
 static inline bool flmem_cpython_runs_code(unsigned major, unsigned minor)
 {
 	return major == 3 && minor >= 8 && minor <= 15;
@@ -43,8 +43,9 @@ enum flmem_cpython_entry {
 };
 
 /*
- * Memory that a process has to be able to get before code enters it: PyGILState_Ensure ends it when
- * an allocation fails. Enough for two arenas of the C library's heap and of the interpreter.
+ * Memory that a process must be able to allocate before code enters it: PyGILState_Ensure ends the
+ * process when an allocation fails. Enough for two arenas of the C library's heap and of the
+ * interpreter.
  */
 #define FLMEM_CPYTHON_HEADROOM (UINT64_C(16) << 20)
 
@@ -78,11 +79,11 @@ struct flmem_cpython_function {
 struct flmem_cpython_call {
 	struct flmem_cpython_code code;
 	struct flmem_cpython_function function;
-	const struct flmem_syscall_table *syscalls; /* that the function makes; or NULL */
+	const struct flmem_syscall_table *syscalls; /* system calls of the function; or NULL */
 	const struct flmem_guard *guard; /* guard of the allocators: the code allocates */
 	flmem_borrow_recheck *recheck;	 /* as in struct flmem_borrow_options */
 	void *rechecker;		 /* its context */
-	uint64_t *checked_us;		 /* when that was checked last */
+	uint64_t *checked_us;		 /* time of the last such check */
 	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
 	bool assume_seccomp;		 /* as in struct flmem_borrow_options */
 	bool dry_run;			 /* choose the entry point and touch nothing */

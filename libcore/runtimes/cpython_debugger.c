@@ -30,7 +30,10 @@
 #define BREAK_HARMLESS 0x0eU /* signals, pending calls, an asynchronous exception */
 #define BREAK_DEBUGGER 0x20U
 
-/* Between withdrawing the request and removing the file: the interpreter may be opening it. */
+/*
+ * The pause between withdrawing the request and removing the file, which the interpreter may be
+ * opening.
+ */
 #define OPENING_US 50000U
 
 static int write_script(const struct flmem_cpython_session *session,
@@ -94,7 +97,7 @@ static int refuse_pending(const struct flmem_cpython_session *session,
 			       (int)thread->tid, (int)session->view->process->pid);
 }
 
-/* Another debugger may have made a request since the interpreter has taken this one. */
+/* Another debugger may have made a request after the interpreter took this one. */
 static bool is_pending_here(const struct flmem_cpython_session *session, uint64_t thread_state,
 			    const struct flmem_cpython_script *script)
 {
@@ -139,7 +142,7 @@ static int request_script(const struct flmem_cpython_session *session,
 	return 0;
 }
 
-/* True if the interpreter has not taken it; it may just be doing so. */
+/* True if the interpreter has not taken the request; it may be about to do so. */
 static bool take_back_request(const struct flmem_cpython_session *session,
 			      const struct flmem_cpython_thread *thread,
 			      const struct flmem_cpython_script *script)
@@ -184,7 +187,7 @@ static int check_allocators(const struct flmem_cpython_session *session, struct 
 	return rc ? rc : flmem_locks_check(session->view->process, call->guard, err);
 }
 
-/* A request that the interpreter has not taken yet, and what was so when it was made. */
+/* A request that the interpreter has not taken yet, and the state at the time it was made. */
 struct waiting_request {
 	const struct flmem_cpython_session *session;
 	const struct flmem_cpython_thread *thread;

@@ -165,12 +165,12 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 	session->result->waited_us =
 		spent > session->result->took_us ? spent - session->result->took_us : 0;
 	await_thread_end(session, &injected->before);
-	/* What was read first may lack the end: the thread was perhaps still writing it. */
+	/* The first read may lack the end, if the thread was still writing. */
 	(void)read_injected_answer(session, injected);
 	return 0;
 }
 
-/* What was answered may be taken by another flmem, if this one was stopped meanwhile. */
+/* Another flmem may reuse the place of a finished answer, if this one was stopped meanwhile. */
 static bool is_place_ours(const struct flmem_cpython_session *session,
 			  const struct flmem_cpython_injected *injected)
 {

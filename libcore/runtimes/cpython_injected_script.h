@@ -18,7 +18,10 @@ struct flmem_cpython_injected {
 	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
 	struct flmem_buf text;	   /* the source */
 	struct flmem_tasks before; /* the threads of the process when it was written */
-	/* Called again and again while the answer is awaited; not 0 ends that. NULL: nothing. */
+	/*
+	 * Called repeatedly while the answer is awaited; a result other than 0 ends the wait. NULL:
+	 * no check.
+	 */
 	int (*check)(void *context, struct flmem_error *err);
 	void *checker;
 };

@@ -57,8 +57,8 @@ struct padding_place {
 };
 
 /*
- * Which places count: those whose content in the file is zero, or others; those that hold what was
- * used up, too, or not. Another flmem may still be reading that.
+ * Which places count: those whose content in the file is zero, or not zero; and whether used-up
+ * ones count, which another flmem may still be reading.
  */
 struct padding_search {
 	size_t length;

@@ -28,7 +28,7 @@ struct state_reading {
 	const struct flmem_cpython_place *place;
 	const struct flmem_task_ids *tasks;
 	struct flmem_cpython_state *state;
-	uint64_t *trail; /* of the addresses that it has come to */
+	uint64_t *trail; /* the addresses that it has reached */
 };
 
 static void leave_trail(const struct state_reading *in, uint64_t address)
@@ -62,7 +62,7 @@ static bool find_runtime(const struct flmem_module *module, uint64_t *ret_addres
 	       flmem_module_address(module, value, ret_address);
 }
 
-/* The kernel takes the memory of a process first and reports its end later. */
+/* The kernel releases the memory of a process first and reports its end later. */
 static int report_ending(const struct flmem_view *view, struct flmem_error *err)
 {
 	struct flmem_status status;
@@ -196,7 +196,7 @@ int flmem_cpython_main_gil_read(const struct flmem_view *view,
 	return flmem_cpython_gil_read(view, place, interpreter, ret_gil, err);
 }
 
-/* Until then one thread fills it, and a second one would find it half made. */
+/* Until then one thread fills it, and a second one would find it incomplete. */
 static bool is_initialised(const struct flmem_view *view, const struct flmem_cpython_place *place)
 {
 	int32_t initialised = 0;

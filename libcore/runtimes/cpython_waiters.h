@@ -3,10 +3,10 @@
 #define FLMEM_RUNTIMES_CPYTHON_WAITERS_H
 
 /*
- * Threads that wait for the lock of an interpreter. The thread that gives it up on request waits
- * until another one has taken it (drop_gil() in Python/ceval_gil.c): if the one that made the
- * request is borrowed, both are blocked for as long as the calls take, and so are all that need the
- * interpreter.
+ * Threads that wait for the lock of an interpreter. The thread that releases it on request waits
+ * until another one has taken it (drop_gil() in Python/ceval_gil.c): if the thread that made the
+ * request is borrowed, both are blocked for as long as the calls take, and so are all threads that
+ * need the interpreter.
  */
 
 #include <stdbool.h>

@@ -11,14 +11,17 @@
 #include "remote/checks/call_sites.h"
 #include "remote/checks/thread_stack.h"
 
-/* How far above its stack pointer the control block of a thread with a state is looked for. */
+/* How far above its stack pointer the control block of a thread with a state is searched for. */
 #define OWN_STACK UINT64_C(65536)
 
 #define BIT_OF(signal) (UINT64_C(1) << ((signal)-1))
 /* Those that nothing blocks, and those that glibc and musl keep to themselves. */
 #define NEVER_BLOCKED (BIT_OF(SIGKILL) | BIT_OF(SIGSTOP) | BIT_OF(32) | BIT_OF(33) | BIT_OF(34))
 
-/* One that prints is back in its wait soon; others that block all signals may compute for long. */
+/*
+ * A thread that prints soon returns to its wait; other threads that block all signals may compute
+ * for long.
+ */
 #define READS_MAX 10
 #define PAUSE_US  1000U
 

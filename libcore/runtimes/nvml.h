@@ -4,7 +4,7 @@
 
 /*
  * The GPUs of this host through NVIDIA's management library, libnvidia-ml.so.1, which the driver
- * installs. It is loaded when a handle is opened, else it is not needed. Opening takes
+ * installs. The library is loaded when a handle is opened and is optional otherwise. Opening takes
  * milliseconds, with a sleeping GPU up to a second, so open it only for processes that map a GPU.
  * One thread at a time per handle.
  */
