@@ -60,7 +60,7 @@ const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t 
 /* True for a mapping of a file that was replaced or removed since ("(deleted)"). */
 bool flmem_map_is_deleted(const struct flmem_map *map);
 
-/* Whether it is the sampler of heap profiles, by the name of its file; whether any of them is. */
+/* Whether it is the sampler of heap profiles, by the name of its file; whether any mapping is. */
 bool flmem_map_is_sampler(const struct flmem_map *map);
 bool flmem_maps_have_sampler(const struct flmem_maps *maps);
 

@@ -21,7 +21,7 @@ struct scan_request {
 };
 
 #define SCAN_IOCTL	_IOWR('f', 16, struct scan_request)
-#define PAGE_IS_FILE	(UINT64_C(1) << 2) /* or shared memory: anything but anonymous */
+#define PAGE_IS_FILE	(UINT64_C(1) << 2) /* or shared memory: any page but anonymous ones */
 #define PAGE_IS_PRESENT (UINT64_C(1) << 3)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 4)
 #define PAGE_IS_PFNZERO (UINT64_C(1) << 5)
@@ -36,8 +36,8 @@ struct scan_request {
 #define ENTRIES 2048
 
 /*
- * Which pages are wanted: those with all bits of `mask` set, but the bits of `inverted` clear, and
- * one of `any`.
+ * Which pages are requested: those with all bits of `mask` set, but the bits of `inverted` clear,
+ * and one of `any`.
  */
 struct page_filter {
 	uint64_t mask, inverted;
@@ -116,7 +116,7 @@ static int scan_ranges(int pagemap, const struct page_filter *filter, uint64_t s
 	return 0;
 }
 
-/* An empty read is the end of the address space: the process is gone. */
+/* An empty read is the end of the address space: the process has exited. */
 static ssize_t read_pagemap_entries(int pagemap, uint64_t start, uint64_t end, uint64_t page,
 				    uint64_t entries[ENTRIES])
 {

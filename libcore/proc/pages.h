@@ -48,7 +48,7 @@ typedef void flmem_pages_visit(void *context, uint64_t start, uint64_t end);
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		     flmem_pages_visit *visit, void *context);
 
-/* The same, and those that are swapped out. */
+/* The same, and also the pages that are swapped out. */
 int flmem_pages_each_kept(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			  flmem_pages_visit *visit, void *context);
 
@@ -60,8 +60,8 @@ int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context);
 
 /*
- * Whether the page of an address is represented by an entry for swap. While the kernel moves a page
- * to other memory, that is also so. False where it cannot be read.
+ * Whether the page table entry of an address is a swap entry, as it also is while the kernel
+ * migrates the page. False if the entry cannot be read.
  */
 bool flmem_pages_has_swap_entry(const struct flmem_pages *pages, uint64_t address);
 

@@ -15,9 +15,9 @@
 struct flmem_process;
 
 /*
- * Starts anew from the present resident memory. The kernel takes the lock of the address space; if
- * the process does not release it in time, the attempt is abandoned (base/attempt.h). FLMEM_EPERM
- * for processes of others without CAP_DAC_OVERRIDE, FLMEM_ENOPROC, FLMEM_EUNSAFE, FLMEM_EFAILED.
+ * Restarts from the current resident memory. The kernel takes the lock of the address space; if the
+ * process does not release it in time, the attempt is abandoned (base/attempt.h). FLMEM_EPERM for
+ * processes of others without CAP_DAC_OVERRIDE, FLMEM_ENOPROC, FLMEM_EUNSAFE, FLMEM_EFAILED.
  */
 int flmem_peak_reset(const struct flmem_process *process, struct flmem_error *err);
 

@@ -390,7 +390,7 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 	return *ret_code ? NULL : peek->cache + slot * page_bytes;
 }
 
-/* Of two pages that belong into one slot the later one is copied last, and stays. */
+/* If two pages map to one slot, the later one is copied last, and stays. */
 void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;

@@ -62,8 +62,8 @@ static inline void flmem_cleanup_peek(struct flmem_peek **peek)
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek);
 
 /*
- * From now on pages that are swapped out count as resident: reading one swaps it in. For what the
- * calls of a trim read in any case.
+ * From now on pages that are swapped out count as resident: reading one swaps it in. Only for pages
+ * that the calls of a trim read in any case.
  */
 void flmem_peek_swap_in(struct flmem_peek *peek);
 bool flmem_peek_swaps_in(const struct flmem_peek *peek);
@@ -75,8 +75,8 @@ void flmem_peek_forget(struct flmem_peek *peek);
 void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t length);
 
 /*
- * Queries the memory from an address on again, as far as `end`, where it has become resident since
- * it was queried. True if the page of the address is resident now.
+ * Queries the memory from an address up to `end` again, because pages may have become resident
+ * since the last query. True if the page of the address is resident now.
  */
 bool flmem_peek_renew(struct flmem_peek *peek, uint64_t address, uint64_t end);
 
@@ -100,7 +100,8 @@ int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t
 
 /*
  * Reads the pages of addresses far from each other into the cache with one call, at most
- * FLMEM_PEEK_PAGES_MAX. Those that cannot be read so are read, or refused, by flmem_peek_read().
+ * FLMEM_PEEK_PAGES_MAX. Pages that fail are left to flmem_peek_read(), which reads them or returns
+ * the error.
  */
 void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count);
 

@@ -60,7 +60,7 @@ int flmem_process_error(const struct flmem_process *process, int negative_errno,
 	switch (-negative_errno) {
 	case ESRCH:
 	case ENOENT:
-		/* The files of an address space that it has left. */
+		/* The files of an address space that the process has left. */
 		if (process->pidfd >= 0 && flmem_process_alive(process))
 			return flmem_error_set(err, FLMEM_ENOPROC, 0,
 					       "process %d has executed another program meanwhile, "
@@ -146,8 +146,9 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 				       "/proc of this one (unshare --mount-proc)");
 	process.pid = pid;
 	/*
-	 * The directory first: whatever the pid means a moment later, the files below it speak of
-	 * one process only, and reading it again after pidfd_open() proves that both are the same.
+	 * Opens the directory first: whatever the pid means a moment later, the files below it
+	 * belong to one process only, and reading it again after pidfd_open() proves that both are
+	 * the same.
 	 */
 	rc = open_directory(proc, pid, &process, err);
 	if (rc)
@@ -279,7 +280,7 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 		rc = flmem_process_readlink(process, "root", root, sizeof(root));
 	if (rc)
 		return rc;
-	/* After chroot(2) both links show where they lie from outside. */
+	/* After chroot(2) both links show their path as seen from outside. */
 	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
 	if (strncmp(directory, root, length) == 0 && (!length || directory[length] == '/'))
 		seen += length;
@@ -288,7 +289,7 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 	return flmem_process_open_file(process, whole);
 }
 
-/* An abandoned attempt reads nothing, nor one that would wait for a server in user space. */
+/* Nothing is read in an abandoned attempt, or if the read would wait for a server in user space. */
 static int check_answers(const struct flmem_process *process, uint64_t address, size_t length)
 {
 	return flmem_attempt_is_lost() ? -ETIMEDOUT
@@ -367,7 +368,7 @@ int flmem_process_failure(const struct flmem_process *process, int rc, struct fl
 
 	if (rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED)
 		return rc;
-	/* Nothing is at the address 0, so the read never waits. */
+	/* Address 0 is never mapped, so the read never waits. */
 	if (process->mem_fd < 0 || pread(process->mem_fd, &byte, 1, 0) != 0)
 		return rc;
 	return flmem_process_error(process, -ESRCH, "read the memory", err);

@@ -50,8 +50,8 @@ int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_p
 void flmem_process_close(struct flmem_process *process);
 
 /*
- * When it started, in microseconds since 1970-01-01 UTC by the present clock, exact to one clock
- * tick (10 ms). If the clock was set since then, it is wrong by as much.
+ * The start time in microseconds since 1970-01-01 UTC by the current clock, exact to one clock tick
+ * (10 ms). If the clock was set since then, the result is off by the same amount.
  */
 uint64_t flmem_process_started_us(const struct flmem_process *process);
 
@@ -70,8 +70,8 @@ void flmem_process_unpin(struct flmem_process *process);
 #define FLMEM_AUTO_PROCESS FLMEM_AUTO(flmem_process_close)
 
 /*
- * What failed for a reason that was read from the process: FLMEM_ENOPROC in its place, if no
- * process runs in the memory that is pinned. All that was read since then may be of two programs.
+ * Replaces the error of a step by FLMEM_ENOPROC if no process runs in the pinned memory any more:
+ * everything read since then may belong to two programs.
  */
 int flmem_process_failure(const struct flmem_process *process, int rc, struct flmem_error *err);
 
@@ -89,7 +89,7 @@ int flmem_process_read(const struct flmem_process *process, const char *name,
 int flmem_process_readlink(const struct flmem_process *process, const char *name, char *ret_target,
 			   size_t size);
 
-/* Whether it is in the mount namespace of the caller. False also where that cannot be seen. */
+/* Whether it is in the mount namespace of the caller. False also if that cannot be determined. */
 bool flmem_process_shares_mounts(const struct flmem_process *process);
 
 /*

@@ -73,7 +73,7 @@ static const struct status_field fields[] = {
 	{"x86_Thread_features", FIELD_FEATURES, offsetof(struct flmem_status, shadow_stack)},
 };
 
-/* What is left of one line. */
+/* The rest of one line. */
 struct status_cursor {
 	const char *at, *end;
 };
@@ -91,7 +91,10 @@ static int hex_digit_value(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
 }
 
-/* One number and the blanks before it; false when there is none, it overflows or runs on. */
+/*
+ * One number and the blanks before it; false if there is none, it overflows or other text follows
+ * directly.
+ */
 static bool take_number(struct status_cursor *c, unsigned base, uint64_t *ret_value)
 {
 	uint64_t value = 0;

@@ -44,7 +44,7 @@ struct flmem_status {
 	struct flmem_u64 shmem_bytes;
 	struct flmem_u64 swap_bytes;
 	struct flmem_u64 locked_bytes; /* mapped and locked: mlock(2) */
-	struct flmem_u64 pinned_bytes; /* kept in place for devices, by drivers that count them */
+	struct flmem_u64 pinned_bytes; /* pinned for devices, by drivers that count it */
 	struct flmem_u64 hugetlb_bytes;
 	struct flmem_u64 threads;
 	struct flmem_u64 seccomp_mode;	  /* 0 none, 1 strict, 2 filter */
@@ -82,7 +82,7 @@ int flmem_status_read(const struct flmem_process *process, struct flmem_status *
 int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 			     struct flmem_status *ret_status);
 
-/* The same of any process or thread by its number in /proc, which another one may have by now. */
+/* The same for any process or thread by its number in /proc, which may have been reused. */
 int flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 
 /*

@@ -36,7 +36,7 @@ static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
 	return 0;
 }
 
-/* Whether one of the first `count` is this thread; often that at `*next`. */
+/* Whether one of the first `count` is this thread; usually the one at `*next`. */
 static bool is_task_known(const struct flmem_tasks *tasks, size_t count, pid_t tid, size_t *next)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -80,10 +80,10 @@ static int list_tasks(const struct flmem_process *process, struct flmem_tasks *t
 }
 
 /*
- * A thread that ends while the kernel lists the threads ends that part of the list, and the next
- * part begins one thread too late (next_tid() and first_tid() in fs/proc/base.c): a list may lack
- * one that lives on. So they are listed again until no thread is new; of a program that always
- * starts some, a few lists together have to do.
+ * If a thread exits while the kernel lists the threads, that part of the list ends, and the next
+ * part begins one thread too late (next_tid() and first_tid() in fs/proc/base.c): a list may lack a
+ * live thread. So the threads are listed again until no new one appears; for a program that
+ * constantly starts threads, a few lists together must suffice.
  */
 int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks)
 {

@@ -21,15 +21,15 @@ struct flmem_tasks {
 #define FLMEM_TASKS_MAX 4096U
 
 /*
- * Negative errno on failure. None that lives on meanwhile is missing, but some that are listed may
- * have ended.
+ * Negative errno on failure. No thread that lives through the call is missing, but some that are
+ * listed may have exited.
  */
 int flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
 void flmem_tasks_clear(struct flmem_tasks *tasks);
 
 #define FLMEM_AUTO_TASKS FLMEM_AUTO(flmem_tasks_clear)
 
-/* Whether an error of what is read of a thread is that it has ended. */
+/* Whether an error of reading a thread's file means that the thread has exited. */
 static inline bool flmem_task_has_ended(int negative_errno)
 {
 	return negative_errno == -ESRCH || negative_errno == -ENOENT;
@@ -43,7 +43,7 @@ struct flmem_task_ids {
 	size_t count;
 };
 
-/* They differ only where the process lives in a pid namespace of its own. Negative errno. */
+/* The ids differ only if the process lives in its own pid namespace. Negative errno. */
 int flmem_task_ids_read(const struct flmem_process *process, struct flmem_task_ids *ret_ids);
 void flmem_task_ids_clear(struct flmem_task_ids *ids);
 
@@ -85,7 +85,7 @@ int flmem_task_processor(const struct flmem_process *process, pid_t tid);
 /* True for a thread of the kernel in the process (io_uring, vhost): it runs no program code. */
 bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid);
 
-/* How many are not the kernel's; counted up to `most`. */
+/* The number of threads that are not the kernel's; counts up to `most`. */
 size_t flmem_tasks_count_own(const struct flmem_process *process, const struct flmem_tasks *tasks,
 			     size_t most);
 
@@ -96,8 +96,9 @@ size_t flmem_tasks_count_own(const struct flmem_process *process, const struct f
 bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid);
 
 /*
- * True for a blocked thread that its control group (version 2) has frozen. Where the kernel does
- * not show what the thread waits in: true if its group is to be frozen, as far as visible here.
+ * True for a blocked thread that its control group (version 2) has frozen. If the kernel does not
+ * show the function in which the thread waits: true if its group is to be frozen, as far as visible
+ * here.
  */
 bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid);
 

@@ -48,14 +48,14 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lines); i++)
 		if (!has_same_line(one.data, other.data, lines[i]))
 			return false;
-	/* A thread that has it, unlike the first one, would deny rights to the code. */
+	/* Only one of two threads has it, so code that needs it could be denied. */
 	return strstr(other.data, "\nNoNewPrivs:\t0") ||
 	       has_same_line(one.data, other.data, "\nNoNewPrivs:");
 }
 
 /*
- * Those that a thread may have for itself. Another one of mounts takes a working directory of its
- * own (CLONE_FS), and a process with several threads cannot change the others.
+ * Namespaces that a thread may have separately. A separate mount namespace requires a separate
+ * working directory (CLONE_FS), and a process with several threads cannot change the others.
  */
 static bool has_same_namespaces(const struct flmem_process *process, pid_t tid)
 {

@@ -54,7 +54,7 @@ static int processor_share_of(const struct sched_attributes *attributes)
 	return attributes->policy == SCHED_IDLE ? SHARE_IDLE : SHARE_USUAL - attributes->nice;
 }
 
-/* Other threads whose priority is above the usual one do not count: few programs have none. */
+/* Other threads with above-normal priority do not count: most programs have some. */
 static bool has_better(const struct flmem_process *process, int share)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
@@ -101,7 +101,7 @@ static bool is_task_there(const struct flmem_process *process, pid_t tid)
 	return faccessat(process->dirfd, name, F_OK, 0) == 0;
 }
 
-/* Empty where the kernel has no control groups. Negative errno on failure. */
+/* Empty on kernels without control groups. Negative errno on failure. */
 static int read_groups(const struct flmem_process *process, pid_t tid, struct flmem_buf *groups)
 {
 	char name[40];
@@ -116,7 +116,7 @@ static int read_groups(const struct flmem_process *process, pid_t tid, struct fl
 	return !rc && groups->failed ? -ENOMEM : rc;
 }
 
-/* False when not all can be read. A thread that has ended meanwhile is left out. */
+/* False if not all can be read. A thread that has exited meanwhile is skipped. */
 static bool read_all_groups(const struct flmem_process *process, struct flmem_task_groups *groups)
 {
 	FLMEM_AUTO_BUF struct flmem_buf other = FLMEM_BUF_INIT;
@@ -157,8 +157,8 @@ static bool is_grouped_apart(const struct flmem_process *process, pid_t tid,
 }
 
 /*
- * So much later than asked for the kernel may end the sleep of a thread (PR_SET_TIMERSLACK). If
- * flmem is killed, the thread stays in the sleep after its calls for that long. Not known without
+ * The kernel may end the sleep of a thread later than requested by this much (PR_SET_TIMERSLACK).
+ * If flmem is killed, the thread stays in the sleep after its calls for that long. Unknown without
  * CAP_SYS_NICE.
  */
 static bool sleeps_too_long(const struct flmem_process *process, pid_t tid)

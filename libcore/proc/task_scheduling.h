@@ -3,10 +3,10 @@
 #define FLMEM_PROC_TASK_SCHEDULING_H
 
 /*
- * The priority of a thread, and its control groups, compared with those of the others of its
- * process. A borrowed thread takes locks that the others wait for: where it gets a processor after
- * all of them, they wait for each other. A real-time thread keeps its processor for as long as the
- * calls take.
+ * The priority of a thread, and its control groups, compared with those of the other threads of its
+ * process. A borrowed thread takes locks that the others wait for: if it gets a processor only
+ * after all of them, they wait for each other. A real-time thread keeps its processor for as long
+ * as the calls take.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct flmem_process;
 struct flmem_task_groups {
 	struct flmem_buf first; /* of one of them */
 	bool is_read;
-	bool differ; /* another one is in other groups */
+	bool differ; /* another thread is in other groups */
 };
 
 #define FLMEM_TASK_GROUPS_INIT           \

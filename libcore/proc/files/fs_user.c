@@ -24,8 +24,8 @@ static int drop_all_capabilities(void)
 }
 
 /*
- * Plain system calls: the C library's setgroups() would reach for threads that this copy does not
- * have. setfsuid() and setfsgid() return the previous id, and with -1 change nothing.
+ * Plain system calls: the C library's setgroups() would signal threads that do not exist in this
+ * copy. setfsuid() and setfsgid() return the previous id, and with -1 change nothing.
  */
 static uint32_t read_fs_uid(void)
 {

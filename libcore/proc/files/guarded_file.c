@@ -17,7 +17,7 @@
 
 #define PATIENCE_US  UINT64_C(2000000)
 #define SHARE_NS     UINT64_C(300000000) /* of one child; a slow server still gets on */
-#define WINDOW_BYTES ((size_t)64 << 10)	 /* what one message surely carries */
+#define WINDOW_BYTES ((size_t)64 << 10)	 /* bytes that always fit into one message */
 #define WINDOWS	     32U
 
 struct guarded_window {
@@ -26,7 +26,7 @@ struct guarded_window {
 	unsigned char bytes[WINDOW_BYTES];
 };
 
-/* What a child does, and what it has found. */
+/* The task of a child, and its results. */
 struct guarded_work {
 	char path[PATH_MAX];
 	struct stat status;
@@ -56,7 +56,7 @@ static int open_local(const char *path, struct stat *ret_status)
 	return flmem_io_reopen(found, O_RDONLY | O_CLOEXEC);
 }
 
-/* In a child process, as the following ones. */
+/* Runs in a child process, like the functions below. */
 static int open_guarded(struct guarded_work *work, struct stat *ret_status)
 {
 	return flmem_file_place_open_regular(AT_FDCWD, work->path, O_RDONLY | O_CLOEXEC,
@@ -73,7 +73,7 @@ static int examine_guarded(void *context)
 	return fd < 0 ? fd : 0;
 }
 
-/* The end is that of the file when it was opened: it may have grown. */
+/* The end is that of the file when it was opened: the file may have grown. */
 static ssize_t read_step(struct guarded_work *work, int fd)
 {
 	const uint64_t at = work->offset + work->filled, left = work->end - at;
@@ -120,7 +120,7 @@ static int run_guarded(struct flmem_guarded_file *file, int (*run)(void *context
 	};
 	int rc = file->silent ? -ETIMEDOUT : flmem_forked_task_run(&task, PATIENCE_US);
 
-	/* Too many children that wait: of files that did not answer. */
+	/* Too many children are waiting for files that do not answer. */
 	if (rc == -EBUSY)
 		rc = -ETIMEDOUT;
 	file->silent |= rc == -ETIMEDOUT;
@@ -190,7 +190,7 @@ static struct guarded_window *fill_guarded_window(struct flmem_guarded_file *fil
 			oldest = window;
 	}
 	file->work.offset = offset - offset % WINDOW_BYTES;
-	do { /* from where the last child had to stop */
+	do { /* where the last child had to stop */
 		file->work.end = (uint64_t)file->work.status.st_size;
 		if (file->work.offset >= file->work.end || run_guarded(file, read_guarded) ||
 		    !file->work.filled)
@@ -236,7 +236,7 @@ static int copy_all(struct flmem_guarded_file *file)
 		if (rc)
 			return rc;
 		if (!work->filled)
-			break; /* it was cut meanwhile */
+			break; /* the file was truncated meanwhile */
 	}
 	for (size_t i = 0; i < WINDOWS; i++)
 		file->windows[i].filled = 0; /* older than the copy */

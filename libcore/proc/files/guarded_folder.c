@@ -22,13 +22,13 @@
 
 #define PATIENCE_US  UINT64_C(2000000)
 #define SHARE_NS     UINT64_C(300000000) /* of one child; a slow server still gets on */
-#define ENTRIES_SIZE ((size_t)64 << 10)	 /* what one message surely carries */
+#define ENTRIES_SIZE ((size_t)64 << 10)	 /* bytes that always fit into one message */
 #define ENTRY_MAX    (offsetof(struct listed_entry, name) + NAME_MAX + 1 + 8)
 
 /* getdents64(2); libraries do not declare it, or under several names. */
 struct listed_entry {
 	uint64_t inode;
-	int64_t next; /* where a later call goes on */
+	int64_t next; /* where a later call continues */
 	uint16_t length;
 	unsigned char type;
 	char name[];
@@ -59,7 +59,7 @@ static int list_folder_entries(struct folder_work *work, int fd)
 			       flmem_clock_ns() - began < SHARE_NS;) {
 		got = syscall(SYS_getdents64, fd, work->entries + work->filled,
 			      ENTRIES_SIZE - work->filled);
-		/* What was listed before comes first. */
+		/* Entries that were already listed come first. */
 		if (got < 0 && !work->filled)
 			return -errno;
 		for (long at = 0; at < got;) {
@@ -74,7 +74,7 @@ static int list_folder_entries(struct folder_work *work, int fd)
 	return 0;
 }
 
-/* In a child process, as the following ones. */
+/* Runs in a child process, like the functions below. */
 static int open_folder_forked(const struct folder_work *work, struct stat *ret_status)
 {
 	int fd = open(work->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -115,7 +115,7 @@ static int run_folder_forked(struct folder_work *work, int (*run)(void *context)
 	};
 	int rc = flmem_forked_task_run(&task, PATIENCE_US);
 
-	/* Too many children that wait: of what did not answer. */
+	/* Too many children are waiting for folders that do not answer. */
 	return rc == -EBUSY ? -ETIMEDOUT : rc;
 }
 
@@ -149,7 +149,7 @@ int flmem_guarded_folder_open(const char *path, struct flmem_guarded_folder **re
 	return rc;
 }
 
-/* Looking a name up asks the server; the kernel may know the folder itself. */
+/* Looking up a name queries the server; the kernel may have the folder itself cached. */
 static int look_up_forked(void *context)
 {
 	struct folder_work *work = context;
@@ -168,7 +168,7 @@ static int ask_place(struct folder_work *work, const char *path)
 	size_t length = name == path ? 0 : (size_t)(name - path);
 	FLMEM_AUTO_CLOSE int found = -1;
 
-	/* Who writes it reports that. */
+	/* The writer reports that error. */
 	if (length >= PATH_MAX || strlen(name) > NAME_MAX)
 		return 0;
 	work->fd = -1;

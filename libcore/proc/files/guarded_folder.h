@@ -21,7 +21,7 @@ void flmem_guarded_folder_close(struct flmem_guarded_folder **folder);
 
 #define FLMEM_AUTO_GUARDED_FOLDER FLMEM_AUTO(flmem_guarded_folder_close)
 
-/* Of a folder of this machine, the folder's; -1: another. */
+/* The descriptor of a folder of this machine; -1: not on this machine. */
 int flmem_guarded_folder_descriptor(const struct flmem_guarded_folder *folder);
 
 /* Returns 1, 0 after the last entry, or a negative errno as above. */
@@ -29,9 +29,9 @@ int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
 			      struct flmem_guarded_entry *ret_entry);
 
 /*
- * FLMEM_EFAILED where the folder of a file that is to be written does not answer; any other error
- * is left to the writer. What may be silent is opened by a child process. It may fall silent
- * later.
+ * FLMEM_EFAILED if the folder of a file that is to be written does not answer; any other error is
+ * left to the writer. Folders that may not answer are opened by a child process. A folder may stop
+ * answering later.
  */
 int flmem_guarded_place_check(const char *path, struct flmem_error *err);
 

@@ -52,7 +52,10 @@ static bool is_local_kind(const char *type)
 	return false;
 }
 
-/* By the kernel's list: statfs() asks a server. A mount of another namespace is not there. */
+/*
+ * Uses the kernel's list of mounts: statfs() would query a server. Mounts of another namespace are
+ * missing.
+ */
 static bool is_mount_local(uint64_t id)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

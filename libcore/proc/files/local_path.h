@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_FILES_LOCAL_PATH_H
 #define FLMEM_PROC_FILES_LOCAL_PATH_H
 
-/* Paths that can be followed, and files that can be used, without asking any server. */
+/* Paths that can be followed, and files that can be used, without querying any server. */
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -11,9 +11,10 @@
 bool flmem_local_path_is_here(int fd);
 
 /*
- * Most files: the kernel knows their path without asking any file system (Linux 5.12), and theirs
- * is one of this machine. Returns an O_PATH descriptor, -ENOENT where the kernel knows that there
- * is none, and -EAGAIN for what only a child process can find out (base/forked_task.h).
+ * The fast way for most files: the kernel resolves the path from its cache without asking any file
+ * system (Linux 5.12), and the file system is local. Returns an O_PATH descriptor, -ENOENT if the
+ * kernel knows that the path does not exist, and -EAGAIN if only a child process can find out
+ * (base/forked_task.h).
  */
 int flmem_local_path_find(const char *path, struct stat *ret_status);
 

@@ -108,7 +108,7 @@ static bool is_at_or_above(const char *point, const char *path)
 	       (length == 1 || !path[length] || path[length] == '/');
 }
 
-/* Of mounts at one place, the last is on top. */
+/* Of mounts at one place, the last one is on top. */
 const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mounts, const char *path)
 {
 	const struct flmem_mount *deepest = NULL;

@@ -67,7 +67,7 @@ const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 
 /*
  * From a group up to the root of its mount: `above` is empty before the first call, and then the
- * way to the next group ("./", "./../"). False after the last one.
+ * relative path to the next group ("./", "./../"). False after the last one.
  */
 bool flmem_cgroup_climb(int group, struct flmem_buf *above);
 

@@ -78,7 +78,7 @@ static struct flmem_u64 amount_before(const struct gpu_line *line, const char *w
 {
 	const char *end = find_in_line(line, words), *at = end;
 
-	/* Back over the unit, the space before it, and the number. */
+	/* Skips back over the unit, the space before it, and the number. */
 	while (at && at > line->start && end - at < AMOUNT_MAX && at[-1] != ' ')
 		at--;
 	if (at && at > line->start)
@@ -103,7 +103,7 @@ static struct flmem_u64 read_device(const struct gpu_line *line)
 							  : FLMEM_UNKNOWN(absent);
 }
 
-/* Until 2.0 the pool is reported as a whole, with what is in tensors. */
+/* Until 2.0 the size of the pool includes the memory of tensors. */
 static struct flmem_u64 read_unused(const struct gpu_line *line, struct flmem_u64 allocated)
 {
 	struct flmem_u64 pool = amount_before(line, " reserved in total by PyTorch");

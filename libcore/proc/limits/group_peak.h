@@ -38,7 +38,7 @@ void flmem_group_peak_close(struct flmem_group_peak *peak);
 
 #define FLMEM_AUTO_GROUP_PEAK FLMEM_AUTO(flmem_group_peak_close)
 
-/* Starts anew from the present memory of the group. Closes a peak that cannot be reset. */
+/* Restarts from the current memory of the group. Closes a peak that cannot be reset. */
 void flmem_group_peak_reset(struct flmem_group_peak *peak);
 
 /* The peak since the last reset. */

@@ -22,8 +22,8 @@ struct flmem_process;
 uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process, bool until_slow);
 
 /*
- * FLMEM_EUNSAFE where the groups of a process leave less than `bytes`, which are for `what`; `how`
- * to have more.
+ * FLMEM_EUNSAFE if the groups of a process leave less than `bytes`, which are needed for `what`;
+ * `how`: how to get more.
  */
 int flmem_group_room_check(const struct flmem_process *process, uint64_t bytes, const char *what,
 			   const char *how, struct flmem_error *err);

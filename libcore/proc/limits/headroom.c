@@ -34,13 +34,17 @@
 /* Beyond the usual: what a stack may have if memory is locked when it is mapped. */
 #define LOCKED_STACK_MAX ((uint64_t)56 << 20)
 
-/* Threads and processes that a program may start at about the same time, beside flmem's. */
+/*
+ * Number of threads and processes that a program may start at about the same time, besides flmem's.
+ */
 #define SPARE_TASKS 16U
 
 /* Inode of the first user namespace (include/linux/proc_ns.h). */
 #define FIRST_USER_NAMESPACE 0xEFFFFFFDU
 
-/* Mode 2 of vm.overcommit_memory: the kernel refuses what it might not be able to provide. */
+/*
+ * Mode 2 of vm.overcommit_memory: the kernel refuses memory that it might not be able to provide.
+ */
 #define NEVER_OVERCOMMIT 2U
 
 /* A number up to the next blank. */
@@ -101,7 +105,7 @@ static bool is_near_limit(const struct flmem_process *process, const char *name,
 	       limit - used < bytes;
 }
 
-/* The limit does not hold for it. */
+/* The limit does not apply to the process. */
 static bool may_lock_all(const struct flmem_process *process)
 {
 	struct flmem_status status;
@@ -175,7 +179,7 @@ static int refuse_mappings(const struct flmem_process *process, struct flmem_err
 			       (int)process->pid);
 }
 
-/* `stack`: what that of a thread takes beyond the usual. */
+/* `stack`: what the stack of a thread takes beyond the usual size. */
 static int check_room_below_limits(const struct flmem_process *process, uint64_t bytes,
 				   uint64_t stack, struct flmem_error *err)
 {
@@ -233,7 +237,9 @@ int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t by
 {
 	const uint64_t stack = read_extra_stack(process);
 
-	/* Resident at once, and for good: the host or the control group could run out of memory. */
+	/*
+	 * Resident at once, and permanently: the host or the control group could run out of memory.
+	 */
 	if (stack > LOCKED_STACK_MAX && may_lock_new_memory(process))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
 				       "process %d locks memory, and the stack of a new thread "
@@ -244,7 +250,7 @@ int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t by
 	return check_room_below_limits(process, bytes, stack, err);
 }
 
-/* RLIMIT_NPROC does not hold for it (kernel/fork.c, copy_process). */
+/* RLIMIT_NPROC does not apply to the process (kernel/fork.c, copy_process). */
 static bool may_start_any_number(const struct flmem_process *process,
 				 const struct flmem_status *status)
 {
@@ -278,7 +284,7 @@ static uint64_t count_tasks_of_user(uint32_t user)
 	return count;
 }
 
-/* The last word but one of /proc/loadavg ends in "/" and the number of all threads of the host. */
+/* The second last word of /proc/loadavg ends in "/" and the number of all threads of the host. */
 static bool has_host_fewer_tasks(uint64_t limit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

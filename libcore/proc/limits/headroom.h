@@ -16,11 +16,11 @@
 #include "proc/process.h"
 
 /*
- * FLMEM_EUNSAFE, with the limit, when less than `bytes` may be mapped: RLIMIT_AS, RLIMIT_DATA,
+ * FLMEM_EUNSAFE, with the limit, if less than `bytes` may be mapped: RLIMIT_AS, RLIMIT_DATA,
  * RLIMIT_MEMLOCK where memory is locked, the number of mappings, or the commit limit of a host that
- * does not overcommit; also when a limit cannot be read. 256 MiB at least for RLIMIT_AS and
- * RLIMIT_MEMLOCK, where what a thread only reserves counts, too. Limits of control groups make
- * no allocation fail: see group_room.h.
+ * does not overcommit; also if a limit cannot be read. At least 256 MiB for RLIMIT_AS and
+ * RLIMIT_MEMLOCK, which also count reserved memory. Limits of control groups make no allocation
+ * fail: see group_room.h.
  */
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);
@@ -44,7 +44,10 @@ int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem
 bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
 			  uint64_t *ret_limit);
 
-/* Its two steps, for callers that need several limits: the text of that file, and one of it. */
+/*
+ * The two steps of the above, for callers that need several limits: the text of that file, and one
+ * limit of it.
+ */
 bool flmem_headroom_limits_read(const struct flmem_process *process, struct flmem_buf *limits);
 bool flmem_headroom_limit_find(const char *limits, const char *name, uint64_t *ret_limit);
 
