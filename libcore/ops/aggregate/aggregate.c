@@ -105,7 +105,7 @@ static void size_run(struct flmem_aggregate_call *call)
 	flmem_run_limit(run, 0, bytes);
 }
 
-/* While servers are waited for: whether the caller, or the run, wants to stop. */
+/* Called while flmem waits for servers: whether the caller, or the run, wants to stop. */
 static bool is_run_cancelled(void *context)
 {
 	const struct flmem_aggregate_call *call = context;
@@ -140,8 +140,8 @@ static bool is_name_or_part(const char *name, const char *other)
 }
 
 /*
- * Whether one of them is written while the other one is: the same file, or FILE.part of it, in the
- * same directory, whatever the paths to it are.
+ * Whether the other one is overwritten while one of them is written: the same file, or FILE.part of
+ * it, in the same directory, whatever the paths are.
  */
 static bool is_written_with(const char *one, const char *other)
 {
@@ -375,7 +375,7 @@ static int check_types(const struct flmem_aggregate_call *call, struct flmem_err
 	return 0;
 }
 
-/* Journals of an earlier call with other inputs do not fit. */
+/* Journals of an earlier call with other inputs do not match. */
 static int restart_parts(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	uint64_t fingerprint = flmem_aggregate_call_fingerprint(call);
@@ -389,7 +389,7 @@ static int restart_parts(struct flmem_aggregate_call *call, struct flmem_error *
 	return rc;
 }
 
-/* Combines all; once more, without those inputs, if some have to be skipped. */
+/* Combines all inputs; repeats that without those that have to be skipped. */
 static int combine_all(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
@@ -404,7 +404,7 @@ static int combine_all(struct flmem_aggregate_call *call, struct flmem_error *er
 	return rc ? rc : flmem_aggregate_call_repeat(call, err);
 }
 
-/* The state last: until then the round can be repeated. */
+/* The state is written last: until then the round can be repeated. */
 static int finish_output(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_buf *state = &call->state.layout.header;
@@ -479,7 +479,7 @@ static int prepare_parts(struct flmem_aggregate_call *call, struct flmem_error *
 	return rc;
 }
 
-/* Each process writes a part; all of them pass the same steps. */
+/* Each process writes a part; all of them go through the same steps. */
 static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	bool first = call->ranks.rank == 0, written = false;
@@ -509,7 +509,7 @@ static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *e
 		written = !rc;
 	}
 	rc = flmem_shared_call_agree(call, rc, err);
-	if (rc && first && !written) /* there is no resuming, so nothing is kept for it */
+	if (rc && first && !written) /* the output cannot be resumed, so nothing is kept for it */
 		call->part.keep = false;
 	return rc;
 }

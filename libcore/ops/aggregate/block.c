@@ -57,7 +57,7 @@ static bool is_real_span(const struct element_span *span)
 	return span->element != FLMEM_ELEMENTS_COUNT && flmem_element_is_real(span->element);
 }
 
-/* The tensor at a place of a span, its name and the index of the element there. */
+/* The tensor at an offset of a span, its name and the index of the element there. */
 static const struct flmem_tensor *block_tensor_at(const struct block *block,
 						  const struct element_span *span, uint64_t at,
 						  char shown[100], uint64_t *ret_element)
@@ -169,7 +169,10 @@ static int copy_first(const struct block *block, const struct element_span *span
 
 		if (memcmp(first, other, bytes) == 0)
 			continue;
-		/* Bytes of mapped pages may have become equal: flmem_input_check() reports it. */
+		/*
+		 * The contents of mapped pages may have changed to equal bytes: flmem_input_check()
+		 * reports that.
+		 */
 		while (same < bytes && first[same] == other[same])
 			same++;
 		if (same < bytes)
@@ -258,7 +261,7 @@ static int combine_span(const struct block *block, const struct element_span *sp
 	return combine_array(block, span, err);
 }
 
-/* A direct window is of what the page cache did not have when the chunk was read ahead. */
+/* A direct window covers what was not in the page cache when the chunk was read ahead. */
 static int block_read_input(const struct block *block, size_t input, struct flmem_error *err)
 {
 	const struct flmem_run *run = block->run;
@@ -277,7 +280,7 @@ static int block_read_input(const struct block *block, size_t input, struct flme
 	return flmem_direct_read(window, run->layout, block->begin, block->end, out, err);
 }
 
-/* False: it has to be read. */
+/* False: the bytes have to be read. */
 static bool block_map_input(const struct block *block, size_t input)
 {
 	const struct flmem_run *run = block->run;
@@ -317,7 +320,7 @@ static int combine_once(const struct block *block, struct flmem_error *err)
 	return rc;
 }
 
-/* Whatever came of pages that failed: the second time nothing is mapped. */
+/* Whatever was computed from pages that failed is repeated: the second time nothing is mapped. */
 static int combine_block(const struct block *block, struct flmem_error *err)
 {
 	struct flmem_mapped_windows *mapped = &block->buffers->mapped;
@@ -341,8 +344,8 @@ static struct block block_at(struct flmem_run *run, struct flmem_run_buffers *bu
 }
 
 /*
- * The kernel lets one thread at a time write to a file and the others spin meanwhile (inode lock);
- * one that sleeps instead leaves its processor to the arithmetic.
+ * The kernel lets one thread at a time write to a file while the others spin (inode lock); a thread
+ * that sleeps instead leaves its processor to the arithmetic.
  */
 static int write_output_block(struct flmem_run *run, const struct block *block, const char *bytes,
 			      struct flmem_error *err)
@@ -478,7 +481,7 @@ static int measure_span(const struct block *block, const struct element_span *sp
 }
 
 /*
- * The rows begin at places that depend on the model only, not on chunks or blocks: their sums are
+ * The row boundaries depend on the model only, not on chunks or blocks: they determine how sums are
  * rounded.
  */
 static int measure_block(struct block *block, struct flmem_error *err)

@@ -13,7 +13,7 @@
 #include "ops/aggregate/run.h"
 #include "ops/aggregate/state.h"
 
-/* All that it owns. */
+/* Everything that the call owns. */
 struct flmem_aggregate_call {
 	const struct flmem_aggregate_request *request;
 	const struct flmem_input_stream *streams; /* one per input, or NULL */
@@ -60,18 +60,18 @@ int flmem_aggregate_call_repeat(struct flmem_aggregate_call *call, struct flmem_
 /* The first of two passes: skips the inputs that the algorithm does not choose. */
 int flmem_aggregate_call_measure(struct flmem_aggregate_call *call, struct flmem_error *err);
 
-/* Of the options that decide the result, which are the same on all machines. */
+/* A hash of the options that decide the result, equal on all machines. */
 uint64_t flmem_aggregate_call_options_print(const struct flmem_aggregate_call *call);
 
-/* Of the request alone, before any pass. */
+/* Checks the request alone, before any pass. */
 uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *call);
 
 /* Equal for calls whose chunks have the same bytes. */
 uint64_t flmem_aggregate_call_fingerprint(const struct flmem_aggregate_call *call);
 
 /*
- * Gives an empty result its names, as long as it may fail; clear it also after a failure. The
- * second one fills it when the output is in its place.
+ * Gives an empty result its names while the call may still fail; clear it also after a failure. The
+ * second one fills it once the output is in place.
  */
 int flmem_aggregate_call_name_result(const struct flmem_aggregate_call *call,
 				     struct flmem_aggregate_result *result,

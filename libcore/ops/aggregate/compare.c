@@ -15,7 +15,7 @@
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
 
-/* What one call reads with; both of everything. */
+/* The buffers of one call; two of each. */
 struct compare_run {
 	const struct flmem_compare_request *request;
 	struct flmem_comparison *comparison;
@@ -99,7 +99,7 @@ static int add_tensor(struct compare_run *run, const struct flmem_compared_tenso
 	return 0;
 }
 
-/* One that only the first or the second model has. */
+/* A tensor that only the first or the second model has. */
 static int add_unmatched(struct compare_run *run, const struct flmem_tensor *tensor, size_t model,
 			 struct flmem_error *err)
 {

@@ -33,7 +33,7 @@ struct conversion_run {
 	struct flmem_part_file part;
 	struct flmem_output output;
 	const struct flmem_dtype *
-		*before; /* types in the input, by the tensors' places in the list */
+		*before; /* types in the input, by the position of the tensors in the list */
 	char *from, *to;
 	double *rows[2];
 	struct flmem_journal_chunk *chunks;
@@ -78,7 +78,7 @@ static int find_type(const char *name, const struct flmem_dtype **ret_dtype,
 			       "invalid type '%.60s'; choose from F16, BF16, F32, F64", name);
 }
 
-/* The tensors with their new types and sizes; their places stay those in the input. */
+/* The tensors with their new types and sizes; their positions stay those in the input. */
 static int change_types(struct conversion_run *run, struct flmem_tensor_list *list,
 			const struct flmem_dtype *dtype, struct flmem_error *err)
 {
@@ -283,7 +283,7 @@ static int write_converted(struct conversion_run *run, size_t chunk, struct flme
 	return 0;
 }
 
-/* Whether an earlier call wrote it, and it is in the file as it was written. */
+/* Whether an earlier call wrote the chunk, and its bytes in the file are unchanged. */
 static bool is_written(struct conversion_run *run, size_t chunk)
 {
 	uint64_t end = conversion_chunk_end(run, chunk);
@@ -307,7 +307,7 @@ static int convert_chunk(struct conversion_run *run, size_t chunk, struct flmem_
 	if (!is_written(run, chunk))
 		return write_converted(run, chunk, err);
 	run->resumed_bytes += bytes;
-	run->announced = 0; /* what follows is not read in one go with what was before */
+	run->announced = 0; /* the bytes that follow are not contiguous with those before */
 	return flmem_progress_meter_add(&run->meter, bytes, err);
 }
 

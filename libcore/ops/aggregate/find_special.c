@@ -9,7 +9,7 @@
 #include "base/thread.h"
 
 #define PIECE_BYTES ((uint64_t)64 << 10)
-/* From here on two threads: whoever waits for the answer leaves a processor free. */
+/* Two threads from this size on: a caller that waits for the result leaves its processor free. */
 #define SHARED_BYTES ((uint64_t)8 << 20)
 #define NO_TENSOR    SIZE_MAX
 

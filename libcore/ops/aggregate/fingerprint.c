@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that differ for requests that would write other bytes. */
+/* Fingerprints that differ for requests that would write different bytes. */
 #include <string.h>
 
 #include "base/bytes/fnv.h"
@@ -7,7 +7,9 @@
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
 
-/* With the time of the last change of any kind: a program may set the other one back. */
+/*
+ * Includes the time of the last change of any kind (ctime): a program may set the other one back.
+ */
 static uint64_t mix_file(uint64_t hash, const struct stat *status)
 {
 	const uint64_t file[] = {status->st_dev,

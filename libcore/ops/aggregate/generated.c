@@ -82,7 +82,7 @@ static int read_name(const char *name, char *text, struct flmem_generated *gener
 	return rc;
 }
 
-/* Vectors that scale what they are applied to; others are around 0. */
+/* Scale vectors have values around 1; others are around 0. */
 static bool is_scale(const struct flmem_tensor *tensor)
 {
 	return tensor->rank == 1 && (flmem_text_ends(tensor->name, ".weight") ||
@@ -104,7 +104,7 @@ static int make_generators(const char *name, struct flmem_generated *generated,
 	return 0;
 }
 
-/* The places of the tensors in the file that would hold them. */
+/* The offsets of the tensors in the file that would hold them. */
 static void place_list(const struct flmem_layout *layout, struct flmem_tensor_list *list)
 {
 	list->data_offset = layout->header.length;

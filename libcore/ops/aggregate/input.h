@@ -25,10 +25,10 @@ struct flmem_http_file;
 
 /* Bytes of a file that are still to come, in its order. */
 struct flmem_input_stream {
-	/* Waits for the bytes. */
+	/* Waits until the bytes have arrived. */
 	int (*read)(void *context, uint64_t offset, uint64_t bytes, char *out,
 		    struct flmem_error *err);
-	/* What is before `offset` is not read again. */
+	/* Bytes before `offset` are not read again. */
 	void (*release)(void *context, uint64_t offset);
 	void *context;
 	uint64_t data_offset; /* in the file, after its header */
@@ -59,7 +59,7 @@ struct flmem_input {
 	uint64_t *offsets; /* of the layout's tensors in their files; NULL: in the same order */
 	uint32_t *file_of; /* with offsets: the file of each */
 	double weight, factor;
-	const char *skipped; /* static: why it is left out, or NULL */
+	const char *skipped; /* static: why it is skipped, or NULL */
 };
 
 /* Opens one by itself: its tensors, sorted by name. Clear it also after a failure. */
@@ -104,10 +104,10 @@ void flmem_input_file_expect(const struct flmem_input_file *file, uint64_t offse
 int flmem_input_file_read(const struct flmem_input_file *file, uint64_t offset, uint64_t bytes,
 			  char *out, struct flmem_error *err);
 
-/* Its files are read in chunks that flmem_input_expect() announces, and nothing beyond them. */
+/* Declares that its files are read only in the chunks that flmem_input_expect() announces. */
 void flmem_input_read_exactly(const struct flmem_input *input);
 
-/* Whether it is on this host, and the page cache may have pages of it. */
+/* Whether it is on this host, so that the page cache may hold pages of it. */
 bool flmem_input_file_has_pages(const struct flmem_input_file *file);
 bool flmem_input_has_pages(const struct flmem_input *input);
 
@@ -129,10 +129,10 @@ void flmem_input_expect(const struct flmem_input *input, const struct flmem_layo
 void flmem_input_drop(const struct flmem_input *input, const struct flmem_layout *layout,
 		      uint64_t begin, uint64_t end);
 
-/* Whether two that were opened are the same files. Of two addresses that is not known. */
+/* Whether two opened inputs are the same files. For two addresses this is unknown. */
 bool flmem_input_is_same(const struct flmem_input *one, const struct flmem_input *other);
 
-/* FLMEM_EUSAGE if a file has another size or time than when it was opened. */
+/* FLMEM_EUSAGE if a file's size or time has changed since it was opened. */
 int flmem_input_check(const struct flmem_input *input, struct flmem_error *err);
 
 /* Continues a hash with what identifies the versions of its files. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read ahead of the inputs, and what stays of them in the page cache. */
+/* Reads inputs ahead, and decides which of their pages stay in the page cache. */
 #include <fcntl.h>
 #include <sys/uio.h>
 
@@ -19,8 +19,8 @@ static bool is_cached(const struct flmem_input_file *file, uint64_t offset)
 }
 
 /*
- * Reading ahead what is there already takes as long as looking up each of its pages. What is absent
- * between these places is read when it is needed.
+ * Reading ahead pages that are already cached takes as long as looking up each of them. Missing
+ * pages between the checked places are read when they are needed.
  */
 static bool is_present(const struct flmem_input_piece *piece)
 {
@@ -41,8 +41,8 @@ bool flmem_input_has_pages(const struct flmem_input *input)
 }
 
 /*
- * By itself the kernel reads on after what is read, up to the read_ahead_kb of the device, also
- * after a test with RWF_NOWAIT. That would make later chunks look as if others had read them.
+ * By default the kernel reads ahead, up to the read_ahead_kb of the device, also after a test with
+ * RWF_NOWAIT. That would make later chunks look as if others had read them.
  */
 void flmem_input_read_exactly(const struct flmem_input *input)
 {
@@ -54,7 +54,7 @@ void flmem_input_read_exactly(const struct flmem_input *input)
 bool flmem_input_is_cached(const struct flmem_input *input, const struct flmem_layout *layout,
 			   uint64_t begin, uint64_t end)
 {
-	/* Pages at the ends are also those of other chunks. */
+	/* Pages at the ends also belong to other chunks. */
 	uint64_t middle = begin + (end - begin) / 2;
 	size_t tensor = input->offsets ? flmem_layout_find(layout, middle) : 0;
 	struct flmem_input_piece piece = flmem_input_piece(input, layout, middle, end, &tensor);

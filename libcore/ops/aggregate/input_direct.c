@@ -17,7 +17,7 @@
 /* Of offsets, lengths and addresses: the largest block of the devices that take fewer bytes. */
 #define ALIGNMENT      UINT64_C(4096)
 #define WINDOW_LARGEST (2UL << 20)
-/* Smaller pieces would be seeks on a disk that turns. */
+/* Smaller pieces would be seeks on a rotating disk. */
 #define WINDOW_SMALLEST (256UL << 10)
 #define PIECE_SMALLEST	(1UL << 20)
 /* Of all windows: within the limits of anonymous memory that docs/guides/aggregate.md names. */
@@ -88,8 +88,8 @@ static bool is_scarce(int fd)
 }
 
 /*
- * File systems that are on no block device themselves (network, FUSE, overlay, memory) have device
- * numbers with the major number 0. What reading past the cache costs there was not measured.
+ * File systems without a block device (network, FUSE, overlay, memory) have device numbers with the
+ * major number 0. The cost of reading past the cache there was not measured.
  */
 static struct flmem_direct_file *open_direct(const struct flmem_input_file *file)
 {

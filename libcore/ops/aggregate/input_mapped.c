@@ -19,7 +19,7 @@
 
 static atomic_bool enabled;
 static struct sigaction earlier;
-/* Of this thread. A handler must not be the first to ask for memory of a thread. */
+/* Of this thread. A signal handler must not be the first to allocate the thread's local data. */
 static _Thread_local struct flmem_mapped_windows *attached
 	__attribute__((tls_model("initial-exec")));
 
@@ -32,7 +32,10 @@ static bool replace_pages(const struct flmem_mapped_window *window, uintptr_t at
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-/* As the kernel would have; the access that raised it is repeated, and may raise it again. */
+/*
+ * What the kernel would have done; the access that raised the signal is repeated, and may raise it
+ * again.
+ */
 static void pass_on_signal(int number, siginfo_t *info, void *context)
 {
 	bool sent = info->si_code <= 0;
@@ -123,7 +126,9 @@ void flmem_mapped_attach(struct flmem_mapped_windows *windows)
 	pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
 }
 
-/* What a tmpfs does not have yet it would allocate when it is read from a mapping, for good. */
+/*
+ * Pages that a tmpfs does not have yet would be allocated permanently when read through a mapping.
+ */
 static bool has_holes(const struct stat *status)
 {
 	return (uint64_t)status->st_blocks * 512 < (uint64_t)status->st_size;

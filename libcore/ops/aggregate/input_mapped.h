@@ -17,7 +17,7 @@
 struct flmem_mapped_window {
 	/* Set by the caller. */
 	const struct flmem_input *input;
-	uint64_t limit; /* of what is mapped along, in the output's data */
+	uint64_t limit; /* offset of the mapped range, in the output's data */
 
 	size_t room;
 	char *pages; /* NULL: nothing */
@@ -34,14 +34,16 @@ struct flmem_mapped_windows {
 };
 
 /*
- * None before flmem_aggregate_map_inputs(), and where windows that are worth mapping would take too
- * much together. False without memory.
+ * None before flmem_aggregate_map_inputs(), or if windows of a useful size would take too much
+ * together. False without memory.
  */
 bool flmem_mapped_windows_init(struct flmem_mapped_windows *windows, unsigned threads,
 			       size_t inputs, size_t block_bytes);
 void flmem_mapped_windows_clear(struct flmem_mapped_windows *windows);
 
-/* Once, by the thread that reads: its windows get the signals that its reads raise; NULL: none. */
+/*
+ * Called once by the reading thread: its windows get the signals that its reads raise; NULL: none.
+ */
 void flmem_mapped_attach(struct flmem_mapped_windows *windows);
 
 /*

@@ -44,7 +44,7 @@ int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_
 	struct flmem_combination *combination = &call->run.combination;
 	int rc = take_inputs(call, err);
 
-	/* Their defaults follow from how many inputs are left. */
+	/* Their defaults depend on how many inputs are left. */
 	combination->hostile = call->request->hostile;
 	combination->keep = call->request->keep;
 	if (!rc && combination->algorithm->prepare)
@@ -68,10 +68,7 @@ int flmem_aggregate_call_skip_special(struct flmem_aggregate_call *call, struct 
 	return flmem_aggregate_call_choose(call, err);
 }
 
-/*
- * What was found in a file that changes may not be there when it is looked for: then the change is
- * the error.
- */
+/* If a file changes, a value found in it may be missing later: then the change is the error. */
 static void name_changed_input(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc = 0;
@@ -104,7 +101,7 @@ int flmem_aggregate_call_repeat(struct flmem_aggregate_call *call, struct flmem_
 
 	if (rc || !call->run.found_special)
 		return rc;
-	/* It ended there, and no input is left that could be skipped for it. */
+	/* The pass ended at that value, and no input is left that could be skipped for it. */
 	rc = flmem_run_report_special(&call->run, err);
 	name_changed_input(call, err);
 	return rc;
@@ -135,7 +132,7 @@ static double *take_squares(const struct flmem_aggregate_call *call, size_t meas
 	return squares;
 }
 
-/* Lets the algorithm decide which inputs it uses, and how much of them. */
+/* Lets the algorithm decide which inputs it uses, and with which weight. */
 static int judge_inputs(struct flmem_aggregate_call *call, size_t measured, const bool *left,
 			struct flmem_error *err)
 {

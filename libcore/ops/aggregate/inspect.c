@@ -206,7 +206,7 @@ static int inspect_tensor_data(struct inspection_run *run, const struct flmem_te
 	return 0;
 }
 
-/* Continues the checksum of a file with bytes that are read for it only. */
+/* Continues the checksum of a file with bytes that are read only for it. */
 static int add_bytes(struct inspection_run *run, size_t file, uint64_t begin, uint64_t end,
 		     uint32_t *crc32c, struct flmem_error *err)
 {
@@ -383,7 +383,7 @@ static int measure_archive(struct inspection_run *run, struct flmem_inspection *
 	return 0;
 }
 
-/* Of a checkpoint whose pickle describes more or other things than tensors: `why` it does. */
+/* A checkpoint whose pickle describes more than tensors: `why` gives the reason. */
 static int inspect_sizes(struct inspection_run *run, const char *why,
 			 struct flmem_inspection *inspection, struct flmem_error *err)
 {

@@ -100,7 +100,7 @@ static int plan_safetensors(struct flmem_output *output, struct flmem_error *err
 	return 0;
 }
 
-/* A link as output is replaced itself, and of a file with several names only one is. */
+/* A link as output is itself replaced, and of a file with several names only one is. */
 static bool would_replace(const struct stat *output, const struct flmem_input *input)
 {
 	for (size_t i = 0; i < input->file_count; i++)
@@ -281,7 +281,7 @@ void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64
 	for_places(output, begin, end, push_range);
 }
 
-/* The kernel reports a failed write to a descriptor once: here, and not again to the last flush. */
+/* The kernel reports a failed write to a descriptor once: here, and not again at the last flush. */
 int flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		      struct flmem_error *err)
 {

@@ -54,10 +54,10 @@ struct flmem_output {
 	uint32_t crc32c; /* of the whole file, after it was finished; of archives */
 };
 
-/* The format that the name of an output asks for. */
+/* The format that the name of an output implies. */
 enum flmem_tensor_format flmem_output_format(const char *path);
 
-/* Length of a suffix that stands for a format; 0: none. */
+/* Length of a suffix that names a format; 0: none. */
 size_t flmem_output_suffix_length(const char *path);
 
 /*
@@ -100,7 +100,7 @@ int flmem_output_write(const struct flmem_output *output, uint64_t begin, uint64
 /* Reads them back; false if they cannot be read. */
 bool flmem_output_read(const struct flmem_output *output, uint64_t begin, uint64_t end, char *out);
 
-/* Opens the unfinished output, whose lock keeps others away. */
+/* Opens the unfinished output, whose lock excludes other writers. */
 int flmem_output_open(struct flmem_output *output, struct flmem_error *err);
 
 /* flmem_part_file_prepare() for all of its files. */
@@ -117,10 +117,10 @@ int flmem_output_join(struct flmem_output *output, uint64_t begin, uint64_t end,
 /* Of all places in the layout's data where a shard begins, the nearest one; `at` of one file. */
 uint64_t flmem_output_nearest_shard(const struct flmem_output *output, uint64_t at);
 
-/* Starts to write these bytes to the disk. */
+/* Starts writing these bytes to the disk. */
 void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64_t end);
 
-/* Waits until they are there, and drops them from the page cache. */
+/* Waits until they are on the disk, and drops them from the page cache. */
 int flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		      struct flmem_error *err);
 

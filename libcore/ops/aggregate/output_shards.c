@@ -29,7 +29,7 @@ struct flmem_output_shards {
 	struct flmem_input_file *files;
 	size_t count;
 	struct flmem_buf index;
-	bool index_named; /* by this call; the folder has not got its name after that */
+	bool index_named; /* by this call; afterwards the folder does not have its final name yet */
 	char *folder, *unfinished, *index_path; /* of which the second has the third */
 	struct flmem_file_place place;		/* of the folder */
 };
@@ -299,7 +299,10 @@ static int check_output_folder(const struct flmem_output_shards *shards, struct 
 			       shards->folder);
 }
 
-/* What a call leaves before its journal: shards are later. A part that was written to has one. */
+/*
+ * Files that a call leaves before its journal exists: shards are created later. A part that was
+ * written to has a journal.
+ */
 static bool is_just_begun(const struct flmem_output_shards *shards)
 {
 	FLMEM_AUTO_FREE char *part = NULL;
@@ -374,7 +377,7 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 		rc = named ? flmem_part_file_report_lost(shards->folder, named, err)
 			   : report_just_written(shards, err);
 	if (!rc)
-		rc = check_output_folder(shards, err); /* it may be new since then */
+		rc = check_output_folder(shards, err); /* it may have been created since */
 	for (size_t i = 0; i < shards->count && !rc; i++)
 		rc = flmem_part_file_open_other(output->part, shards->rows[i].name,
 						&shards->files[i].fd, err);
@@ -458,7 +461,9 @@ static bool is_shard_name(const char *name)
 	return name[i] == pattern[i];
 }
 
-/* The folder is renamed with all that is in it: not with what a killed call had cut otherwise. */
+/*
+ * The folder is renamed with all its contents, so remove what a killed call had split differently.
+ */
 static int remove_other_shards(const struct flmem_output_shards *shards,
 			       const struct flmem_part_file *part, struct flmem_error *err)
 {

@@ -24,7 +24,7 @@ static bool has_prepared_bytes(int fd, uint64_t bytes)
 int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint64_t offset,
 				const char *bytes, size_t length, struct flmem_error *err)
 {
-	/* What is written after the end would leave zeros in place of the bytes that are gone. */
+	/* Writing past the end would leave zeros in place of the missing bytes. */
 	if (!has_prepared_bytes(fd, offset + length))
 		return fd == part->fd
 			       ? flmem_part_file_report_cut(part->place.path, err)
@@ -49,7 +49,9 @@ int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint
 	return 0;
 }
 
-/* Of a call that was refused: it lists nothing. Not one that another call has just begun. */
+/*
+ * The journal of a call that was refused: it lists nothing. Not that of a call that has just begun.
+ */
 static void remove_empty_journal(const struct flmem_part_file *part)
 {
 	struct stat status;
@@ -115,7 +117,7 @@ static int report_unwritable(const struct flmem_part_file *part, int sys_errno,
 			       "cannot write '%s.part'", part->place.path);
 }
 
-/* Others may have put a link or a file into the directory. One without a name is finished. */
+/* Others may have put a link or a file into the directory. A part without a name is finished. */
 static bool is_own_file(const struct stat *status)
 {
 	return S_ISREG(status->st_mode) && status->st_nlink <= 1 && status->st_uid == geteuid();
@@ -137,7 +139,7 @@ static int open_own(const struct flmem_part_file *part, const char *name, int fl
 	if (fd >= 0 && fstat(fd, &status) < 0) {
 		int sys_errno = errno;
 
-		/* The next call would take it for another program's. */
+		/* Otherwise the next call would take it for another program's. */
 		if (made)
 			unlinkat(part->place.directory, name, 0);
 		return report_unwritable(part, sys_errno, err);
@@ -170,7 +172,7 @@ static int report_other(const struct flmem_part_file *part, struct flmem_error *
 		part->place.path);
 }
 
-/* Others have the lock, or there are no locks, as on Lustre without its mount option. */
+/* Others hold the lock, or the file system has no locks, as Lustre without its mount option. */
 static int report_unlocked(const struct flmem_part_file *part, const char *name, int sys_errno,
 			   struct flmem_error *err)
 {
@@ -393,14 +395,14 @@ int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_
 				       "cannot open the directory of '%s', where the first process "
 				       "writes: all of them need the same directory",
 				       path);
-	part->keep = true; /* it is the other process's */
+	part->keep = true; /* they belong to the other process */
 	if (!name_files(part))
 		return flmem_error_nomem(err, "cannot write '%s'", path);
 	rc = flmem_part_file_join_other(part, part->name, bytes, &part->fd, err);
 	return rc ? rc : check_joined(part, mark, err);
 }
 
-/* What the file system lacks for a file of `bytes`; false: it does not say. */
+/* The space that the file system lacks for a file of `bytes`; false: it does not report that. */
 static bool read_missing_bytes(int fd, uint64_t bytes, uint64_t *ret_missing)
 {
 	struct stat status;
@@ -437,7 +439,9 @@ static int reserve_blocks(const struct flmem_part_file *part, int fd, uint64_t b
 	uint64_t missing = 0;
 	int rc;
 
-	/* The kernel would take all there is before it fails, and others would find a full disk. */
+	/*
+	 * The kernel would use all free space before it fails, and others would find a full disk.
+	 */
 	if (read_missing_bytes(fd, bytes, &missing) && missing)
 		return report_full(part, fd, bytes, ENOSPC, err);
 	if (ftruncate(fd, (off_t)bytes) < 0)
@@ -541,7 +545,7 @@ int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *er
 
 	if (fdatasync(part->fd) < 0)
 		return flmem_part_file_report_unflushed(part, errno, err);
-	/* The name may be that of another's part now, which is not complete. */
+	/* The name may by now belong to another call's part, which is not complete. */
 	named = has_its_name(part);
 	if (named != 1)
 		return flmem_part_file_report_lost(part->place.path, named, err);
@@ -551,7 +555,7 @@ int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *er
 	    0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s.part'",
 				       part->place.path);
-	part->keep = true; /* it has another name now */
+	part->keep = true; /* it has its final name now */
 	return 0;
 }
 

@@ -4,7 +4,7 @@
 
 /*
  * An unfinished output: <output>.part with its journal, renamed when it is complete. Locks on both
- * keep a second writer away and end with the process.
+ * exclude a second writer and end with the process.
  */
 
 #include <stdatomic.h>
@@ -23,9 +23,9 @@ struct flmem_part_file {
 	int fd, journal;
 	uint64_t bytes; /* that were prepared */
 	bool keep;	/* for a later call: clearing removes neither file */
-	bool resumed;	/* what the journal lists was kept */
-	bool restarted; /* it was to be, but is of another request or damaged */
-	bool ended;	/* both names may be those of another call's files now */
+	bool resumed;	/* chunks that the journal lists were kept */
+	bool restarted; /* it should have been kept, but belongs to another request or is damaged */
+	bool ended;	/* both names may now belong to another call's files */
 	/* The disk failed: it may lack bytes that the page cache has, so nothing is kept. */
 	atomic_bool unflushed;
 };
@@ -37,16 +37,16 @@ struct flmem_part_file {
 		.place = FLMEM_FILE_PLACE_INIT, .fd = -1, .journal = -1 \
 	}
 
-/* That flmem_file_place_open() returned `rc` for the output. */
+/* Reports that flmem_file_place_open() returned `rc` for the output. */
 int flmem_part_file_report_place(const char *path, int rc, struct flmem_error *err);
 
-/* That the name of `path`.part is that of another file or folder, or cannot be read: -errno. */
+/* Reports that `path`.part is another file or folder, or cannot be read: -errno. */
 int flmem_part_file_report_lost(const char *path, int named, struct flmem_error *err);
 
-/* That `path`.part is smaller than what was prepared. */
+/* Reports that `path`.part is smaller than prepared. */
 int flmem_part_file_report_cut(const char *path, struct flmem_error *err);
 
-/* That the disk does not have what was written. The file is not kept: see `unflushed`. */
+/* Reports that the disk does not have what was written. The file is not kept: see `unflushed`. */
 int flmem_part_file_report_unflushed(struct flmem_part_file *part, int sys_errno,
 				     struct flmem_error *err);
 
@@ -95,7 +95,7 @@ int flmem_part_file_reserve_other(const struct flmem_part_file *part, int fd, ui
 /* Flushes the file to the disk and gives it its name. */
 int flmem_part_file_commit(struct flmem_part_file *part, struct flmem_error *err);
 
-/* The two steps of that: its name, and the end of the journal, with the output's path by now. */
+/* The two steps of that: the name, and the removal of the journal, when the output has its path. */
 int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *err);
 int flmem_part_file_end(struct flmem_part_file *part, const char *path, struct flmem_error *err);
 

@@ -41,7 +41,7 @@ static struct flmem_remote_window *find_window(struct flmem_remote_source *remot
 	return NULL;
 }
 
-/* Reads what is from here on into a window, the oldest one if there are enough. */
+/* Reads from this offset on into a window, the oldest one if all are in use. */
 static int fill_remote_window(struct flmem_remote_source *remote, uint64_t offset, size_t length,
 			      struct flmem_remote_window **ret_window)
 {

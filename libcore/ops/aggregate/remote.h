@@ -22,7 +22,7 @@ struct flmem_remote_window {
 	size_t length;
 };
 
-/* What the readers of headers and directories read from, a part of the file at a time. */
+/* The source for readers of headers and directories, which fetches a part of the file at a time. */
 struct flmem_remote_source {
 	struct flmem_source source;
 	const struct flmem_input_file *file;

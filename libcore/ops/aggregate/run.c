@@ -16,7 +16,9 @@
 
 #define TICK_US		 200000
 #define BUFFER_ALIGNMENT 4096U
-/* Chunks of its output that a thread leaves to the disk before it waits for the oldest. */
+/*
+ * Chunks of its output that a thread may have in flight to the disk before it waits for the oldest.
+ */
 #define WRITES_PENDING 4U
 /* Of all inputs, in the page cache. */
 #define AHEAD_BYTES (256ULL << 20)
@@ -67,8 +69,8 @@ static bool make_state(struct flmem_run_buffers *buffers, const struct flmem_run
 }
 
 /*
- * What has been computed of pages that failed is repeated from the block's beginning, which is not
- * an error where nothing is kept meanwhile: no state, no sums.
+ * What was computed from pages that failed is repeated from the block's beginning. That is correct
+ * if nothing is kept in between: no state, no sums.
  */
 static bool make_windows(struct flmem_run_buffers *buffers, const struct flmem_run *run)
 {
@@ -143,8 +145,8 @@ uint32_t flmem_run_crc32c(const struct flmem_run *run)
 }
 
 /*
- * A device that others use too answers late, so more than what the threads work on is read ahead,
- * within bounds, as it is in the page cache.
+ * A device that others use too answers late, so more is read ahead than the threads work on, within
+ * bounds, because it stays in the page cache.
  */
 static size_t chunks_ahead(const struct flmem_run *run)
 {
@@ -157,7 +159,10 @@ static size_t chunks_ahead(const struct flmem_run *run)
 	return fit > run->threads ? fit : run->threads;
 }
 
-/* Lets the kernel read a chunk of all inputs in the background, and notes what it had before. */
+/*
+ * Lets the kernel read a chunk of all inputs in the background, and records which pages were cached
+ * before.
+ */
 static void read_soon(struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
@@ -171,14 +176,14 @@ static void read_soon(struct flmem_run *run, size_t chunk)
 	}
 }
 
-/* Of those of an earlier run it is not known yet whether they are needed. */
+/* For chunks of an earlier run it is not known yet whether they are needed. */
 static void read_ahead(struct flmem_run *run, size_t chunk)
 {
 	if (chunk >= run->resumed_limit && chunk < run->chunk_limit)
 		read_soon(run, chunk);
 }
 
-/* Drops the inputs' pages of a chunk from the page cache, unless they had been there before. */
+/* Drops the inputs' pages of a chunk from the page cache, unless they were cached before. */
 static void drop_inputs(struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
@@ -204,8 +209,8 @@ static bool had_inputs(const struct flmem_run *run, size_t chunk)
 
 /*
  * Starts to write a chunk to the disk, then waits for an earlier one and drops its pages. Without
- * that the disk would start late, and the output would fill the page cache. Where the cache had the
- * inputs it has room for the output, a fraction of them, which is often read next.
+ * that the disk would start late, and the output would fill the page cache. If the inputs were
+ * cached, there is room for the output, which is a fraction of their size and often read next.
  */
 static int write_behind(struct run_worker *worker, size_t chunk, struct flmem_error *err)
 {
@@ -347,7 +352,7 @@ static void *run_worker(void *context)
 		struct flmem_error error = {0};
 		int rc = process_chunk(worker, chunk, &error);
 
-		/* The next pass reads all again, and one that waits for a server was stopped. */
+		/* The next pass reads all again, and a pass that waits for a server was stopped. */
 		if (rc && !run->found_special)
 			fail_run(run, rc, &error);
 	}

@@ -69,7 +69,7 @@ struct flmem_run {
 	atomic_bool *cached;	       /* FLMEM_RUN_AHEAD x inputs: in the page cache before */
 	size_t window_bytes;	       /* of flmem_direct_windows_init() */
 	pthread_mutex_t writing;       /* held while an output is written to */
-	pthread_mutex_t lock;	       /* of what follows */
+	pthread_mutex_t lock;	       /* protects the fields below */
 	pthread_cond_t changed;
 	unsigned running;
 	int rc;
@@ -88,11 +88,11 @@ uint32_t flmem_run_crc32c(const struct flmem_run *run);
 
 /*
  * Makes one pass. found_special is set, with 0 returned, if an input or the result has a NaN or an
- * infinity and inputs may be skipped; then the pass has ended there.
+ * infinity and inputs may be skipped; the pass then ended there.
  */
 int flmem_run_pass(struct flmem_run *run, uint64_t started_us, struct flmem_error *err);
 
-/* That the result has one though no input has. */
+/* Reports that the result has one although no input has. */
 int flmem_run_report_special(const struct flmem_run *run, struct flmem_error *err);
 
 /* Memory of a thread. */
@@ -129,7 +129,7 @@ static inline atomic_bool *flmem_run_cached(const struct flmem_run *run, size_t 
 	return run->cached + chunk % FLMEM_RUN_AHEAD * flmem_run_sources(run);
 }
 
-/* How many numbers a measuring pass measures. */
+/* The number of values that a measuring pass computes. */
 size_t flmem_run_measured(const struct flmem_run *run);
 
 /* Reads, combines and writes one chunk; the checksum is that of its output. */

@@ -63,7 +63,10 @@ int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_erro
 	if (rc)
 		return rc;
 	own_rank = call->ranks.rank;
-	/* Now, since the others wait for the report of a process whose memory is out later. */
+	/*
+	 * Allocated now, because the others wait for the report of a process that later runs out of
+	 * memory.
+	 */
 	call->reports = calloc(call->ranks.count, sizeof(struct call_report));
 	return call->reports ? 0 : flmem_aggregate_call_nomem(call, err);
 }

@@ -72,7 +72,7 @@ static bool add_state_tensor(struct flmem_state *state, const struct flmem_layou
 		.bytes = tensor->bytes / flmem_element_bytes(element) * (wide ? 8 : 4),
 		.shape = tensor->shape,
 		.rank = tensor->rank,
-		.file = (uint32_t)(slot * state->tensors + t), /* until find_places() */
+		.file = (uint32_t)(slot * state->tensors + t), /* unused after find_places() */
 	};
 	return true;
 }
@@ -137,7 +137,7 @@ static const char *note_of(const struct flmem_tensor_list *list, const char *key
 	return "";
 }
 
-/* What an existing state says about itself. */
+/* The metadata of an existing state. */
 static int check_notes(struct flmem_state *state, const struct flmem_tensor_list *list,
 		       const struct flmem_state_round *round, const char *request,
 		       struct flmem_error *err)

@@ -55,7 +55,7 @@ struct verified_block {
 	const void **found;
 };
 
-/* `input` is that of the wrong element; their number: the mean. */
+/* `input` identifies the wrong element; the number of inputs stands for the mean. */
 static int report_wrong(const struct verified_block *v, size_t tensor, uint64_t element,
 			size_t input, struct flmem_error *err)
 {

@@ -389,7 +389,7 @@ static bool has_queryable_allocator(const struct flmem_process_report *report)
 	return false;
 }
 
-/* No trim is advised that would be refused; what may pass is checked again by a dry run. */
+/* Advises no trim that would be refused; the command is a dry run, which checks the rest. */
 static void advise_trim(struct explanation *explanation, uint64_t returned)
 {
 	const struct flmem_process_report *report = explanation->report;
@@ -476,7 +476,7 @@ static void advise_commands(struct explanation *explanation)
 	int pid = (int)report->pid;
 
 	if (report->denied_why) {
-		/* What refuses root, sudo does not change. */
+		/* If root is refused, sudo does not help. */
 		if (geteuid())
 			add_verdict_advice(explanation, "reads its memory as root",
 					   "sudo flmem detect --pid %d", pid);

@@ -58,8 +58,8 @@ static void take_attach_call(const struct flmem_cpython_result *run, uint64_t ho
 }
 
 /*
- * Calls a function of the process in a thread that a thread of it starts, without the lock of the
- * interpreter: the dynamic linker may be held by a thread that waits for that lock.
+ * Calls a function of the process in a new thread, without the lock of the interpreter: the lock of
+ * the dynamic linker may be held by a thread that waits for the interpreter's.
  */
 static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			   const struct flmem_cpython_function *function, struct flmem_error *err)
@@ -97,7 +97,7 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 	return rc;
 }
 
-/* The sampler as it is now. */
+/* The current state of the sampler. */
 static int renew_attached(struct flmem_target_inspection *target,
 			  struct flmem_attached *ret_attached, struct flmem_error *err)
 {
@@ -106,7 +106,7 @@ static int renew_attached(struct flmem_target_inspection *target,
 	return rc ? rc : flmem_attached_read(target, ret_attached, err);
 }
 
-/* If the answer came too late, the state shows what was done. */
+/* If the answer was late, the state shows what was done. */
 static int take_attach_answer(const struct attach_attempt *attempt,
 			      struct flmem_target_inspection *target, const char *order,
 			      const char *answer, struct flmem_error *err)
@@ -329,13 +329,13 @@ static int send_attach(struct attach_attempt *attempt, struct flmem_target_inspe
 	int rc = attached.module ? 0 : load_new_sampler(attempt, target, &attached, err);
 
 	snprintf(order, sizeof(order), FLMEM_SAMPLER_ORDER_ATTACH "%s", profile);
-	/* Nothing was loaded in a dry run, and there is nothing more to find out. */
+	/* A dry run loads nothing, so there is nothing more to check. */
 	if (rc || !attached.module)
 		return rc;
 	return send_order(attempt, target, &attached, order, err);
 }
 
-/* What the sampler did; not being able to read it changes nothing of that. */
+/* Reads what the sampler did; a failure to read it does not change the result. */
 static void read_attached_result(struct attach_attempt *attempt,
 				 struct flmem_target_inspection *target)
 {

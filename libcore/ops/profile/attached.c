@@ -16,9 +16,9 @@
 #define LOADING_US	2000000U /* loading the library takes less */
 #define LOADING_STEP_US 5000U
 
-/* What a profile must leave to the process where its memory is limited. */
+/* The memory that a profile must leave to the process if its memory is limited. */
 #define LEFT_BYTES (UINT64_C(256) << 20)
-/* What the sampler takes beyond its profile and tables, and the program meanwhile. */
+/* The memory of the sampler beyond its profile and tables, and of the program meanwhile. */
 #define LEFT_RESIDENT (UINT64_C(16) << 20)
 
 static bool is_known_state(const struct flmem_sampler_state *state)
@@ -79,8 +79,8 @@ int flmem_attached_read(const struct flmem_target_inspection *target,
 	int rc = 0;
 
 	/*
-	 * Of two that were loaded at once one was refused, and does nothing. Before one has begun,
-	 * all that attach choose the first one in the order of lookup.
+	 * Of two samplers that were loaded at once one was refused, and does nothing. Until one has
+	 * begun, every attach chooses the first one in the order of lookup.
 	 */
 	for (size_t i = 0; i < modules->count && !rc && !found.state.phase; i++) {
 		struct flmem_attached one = {.module = &modules->rows[i]};

@@ -40,21 +40,21 @@ int flmem_attached_refuse_sampled(const struct flmem_process *process,
 				  struct flmem_error *err);
 
 /*
- * A child that was forked while its parent loaded the sampler may have it before it was relocated:
- * then its constructors have not run, and will not. Those of one that another flmem is loading at
- * this moment will.
+ * A child that was forked while its parent loaded the sampler may have a copy that was never
+ * relocated: then its constructors have not run, and will not. Those of a sampler that another
+ * flmem is loading at this moment will run.
  */
 int flmem_attached_check_loaded(const struct flmem_process *process,
 				const struct flmem_attached *attached, struct flmem_error *err);
 
-/* It is harmless to ask twice: a sampler that is idle is refused. */
+/* Repeating the order is harmless: an idle sampler refuses it. */
 int flmem_attached_explain_detach(int rc, pid_t pid, struct flmem_error *err);
 
 /* The process maps all of the profile, and the program may need what is left below its limits. */
 int flmem_attached_room_check(const struct flmem_process *process, uint64_t limit_bytes,
 			      struct flmem_error *err);
 
-/* Why the process made no socket, as its memory shows, if one was asked for. */
+/* Why the process created no socket, read from its memory, if one was requested. */
 void flmem_attached_explain_socket(const struct flmem_target_inspection *target,
 				   const struct flmem_attached *attached,
 				   struct flmem_attach_result *result);
@@ -62,7 +62,7 @@ void flmem_attached_explain_socket(const struct flmem_target_inspection *target,
 /* What has loaded it, as in flmem_attach_result; NULL: there is none. */
 const char *flmem_attached_loaded_by(const struct flmem_attached *attached);
 
-/* What the process does in malloc() from then on, and to load the sampler. */
+/* The system calls of the process in malloc() from then on, and for loading the sampler. */
 extern const struct flmem_syscall_table flmem_attached_syscalls;
 
 /* FLMEM_EUNSUPPORTED: a thread has seccomp filters that the others do not have. */

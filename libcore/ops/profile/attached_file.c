@@ -71,7 +71,10 @@ static bool is_replaceable(int directory, const char *name)
 	       flmem_file_is_replaceable(&old);
 }
 
-/* A process may still refuse: until then the old file has the temporary name of the new one. */
+/*
+ * Until the process accepts, the old file has the temporary name of the new one: it may still
+ * refuse.
+ */
 static bool exchange_old_profile(struct profile_work *work, struct flmem_temporary *new)
 {
 	const int directory = work->directory;
@@ -114,7 +117,7 @@ static int create_attached_profile(void *context)
 	return flmem_temporary_publish(&place, &new, work->force, &work->err);
 }
 
-/* Its name may be that of another file by now, which stays. */
+/* Its name may by now belong to another file, which stays. */
 static int remove_attached_profile(void *context)
 {
 	const struct profile_work *work = context;
@@ -145,7 +148,7 @@ static void undo_attached_profile(void *context)
 		remove_attached_profile(work);
 }
 
-/* The words of a command line, which NULs separate; from the process, so it may be anything. */
+/* The words of a command line, separated by NULs; untrusted, from the process. */
 static void fill_target_command(const struct flmem_process *process,
 				struct flmem_profile_header *header)
 {
@@ -214,7 +217,7 @@ static int check_attached_place(void *context)
 	char size[FLMEM_TEXT_BYTES_MAX];
 	uint64_t free_bytes;
 
-	/* Before Linux 5.8 it cannot be asked. */
+	/* Before Linux 5.8 this cannot be queried. */
 	if (denied && errno != ENOSYS)
 		return refuse_attached_place(work, errno);
 	if (flmem_io_free_bytes(work->directory, &free_bytes) < 0 ||
@@ -276,7 +279,7 @@ static void cleanup_profile_work(struct profile_work **work)
 	free(*work);
 }
 
-/* Whatever it is about: one that the user named may be of a server that is silent. */
+/* Silence of any kind: a file that the user named may be on a server that does not answer. */
 static int refuse_output(const char *output, int rc, struct flmem_error *err)
 {
 	return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'", output);

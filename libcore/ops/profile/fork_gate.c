@@ -15,7 +15,7 @@
 #define MAGIC	      UINT64_C(0x666c6d656d676174)
 #define NOREPLACE     0x100000 /* MAP_FIXED_NOREPLACE; older headers lack it */
 #define ADDRESSES_END (UINT64_C(1) << FLMEM_ADDRESS_BITS)
-/* So large that nothing of the program comes near its middle. */
+/* So large that nothing of the program is near its middle. */
 #define GAP_MIN (UINT64_C(1) << 30)
 
 /* Handlers of a fork that had begun take less, as in preload/sampler/fork_handlers.c. */
@@ -102,7 +102,7 @@ static bool find_open_gate(struct flmem_fork_gate *gate)
 	return false;
 }
 
-/* Somewhere in the half of the largest gap that is furthest from the mappings. */
+/* A random place in the half of the largest gap that is farthest from the mappings. */
 static bool choose_gate_address(struct flmem_fork_gate *gate)
 {
 	const struct flmem_maps *maps = &gate->target->maps;
@@ -147,7 +147,7 @@ static struct flmem_call *plan_gate_call(const struct flmem_fork_gate *gate, con
 	return flmem_chain_add(chain, name, address);
 }
 
-/* Fails where something has come to that place. */
+/* Fails if something has been mapped at that place. */
 static void plan_gate_page(const struct flmem_fork_gate *gate, uint64_t address, int access,
 			   struct flmem_chain *chain)
 {
@@ -160,7 +160,7 @@ static void plan_gate_page(const struct flmem_fork_gate *gate, uint64_t address,
 	call->args[4] = UINT64_MAX;
 }
 
-/* What is there is flmem's own; that it stays is harmless. */
+/* The mapping is flmem's own, and harmless if it stays. */
 static void unmap_gate(const struct flmem_fork_gate *gate, bool has_code, bool has_data,
 		       flmem_fork_gate_call *call, void *context)
 {
@@ -288,7 +288,7 @@ int flmem_fork_gate_close(void *context, struct flmem_error *err)
 		(int)gate->target->process.pid, FORK_US / 1000U);
 }
 
-/* Where the calls may still be made, the forks that wait open it. */
+/* While the calls may still be made, the forks that wait open it. */
 void flmem_fork_gate_open(void *context, bool is_over)
 {
 	const struct flmem_fork_gate *gate = context;

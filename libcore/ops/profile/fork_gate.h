@@ -19,13 +19,13 @@
 #include "preload/address_space.h"
 #include "runtimes/cpython_call.h"
 
-/* The code knows it. */
+/* Also known to the code. */
 #define FLMEM_FORK_GATE_PAGE FLMEM_PAGE_MAX
 
-/* The second page, whose distance the code in the first one knows. */
+/* The second page; the code in the first one knows its distance. */
 struct flmem_fork_gate_data {
 	uint64_t magic;
-	uint32_t forks;	 /* that went through the gate and are not over */
+	uint32_t forks;	 /* forks that went through the gate and have not ended */
 	uint32_t closed; /* 0: open; else the number of this closing */
 	uint32_t registered;
 };

@@ -120,7 +120,7 @@ static int read_engine_state(struct jemalloc_engine *e, struct flmem_error *err)
 						  &e->state, err);
 }
 
-/* Whether the switch took hold is read back: what the call returned is not known. */
+/* Reads back whether the switch took effect: the return value of the call is unknown. */
 static int switch_sampling(struct jemalloc_engine *e, bool active, struct flmem_error *err)
 {
 	struct flmem_chain chain = {0};
@@ -150,7 +150,7 @@ static bool is_whole_dump(const struct jemalloc_engine *e, const struct flmem_bu
 	return strstr(rest, last) != NULL;
 }
 
-/* NULL: it is whole. */
+/* NULL: it is complete. */
 static const char *problem_of_dump(const struct jemalloc_engine *e, const struct flmem_buf *text)
 {
 	if (!flmem_text_starts(text->data, FLMEM_JEMALLOC_DUMP_MAGIC))
@@ -204,7 +204,7 @@ static int make_dump_call(struct jemalloc_engine *e, const struct flmem_new_thre
 				       "the dump has not ended in time; thread %d of process %d "
 				       "continues to write it",
 				       (int)thread->tid, pid);
-	/* Its file shows what became of it where the results came too late. */
+	/* Its file shows the outcome if the results were late. */
 	if (rc && !(rc == FLMEM_EFAILED && e->run.self_restored))
 		return rc;
 	if (e->run.complete)
@@ -255,7 +255,7 @@ static int dump_samples(struct jemalloc_engine *e, struct flmem_error *err)
 	rc = flmem_attached_file_create(&e->target->process, &request, false, &file, err);
 	if (!rc)
 		rc = write_dump_to(e, &file, err);
-	/* Its name is not free as long as the thread may open it. */
+	/* Its name is not reusable as long as the thread may open it. */
 	if (e->writes_on)
 		flmem_attached_file_keep(&file);
 	if (rc)

@@ -109,7 +109,7 @@ static int allocate_profile(int fd, uint64_t size, const char *path, struct flme
 					wanted, path);
 }
 
-/* What others in the control group may take while the file is allocated. */
+/* Memory that others in the control group may take while the file is allocated. */
 #define OWN_ROOM (UINT64_C(16) << 20)
 
 #define NAME_SHOWN 256
@@ -159,7 +159,10 @@ int flmem_profile_name_check(const struct stat *old, const char *path, bool repl
 	if (S_ISDIR(old->st_mode))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is a directory; name a file",
 				       path);
-	/* Of root's, /dev/null would be gone for all. A link is replaced, not what it leads to. */
+	/*
+	 * Otherwise root's call would remove /dev/null for everybody. A link is replaced, not its
+	 * target.
+	 */
 	if (!flmem_file_is_replaceable(old))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is not a regular file; name another", path);

@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_PROFILE_PROFILE_PLACE_H
 #define FLMEM_OPS_PROFILE_PROFILE_PLACE_H
 
-/* File systems on which a program could come to harm by a profile that it has mapped. */
+/* File systems on which a mapped profile could harm a program. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 /* As in statfs(2); 0 where the kernel does not say it. */
 uint32_t flmem_profile_place_kind(int fd);
 
-/* FLMEM_EUSAGE where the program could come to harm by the file; `is_mapped`: not only written. */
+/* FLMEM_EUSAGE if the file could harm the program; `is_mapped`: not only written. */
 int flmem_profile_place_check(uint32_t kind, bool is_mapped, const char *path,
 			      struct flmem_error *err);
 

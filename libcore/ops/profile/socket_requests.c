@@ -99,7 +99,7 @@ static int open_socket_requests(pid_t pid, struct socket_requests *orders, struc
 	return rc ? rc : ask_state(orders, err);
 }
 
-/* An order that was sent may be carried out, whatever came back. */
+/* An order that was sent may be executed, whatever the answer. */
 static int send_socket_order(struct socket_requests *orders, const char *order,
 			     struct flmem_error *err)
 {

@@ -91,7 +91,7 @@ static const char *name_of_script(const char *path)
 	return strstr(line, "python") ? "script.py" : "script.sh";
 }
 
-/* The same of a script without a first line for its shell, by the words of a framework. */
+/* The same for a script without a "#!" line, by the words of a framework. */
 static const char *guess_script(const char *path)
 {
 	char data[GUESSED_MAX];

@@ -23,7 +23,10 @@ static int refuse_lacking(const struct flmem_heap_profile *profile, struct flmem
 	return lacks ? flmem_error_set(why, FLMEM_EUSAGE, 0, "%s", lacks) : 0;
 }
 
-/* What a file that was cut lacks, its rules could not see: as an input that cannot be read. */
+/*
+ * The rules could not see the missing part of a truncated file: it counts as an input that cannot
+ * be read.
+ */
 static int note_cut(const struct flmem_heap_profile *profile, const char *path,
 		    struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -38,7 +41,7 @@ static int note_cut(const struct flmem_heap_profile *profile, const char *path,
 	return flmem_recommendations_store_problem(found, path, 0, &why, err);
 }
 
-/* Its growth is not among what was checked. */
+/* Its growth was not checked. */
 static int warn_of_too_few(const struct flmem_heap_profile *profile, const char *path,
 			   struct flmem_recommendations *found, struct flmem_error *err)
 {

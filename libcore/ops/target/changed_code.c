@@ -30,7 +30,10 @@ static const char *const release_parts[] = {
 	NULL,
 };
 
-/* What programs call, so that tools measure there; a release of memory does not call them. */
+/*
+ * Functions that programs call, so that tools measure there; a release of memory does not call
+ * them.
+ */
 static const char *const allocation_functions[] = {
 	"malloc",	 "free",     "calloc", "realloc", "reallocarray", "posix_memalign",
 	"aligned_alloc", "memalign", "valloc", "pvalloc", NULL,
@@ -42,12 +45,12 @@ struct changed_places {
 	struct flmem_image *image;
 	struct flmem_pages pages;
 	const struct flmem_map *map;
-	uint64_t bias, checked; /* up to where the mapping is that of the file */
+	uint64_t bias, checked; /* up to where the mapping matches the file */
 	struct flmem_address rows[PLACES_MAX];
 	size_t count;
 	bool more; /* than these */
 	bool libc, unread, known[PLACES_MAX];
-	const char *name; /* of the function that is changed */
+	const char *name; /* of the changed function */
 	char text[64];
 };
 
@@ -122,14 +125,14 @@ static void compare_code_range(void *context, uint64_t start, uint64_t end)
 {
 	struct changed_places *places = context;
 
-	/* There is nothing to compare it with. */
+	/* There is no file to compare it with. */
 	if (flmem_image_is_mapped(places->image))
 		places->more = true;
 	for (uint64_t at = start; at < end && !places->more; at += 4096)
 		compare_page(context, at, end - at < 4096 ? (size_t)(end - at) : 4096);
 }
 
-/* What is not of the file and there, or swapped out, is a copy. */
+/* A page that differs from the file, or is swapped out, is a copy. */
 static void check_up_to(struct changed_places *places, uint64_t end)
 {
 	if (end > places->checked &&

@@ -17,7 +17,7 @@
 
 #define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
 
-/* Whoever replaces a function by a jump to another one overwrites its first instructions. */
+/* A tool that redirects a function by a jump overwrites its first instructions. */
 #define CODE_BYTES 16U
 #define CODE_MAX   8192U
 
@@ -32,7 +32,7 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
 
 	if (!image || !flmem_image_find_dynamic(image, name, &symbol))
 		return false;
-	/* A debugger that was killed leaves its breakpoints anywhere in it. */
+	/* A killed debugger may leave its breakpoints anywhere in it. */
 	length = symbol.size < sizeof(built) ? (size_t)symbol.size : sizeof(built);
 	length = length > CODE_BYTES ? length : CODE_BYTES;
 	return flmem_image_read_address(image, symbol.value, built, length) &&
@@ -50,7 +50,7 @@ static const char *const release_functions[] = {
 	"madvise", "munmap", "mmap", "mprotect", "brk", "sbrk", "malloc_trim", NULL,
 };
 
-/* As tools do that follow the threads of a program. */
+/* Like tools that follow the threads of a program. */
 static const char *const start_functions[] = {
 	"pthread_create",
 	"pthread_attr_init",
@@ -259,7 +259,7 @@ static int check_start_functions(const struct flmem_view *view,
 
 	if (!rc && flmem_cpython_find(view, &python))
 		rc = flmem_changed_code_check(view, python.module, false, err);
-	/* Debuggers stop there to learn of libraries, whatever their user asks for. */
+	/* Debuggers set a breakpoint there to detect libraries, whatever their user requests. */
 	if (!rc && linker)
 		rc = flmem_changed_code_check(view, linker, false, err);
 	return rc ? rc : check_replaced_start(view, err);

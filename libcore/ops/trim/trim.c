@@ -126,7 +126,7 @@ static enum flmem_trim_outcome outcome_of(struct flmem_u64 released)
 	return !released.unknown && released.value ? FLMEM_TRIM_RELEASED : FLMEM_TRIM_NOTHING;
 }
 
-/* What one part could not show stays unknown, unless another part returned memory. */
+/* A value unknown for one part stays unknown, unless another part returned memory. */
 static void add_returned(struct flmem_trim_job *job, struct flmem_u64 released)
 {
 	struct flmem_u64 *sum = &job->result->returned_bytes;
@@ -336,7 +336,7 @@ static enum flmem_trim_outcome outcome_of_result(const struct flmem_trim_result 
 	return outcome_of_step(result->returned_bytes);
 }
 
-/* RSS after is RSS before, less what fell while calls were made, and what it grew by besides. */
+/* RSS after is RSS before, less the fall during the calls, plus the growth outside of them. */
 static struct flmem_u64 growth_besides(const struct flmem_trim_result *result)
 {
 	const struct flmem_u64 before = result->rss_before_bytes, after = result->rss_after_bytes;
@@ -353,7 +353,7 @@ static void measure_result(struct flmem_trim_job *job)
 
 	if (job->options->settle_us)
 		flmem_clock_sleep_us(job->options->settle_us);
-	/* It may have changed much while a safe moment was waited for. */
+	/* The process may have changed much during the wait for a safe moment. */
 	if (has_one_part(job) && job->rss.seen && !job->rss.before.unknown)
 		result->rss_before_bytes = job->rss.before;
 	result->rss_after_bytes = read_rss(job);

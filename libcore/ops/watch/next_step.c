@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 
-/* What climbs is to be found in the code; of a process that is still there. */
+/* The cause of rising memory is in the code; only for a process that still runs. */
 void flmem_next_step_find(struct flmem_watch_result *result)
 {
 	const struct flmem_detect_options options = {.skip_heap = true};

@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_WATCH_NEXT_STEP_H
 #define FLMEM_OPS_WATCH_NEXT_STEP_H
 
-/* What to do about a process that climbs. */
+/* What to do about a process whose memory keeps rising. */
 
 #include <flmem/watch_result.h>
 

@@ -83,7 +83,7 @@ static int read_token(struct flmem_exchange_client *client, struct flmem_error *
 	return 0;
 }
 
-/* Whether what is sent to the host of this address stays on this machine. */
+/* Whether data sent to the host of this address stays on this machine. */
 static bool is_loopback(const char *url)
 {
 	const char *host = url + strlen("http://");
@@ -261,7 +261,7 @@ int flmem_exchange_client_ask(struct flmem_exchange_client *client,
 	}
 }
 
-/* What a status means for the user; `hint` says what to do. */
+/* The meaning of a status for the user; `hint` advises what to do. */
 static const struct refused_status {
 	unsigned status;
 	int code;

@@ -27,7 +27,7 @@ struct flmem_exchange_client {
 	struct flmem_aggregate_progress progress;
 	unsigned failed; /* since the last progress */
 	uint64_t retries;
-	uint64_t until_us; /* of the monotonic clock; requests and retries end then; 0: never */
+	uint64_t until_us; /* deadline on the monotonic clock for requests and retries; 0: never */
 	bool stopped;
 	bool ahead; /* the server asked to wait for other clients, which is not a failure */
 };
@@ -54,13 +54,13 @@ int flmem_exchange_client_pause(struct flmem_exchange_client *client,
 				const struct flmem_connection_answer *answer,
 				struct flmem_error *err);
 
-/* Progress begins again at 0 of so many bytes. */
+/* Restarts the progress at 0 of so many bytes. */
 void flmem_exchange_client_show(struct flmem_exchange_client *client, uint64_t total_bytes);
 
 /* Reports progress; false once the user has stopped it. */
 bool flmem_exchange_client_continues(struct flmem_exchange_client *client);
 
-/* Data have moved: the next failure is the first one. */
+/* Data have been transferred: the next failure counts as the first one. */
 void flmem_exchange_client_progressed(struct flmem_exchange_client *client);
 
 /* Sends a request that may be repeated until there is an answer that is not transient. */
@@ -68,7 +68,7 @@ int flmem_exchange_client_ask(struct flmem_exchange_client *client,
 			      const struct flmem_connection_request *request,
 			      struct flmem_connection_answer *answer, struct flmem_error *err);
 
-/* The error for an answer with a status that is not expected; `what` could not be done. */
+/* The error for an answer with an unexpected status; `what` could not be done. */
 int flmem_exchange_client_refused(const struct flmem_exchange_client *client, const char *what,
 				  struct flmem_connection_answer *answer, struct flmem_error *err);
 

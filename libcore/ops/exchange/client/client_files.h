@@ -52,7 +52,7 @@ void flmem_push_files_clear(struct flmem_push_files *files);
 int flmem_push_files_digest(struct flmem_push_files *files, struct flmem_exchange_client *client,
 			    struct flmem_error *err);
 
-/* Opens one to read it. FLMEM_EUSAGE if it is another one than when it was listed. */
+/* Opens one for reading. FLMEM_EUSAGE if it is not the file that was listed. */
 int flmem_push_file_open(const struct flmem_push_files *files, struct flmem_push_file *file,
 			 struct flmem_error *err);
 

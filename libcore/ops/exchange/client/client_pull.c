@@ -19,7 +19,10 @@
 #include "ops/exchange/client/client_target.h"
 
 #define INDEX_MAX (8U << 20)
-/* What counts as progress between failures, if it is not half of the rest: less has no end. */
+/*
+ * The minimum progress between failures, unless half of the rest is less: with less a pull might
+ * never end.
+ */
 #define PROGRESS_BYTES (UINT64_C(64) << 10)
 
 struct pull_session {
@@ -78,8 +81,8 @@ static bool compares_only(const struct pull_session *pull)
 }
 
 /*
- * Parts that are complete are closed, since a model may have more files than can be open, and with
- * that they lose their own lock. Some file systems of servers cannot lock a directory.
+ * Complete parts are closed, because a model may have more files than can be open; closing one
+ * releases its lock. Some network file systems cannot lock a directory.
  */
 static int lock_output(const struct pull_session *pull, struct flmem_error *err)
 {
@@ -124,15 +127,15 @@ static int open_output(struct pull_session *pull, struct flmem_error *err)
 	return 0;
 }
 
-/* A request for what a part lacks. */
+/* A request for the missing bytes of a part. */
 struct part_request {
 	struct pull_session *pull;
 	struct flmem_pull_target *target;
-	uint64_t highest; /* up to here failures are forgotten */
+	uint64_t highest; /* earlier failures are forgotten up to this offset */
 	bool checked;	  /* the headers of this answer */
-	bool restarted;	  /* the server sends the file from its begin */
+	bool restarted;	  /* the server sends the file from its start */
 	struct flmem_error why;
-	int rc; /* why its bytes are not taken */
+	int rc; /* why its bytes are rejected */
 };
 
 static int refuse_part(struct part_request *part, const char *why)
@@ -164,7 +167,7 @@ static int check_part_reply(struct part_request *part, const struct flmem_reply 
 	return part->restarted ? flmem_pull_target_restart(part->target, &part->why) : 0;
 }
 
-/* A server that closes after each byte would otherwise be asked for each. */
+/* Otherwise a server that closes after each byte would be asked for each. */
 static void note_part(struct part_request *part)
 {
 	uint64_t at = part->target->at, left = part->target->file->bytes - part->highest;
@@ -257,7 +260,7 @@ static int fetch_part(struct part_request *part, const char *url, struct flmem_e
 	return 0;
 }
 
-/* Data of an earlier run that turn out to be damaged are fetched again, once. */
+/* Data of an earlier run that turn out to be damaged are downloaded again, once. */
 static int fetch_verified(struct part_request *part, const char *url, struct flmem_error *err)
 {
 	struct flmem_pull_target *target = part->target;
@@ -309,7 +312,7 @@ static int fetch_file(struct pull_session *pull, size_t number, struct flmem_err
 	return rc;
 }
 
-/* Whether users find at its path what was received. */
+/* Whether the received file is at its path, where users look for it. */
 static int check_output_place(const struct pull_session *pull, struct flmem_error *err)
 {
 	struct stat there, here;
@@ -330,7 +333,7 @@ static int check_output_place(const struct pull_session *pull, struct flmem_erro
 			       pull->request->output);
 }
 
-/* The index of shards comes last: readers of the folder see old or new shards through it. */
+/* The index of shards is written last: through it readers of the folder see old or new shards. */
 static int rename_targets(struct pull_session *pull, struct flmem_error *err)
 {
 	int rc;

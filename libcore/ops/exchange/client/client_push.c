@@ -19,7 +19,7 @@
 #include "ops/exchange/client/client_reader.h"
 #include "ops/exchange/client/client_upload.h"
 
-/* What a server may ask for without the user's word. */
+/* The largest chunk that a server may propose without the user's consent. */
 #define PROPOSED_MAX   (UINT64_C(16) << 20)
 #define CHUNK_MAX      (UINT64_C(256) << 20)
 #define CHUNK_SMALLEST (UINT64_C(16) << 10) /* below it a refused size is final */
@@ -56,7 +56,7 @@ struct file_upload {
 	char *url;
 	uint64_t offset;
 	uint64_t highest; /* that was committed before */
-	uint64_t ours;	  /* up to here the server has the bytes of this file for certain */
+	uint64_t ours;	  /* the server certainly has the bytes of this file up to here */
 	uint32_t crc32c;  /* of these */
 	unsigned wait_seconds;
 	bool known; /* offset is the server's */
@@ -123,7 +123,10 @@ static bool is_gone(const struct flmem_reply *reply)
 	return reply->status == 404 || reply->status == 410;
 }
 
-/* Only what was there before this call: two clients of one name do not delete in turns. */
+/*
+ * Only an upload from before this call: two clients of one name must not delete each other's in
+ * turns.
+ */
 static bool may_replace(const struct push_session *push, const struct file_upload *upload)
 {
 	return push->request->replace && !upload->highest;
@@ -253,7 +256,9 @@ static int compare_sent(struct push_session *push, struct file_upload *upload, u
 	return 0;
 }
 
-/* Asks how much of the file the server has. 423: another request of ours still ends there. */
+/*
+ * Asks how much of the file the server has. 423: an earlier request of ours is still ending there.
+ */
 static int ask_offset(struct push_session *push, struct file_upload *upload,
 		      struct flmem_error *err)
 {
@@ -337,7 +342,7 @@ static enum flmem_connection_step send_body(struct push_session *push,
 	return flmem_exchange_client_try(push->client, &request, &push->answer, err);
 }
 
-/* 409 has several reasons: only if the server has another offset is it worth going on. */
+/* 409 has several reasons: continuing makes sense only if the server has another offset. */
 static int handle_conflict(struct push_session *push, struct file_upload *upload,
 			   struct flmem_error *err)
 {
@@ -357,7 +362,7 @@ static int handle_conflict(struct push_session *push, struct file_upload *upload
 	return flmem_exchange_client_pause(push->client, &push->answer, err);
 }
 
-/* A proxy that announces no limit may have one: ask for less at once. */
+/* A proxy may have a limit that it does not announce: send smaller chunks at once. */
 static bool shrink_chunk(struct push_session *push, size_t bytes)
 {
 	if (bytes <= CHUNK_SMALLEST)

@@ -38,7 +38,10 @@ static void *run_push_reader(void *context)
 {
 	struct flmem_push_reader *reader = context;
 
-	/* The next chunk is needed when this one was answered, and not before it is sent. */
+	/*
+	 * The next chunk is needed when this one was acknowledged, and must not be read before this
+	 * one is sent.
+	 */
 	flmem_thread_give_way();
 	pthread_mutex_lock(&reader->lock);
 	while (!reader->ending) {
@@ -101,7 +104,7 @@ void flmem_push_reader_clear(struct flmem_push_reader *reader)
 	*reader = (struct flmem_push_reader){0};
 }
 
-/* What is likely to be asked for next, of the same size or the rest. */
+/* The likely next request, of the same size or the rest. */
 void flmem_push_reader_ahead(struct flmem_push_reader *reader)
 {
 	const struct flmem_push_chunk *chunk = &reader->chunks[reader->current];

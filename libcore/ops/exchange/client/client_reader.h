@@ -27,13 +27,13 @@ struct flmem_push_chunk {
 };
 
 struct flmem_push_reader {
-	struct flmem_push_chunk chunks[2]; /* the one that was asked for last, and the next */
+	struct flmem_push_chunk chunks[2]; /* the chunk requested last, and the next */
 	unsigned current;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t thread;
 	bool initialised, started; /* without the thread each chunk is read when it is asked for */
-	bool wanted;		   /* the thread has to read the next one, or does so */
+	bool wanted;		   /* the thread has to read the next chunk, or is reading it */
 	bool ending;
 };
 
@@ -43,7 +43,7 @@ int flmem_push_reader_init(struct flmem_push_reader *reader, uint64_t bytes,
 
 void flmem_push_reader_clear(struct flmem_push_reader *reader);
 
-/* Reads a chunk, which stays until the next call. */
+/* Reads a chunk, which remains valid until the next call. */
 int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_push_file *file,
 			  uint64_t offset, size_t bytes, const struct flmem_push_chunk **ret_chunk,
 			  struct flmem_error *err);
@@ -55,10 +55,10 @@ int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_p
  */
 void flmem_push_reader_ahead(struct flmem_push_reader *reader);
 
-/* As bodies have it: the most significant byte first. */
+/* In the byte order of digests in headers: the most significant byte first. */
 void flmem_push_print_crc32c(uint32_t crc32c, unsigned char out[4]);
 
-/* Waits until the thread reads nothing, and forgets what it has read. */
+/* Waits until the thread is idle, and discards what it has read. */
 void flmem_push_reader_idle(struct flmem_push_reader *reader);
 
 /* Continues the checksum of what comes before `from` to `to`, with reads of the file. */

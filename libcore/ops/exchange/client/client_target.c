@@ -101,7 +101,7 @@ static int report_fetched(const struct part_names *names, struct flmem_error *er
 			       names->part);
 }
 
-/* Others have the lock, or the file system has none. */
+/* Others hold the lock, or the file system has none. */
 static int report_unlocked_part(const struct part_names *names, int sys_errno,
 				struct flmem_error *err)
 {
@@ -169,7 +169,7 @@ static bool is_same_target(const struct flmem_pull_target *target, const struct 
 	       strcmp(text.data, target->file->sha256) == 0;
 }
 
-/* An identity beside an empty part may not be on the disk yet. */
+/* An identity beside an empty part may not have reached the disk yet. */
 static bool has_part_bytes(const struct flmem_pull_target *target)
 {
 	struct stat part;
@@ -177,7 +177,7 @@ static bool has_part_bytes(const struct flmem_pull_target *target)
 	return fstat(target->fd, &part) == 0 && part.st_size > 0;
 }
 
-/* On the disk, with its name, before the part has a byte. */
+/* Flushed to the disk, with its name, before the part has a byte. */
 static int write_identity(const struct flmem_pull_target *target, const struct part_names *names,
 			  struct flmem_error *err)
 {
@@ -344,7 +344,7 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	}
 	if (!target->unwritten && fsync(target->fd)) {
 		error = errno;
-		remove_part(target, true); /* the page cache has what the disk lacks */
+		remove_part(target, true); /* the page cache has bytes that the disk lacks */
 		return report_write(target, error, err);
 	}
 	if (!target->unwritten && fstat(target->fd, &target->part))
@@ -355,7 +355,7 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	return 0;
 }
 
-/* The name may be that of another's part now, which is not complete. */
+/* The name may by now belong to another pull's part, which is not complete. */
 static int check_part_place(const struct flmem_pull_target *target, const struct part_names *names,
 			    struct flmem_error *err)
 {

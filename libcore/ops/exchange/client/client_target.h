@@ -50,7 +50,7 @@ void flmem_pull_target_clear(struct flmem_pull_target *target);
 int flmem_pull_target_append(struct flmem_pull_target *target, const char *bytes, size_t length,
 			     struct flmem_error *err);
 
-/* Begins at 0 again. */
+/* Restarts at offset 0. */
 int flmem_pull_target_restart(struct flmem_pull_target *target, struct flmem_error *err);
 
 /*
@@ -59,7 +59,7 @@ int flmem_pull_target_restart(struct flmem_pull_target *target, struct flmem_err
  */
 int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_error *err);
 
-/* Gives the finished part its name, in place of an older file. */
+/* Gives the finished part its final name, replacing an older file. */
 int flmem_pull_target_rename(struct flmem_pull_target *target, struct flmem_error *err);
 
 #endif

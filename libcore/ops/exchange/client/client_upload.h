@@ -16,7 +16,7 @@ int flmem_push_choose_round(struct flmem_exchange_client *client,
 			    const struct flmem_exchange_push_request *request,
 			    struct flmem_exchange_status *ret_status, struct flmem_error *err);
 
-/* Deletes an unfinished upload; that it is gone already is not a failure. */
+/* Deletes an unfinished upload; one that no longer exists is not a failure. */
 int flmem_push_delete(struct flmem_exchange_client *client, const char *url,
 		      struct flmem_connection_answer *answer, struct flmem_error *err);
 

@@ -60,7 +60,7 @@ static int report_late(const struct flmem_exchange_client *client, uint64_t roun
 			       (unsigned long long)status->clients_expected);
 }
 
-/* Asks until the round is published; `until` is when to end. */
+/* Asks until the round is published; `until` is the deadline. */
 static int ask_for_published(struct flmem_exchange_client *client, uint64_t round, uint64_t until,
 			     struct flmem_exchange_status *status, struct flmem_error *err)
 {
@@ -76,7 +76,7 @@ static int ask_for_published(struct flmem_exchange_client *client, uint64_t roun
 			return report_late(client, round, status, err);
 		rc = flmem_exchange_client_state(client, &after, seconds_to_wait(until - began),
 						 status, err);
-		/* A server that answers at once must not be asked without end. */
+		/* A server that answers at once must not be asked in a tight loop. */
 		if (!rc && status->published_round < round && flmem_clock_us() - began < PAUSE_US)
 			flmem_clock_sleep_us(PAUSE_US);
 		if (!rc)

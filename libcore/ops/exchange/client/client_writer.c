@@ -41,7 +41,7 @@ struct flmem_pull_writer {
 	uint64_t at; /* only the thread that writes uses it */
 	struct flmem_digest *digest;
 	char *ring;
-	uint64_t added;	 /* what the threads may take */
+	uint64_t added;	 /* bytes that the threads may take */
 	uint64_t filled; /* with what they may not; used by the adding thread only, as the next */
 	uint64_t end;	 /* of the room that is known to be free */
 	struct ring_reader readers[READERS];

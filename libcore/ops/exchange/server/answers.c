@@ -54,7 +54,7 @@ unsigned flmem_exchange_disk_status(int sys_errno)
 	return sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EFBIG ? 507 : 500;
 }
 
-/* Paths of uploads: that itself, and what is below it. */
+/* Paths of uploads: the collection itself, and the uploads below it. */
 static bool is_upload_path(const char *path, const char **ret_rest)
 {
 	size_t length = strlen(FLMEM_EXCHANGE_UPLOADS_PATH);
@@ -243,8 +243,8 @@ static bool authenticate_certificate(struct flmem_exchange *x, struct flmem_http
 }
 
 /*
- * Who asks: *ret_name is the name of the credential, NULL where none is needed. False if the
- * request was refused.
+ * Who asks: *ret_name is the name of the credential, NULL if none is required. False if the request
+ * was refused.
  */
 static bool authenticate_client(struct flmem_exchange *x, struct flmem_http_request *request,
 				const char **ret_name)

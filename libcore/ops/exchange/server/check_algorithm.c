@@ -10,7 +10,7 @@
 
 #define UPDATES_MAX 256U /* of which each takes a descriptor */
 
-/* What it checks is checked before the first progress. */
+/* The first progress comes after everything that it checks. */
 static bool stop_trial(void *context, const struct flmem_aggregate_progress *progress)
 {
 	(void)context;
@@ -19,8 +19,8 @@ static bool stop_trial(void *context, const struct flmem_aggregate_progress *pro
 }
 
 /*
- * Whether it says nothing about the algorithm, and would decide about it for all rounds. A full
- * disk, or a model with NaN, does not keep the server from its clients.
+ * Whether the failure says nothing about the algorithm. A full disk, or a model with NaN, must not
+ * make the server refuse its clients for all rounds.
  */
 static bool is_passing_failure(int rc, const struct flmem_error *err)
 {

@@ -3,9 +3,9 @@
 #define FLMEM_EXCHANGE_FINITE_STREAM_H
 
 /*
- * Finds out of an update while it arrives that it has no NaN and no infinity, so that it need not
- * be read again for that. It takes the file for one of safetensors with the tensors in the order of
- * the layout; whether it is one is known at the end, with its header.
+ * Determines while an update arrives that it has no NaN and no infinity, so that it need not be
+ * read again for that. It assumes a safetensors file with the tensors in the order of the layout;
+ * the header, compared at the end, shows whether that is true.
  */
 
 #include <stdbool.h>

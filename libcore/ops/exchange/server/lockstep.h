@@ -19,7 +19,7 @@
 /* The data of an upload on their way to the aggregation. Offsets are those of the file. */
 struct flmem_lane {
 	uint64_t head;	   /* bytes of its header, when that was checked; else 0 */
-	uint64_t base;	   /* what is before it was combined */
+	uint64_t base;	   /* bytes before this offset were combined */
 	uint64_t received; /* what is before it is in the ring, or in the file of the header */
 	char *ring;
 	bool member; /* of the round */
@@ -72,11 +72,11 @@ const struct flmem_upload *flmem_lockstep_member(const struct flmem_exchange *x,
 
 /*
  * The header of an upload is complete and was checked: with that of the last client the round
- * begins to be combined. False if it has begun without this one.
+ * starts to be combined. False if it has started without this one.
  */
 bool flmem_lockstep_join(struct flmem_exchange *x, struct flmem_upload *upload, uint64_t head);
 
-/* The request that works on an upload has to end. */
+/* Whether the request that works on an upload has to end. */
 void flmem_lockstep_hurry(struct flmem_exchange *x, const struct flmem_upload *upload);
 
 /* The offset to report. */
@@ -91,7 +91,7 @@ void flmem_lockstep_publish(struct flmem_exchange *x);
 /* Of an upload of the round before: whether the result has it. Its file is removed then. */
 bool flmem_lockstep_was_combined(const struct flmem_exchange *x, const struct flmem_upload *upload);
 
-/* No request waits. */
+/* True if no request waits. */
 void flmem_lockstep_end(struct flmem_exchange *x);
 
 /* Clients that have sent everything. */

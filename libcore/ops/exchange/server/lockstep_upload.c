@@ -448,7 +448,7 @@ static void note_refused(struct flmem_lockstep_upload *transfer,
 	transfer->lane = NULL;
 }
 
-/* Makes known what has arrived, and lets the next request work on the upload. */
+/* Publishes the new offset, and lets the next request work on the upload. */
 static void release_lockstep_upload(struct flmem_lockstep_upload *transfer,
 				    const struct flmem_http_request *request,
 				    struct flmem_http_answer *answer)

@@ -239,7 +239,7 @@ static bool is_stopped(const struct flmem_exchange *x)
 	return poll(&stop, 1, 0) > 0;
 }
 
-/* Makes all of it once. */
+/* Builds all of it once. */
 static int digest_generated(const struct flmem_exchange *x, const char *name,
 			    struct flmem_published_file *file, struct flmem_error *err)
 {
@@ -307,7 +307,7 @@ static int digest_model(const struct flmem_exchange *x, const struct flmem_input
 	return rc;
 }
 
-/* What differs, or NULL. */
+/* The first difference, or NULL. */
 static const char *compare_published(const struct flmem_published *a,
 				     const struct flmem_published *b)
 {

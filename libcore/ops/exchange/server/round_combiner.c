@@ -29,7 +29,7 @@
 #define OPTIMIZER  "optimizer.safetensors"
 #define COPY_BYTES ((size_t)1 << 20)
 
-/* Sums have the order of the inputs, so that must not depend on which was first. */
+/* The order of the inputs decides how sums are rounded, so it must not depend on arrival. */
 static int compare_updates(const void *a, const void *b)
 {
 	return strcmp(((const struct flmem_update *)a)->client,
@@ -341,9 +341,9 @@ static uint64_t read_opened(int round)
 }
 
 /*
- * When the round ends. A server that starts again continues with the time that is left, by the wall
- * clock. If that jumped back meanwhile, the time begins again; if it jumped ahead, the round is at
- * its deadline. Jumps while the server runs have no effect.
+ * The end of the round. A restarted server continues with the remaining time, by the wall clock. If
+ * that clock jumped back meanwhile, the time starts again; if it jumped ahead, the round is at its
+ * deadline. Jumps while the server runs have no effect.
  */
 static void set_deadline(struct flmem_exchange *x)
 {

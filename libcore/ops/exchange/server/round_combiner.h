@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_EXCHANGE_ROUND_COMBINER_H
 #define FLMEM_OPS_EXCHANGE_ROUND_COMBINER_H
 
-/* Makes the next model of a round's updates, on a thread. */
+/* Makes the next model from a round's updates, on a thread. */
 
 #include "ops/exchange/server/server_state.h"
 
@@ -18,7 +18,7 @@ void flmem_combiner_join(struct flmem_exchange *x);
  */
 int flmem_combiner_recover(struct flmem_exchange *x, bool *ret_found, struct flmem_error *err);
 
-/* Begins to collect for the round that is next, or ends the exchange. With the lock. */
+/* Starts to collect for the next round, or ends the exchange. With the lock. */
 void flmem_combiner_begin_round(struct flmem_exchange *x);
 
 /* Ends it without a result; clients learn the reason. With the lock. */
@@ -27,10 +27,10 @@ void flmem_combiner_fail(struct flmem_exchange *x, int code, const struct flmem_
 /* Removes the updates of a round that was combined, and the rounds that are no longer published. */
 void flmem_combiner_remove_old(struct flmem_exchange *x, uint64_t round);
 
-/* A server that starts again gives the round all its time. */
+/* A restarted server gives the round its full time. */
 void flmem_combiner_forget_deadline(struct flmem_exchange *x);
 
-/* The round has all of its time again. With the lock. */
+/* The round has its full time again. With the lock. */
 void flmem_combiner_renew_deadline(struct flmem_exchange *x);
 
 /*

@@ -102,7 +102,7 @@ static int recover_round(struct flmem_exchange *x, struct flmem_error *err)
 	return rc;
 }
 
-/* Where an earlier server with this state directory was. */
+/* The address of an earlier server with this state directory. */
 static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 {
 	int rc = flmem_published_newest(x, &x->round, err);
@@ -256,7 +256,7 @@ static int step_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	return rc;
 }
 
-/* After the end clients still read the last model, or why there is none. */
+/* After the end clients still read the last model, or the reason why there is none. */
 static bool is_settled(struct flmem_exchange *x, uint64_t *ended_us)
 {
 	uint64_t settle_us = x->options->settle_us ?: FLMEM_EXCHANGE_SETTLE_US;

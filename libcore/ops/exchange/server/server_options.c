@@ -122,7 +122,7 @@ int flmem_exchange_compare_options(struct flmem_exchange *x, struct flmem_error 
 	if (now.failed)
 		return flmem_error_nomem(err, "cannot compare the options");
 	rc = flmem_spool_read(x->spool.root, "exchange", &kept);
-	/* The mark alone: no server got so far as to serve. */
+	/* Only the mark: no server has reached the point of serving. */
 	if (!rc && strcmp(kept.data, FLMEM_SPOOL_MARK) != 0)
 		return compare_settings(x, kept.data, now.data, err);
 	return !rc || rc == -ENOENT ? 0

@@ -12,7 +12,7 @@ int flmem_exchange_check_options(const struct flmem_exchange_serve_options *opti
 /* FLMEM_EUSAGE if the state directory is of a server with other options. */
 int flmem_exchange_compare_options(struct flmem_exchange *x, struct flmem_error *err);
 
-/* Writes them there, once they have proved to work. */
+/* Writes them there, once they are known to work. */
 int flmem_exchange_keep_options(struct flmem_exchange *x, struct flmem_error *err);
 
 /* Tokens, and names of certificates. */

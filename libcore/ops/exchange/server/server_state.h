@@ -48,7 +48,7 @@ struct flmem_upload {
 	uint64_t touched_us;	 /* monotonic */
 };
 
-/* What is known of the values of an update. */
+/* What is known about the values of an update. */
 enum flmem_update_values {
 	FLMEM_VALUES_UNREAD,
 	FLMEM_VALUES_FINITE,
@@ -110,7 +110,7 @@ struct flmem_exchange {
 	struct flmem_exchange_counters counters;
 	bool stopping;
 	bool recovering; /* updates of an earlier server */
-	int wake;	 /* eventfd: the main loop has something to do */
+	int wake;	 /* eventfd: the main loop has work to do */
 	pthread_t combiner;
 	bool combining; /* the thread was started */
 	bool combined;	/* and is about to end */

@@ -63,7 +63,7 @@ static struct flmem_update *find_unread(const struct flmem_exchange *x, const ch
 	return NULL;
 }
 
-/* Reads one of those that count; what cannot be read is not known to be finite. */
+/* Reads one of the updates that count; an update that cannot be read is not known to be finite. */
 static bool read_another(struct flmem_exchange *x)
 {
 	struct flmem_update *update = find_unread(x, NULL);

@@ -31,7 +31,7 @@ static bool is_of_update(const struct flmem_upload *upload, const struct update_
 	       strcmp(upload->record.metadata.client, key->client) == 0;
 }
 
-/* Files that are at their place. */
+/* Files that are in their final place. */
 static size_t count_placed(const struct flmem_exchange *x, const struct update_key *key)
 {
 	size_t count = 0;
@@ -348,7 +348,7 @@ static unsigned take_update(struct flmem_exchange *x, const char *id,
 	return status;
 }
 
-/* Files enough are there. */
+/* Enough files have arrived. */
 static bool is_update_settled(const struct flmem_exchange *x, const struct update_key *key)
 {
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
@@ -385,7 +385,7 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 		*ret_error = flmem_file_place_sync(x->spool.uploads);
 	if (!*ret_error || !upload)
 		return last;
-	/* It is not confirmed: its client sends the end again. */
+	/* The end was not confirmed: its client sends it again. */
 	pthread_mutex_lock(&x->lock);
 	if (last)
 		mark_update(x, key, false, false);

@@ -34,8 +34,8 @@ struct flmem_upload_transfer {
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	int fd;
 	uint64_t begin, at, length; /* of the upload */
-	uint64_t started;	    /* up to here the kernel was asked to write */
-	uint64_t flushed;	    /* up to here it has */
+	uint64_t started;	    /* the kernel was asked to write up to here */
+	uint64_t flushed;	    /* the kernel has written up to here */
 	uint32_t crc32c;
 	uint32_t crc32c_before; /* of the upload, up to `begin` */
 	char *gathered; /* bytes in front of `at` that are not written; NULL: there were none */
@@ -169,7 +169,7 @@ static void gather_piece(struct flmem_upload_transfer *transfer, const char *byt
 	transfer->at += length;
 }
 
-/* How many bytes are to be written, of those gathered and `length` more. */
+/* How many bytes to write now, of those gathered and `length` more. */
 static size_t choose_written(const struct flmem_upload_transfer *transfer, size_t length)
 {
 	size_t bytes = transfer->gathered_bytes + length;
@@ -202,7 +202,7 @@ static void take_body_piece(struct flmem_upload_transfer *transfer, const char *
 		write_summed(transfer, written, NULL, 0);
 }
 
-/* So that the flush at the end has little to do. */
+/* Started early, so that the flush at the end has little to do. */
 static void start_writing(struct flmem_upload_transfer *transfer, uint64_t least)
 {
 	uint64_t written = transfer->at - transfer->gathered_bytes;
@@ -280,7 +280,7 @@ static int commit_bytes(struct flmem_upload_transfer *transfer)
 	return -rc;
 }
 
-/* Makes what is on the disk known; false if the upload or its round is gone. */
+/* Publishes what is on the disk; false if the upload or its round no longer exists. */
 static bool publish_offset(struct flmem_upload_transfer *transfer)
 {
 	struct flmem_exchange *x = transfer->x;
@@ -376,7 +376,7 @@ void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *
 		flmem_exchange_refuse_gone(request);
 }
 
-/* The upload is complete. What cannot be kept or checked now is not confirmed. */
+/* The upload is complete. A failure to keep or check it now means that it is not confirmed. */
 static unsigned finish_transfer(struct flmem_upload_transfer *transfer, struct flmem_error *err)
 {
 	const struct flmem_upload_commit before = {transfer->begin, transfer->crc32c_before};
@@ -403,7 +403,7 @@ static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_htt
 		return;
 	}
 	status = transfer->at == transfer->length ? finish_transfer(transfer, &err) : 0;
-	/* One that the disk did not keep is sent again. */
+	/* An upload that the disk did not keep is sent again. */
 	if (status >= 500 && !flmem_update_can_pass(&err) &&
 	    flmem_upload_is_gone(transfer->x, transfer->id))
 		flmem_exchange_refuse_gone(request);

@@ -196,7 +196,7 @@ void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload)
 
 int flmem_uploads_delete(struct flmem_exchange *x, struct flmem_upload *upload)
 {
-	/* With its record it would be back after a restart. */
+	/* With its record left, it would be back after a restart. */
 	if (unlinkat(x->spool.uploads, upload_file_name(upload->id, ".info").text, 0) < 0 &&
 	    errno != ENOENT)
 		return -errno;
@@ -351,7 +351,7 @@ static size_t count_intact(int fd, const struct flmem_upload_commit *commits, si
 	while (first && end - commits[first - 1].end < FLMEM_UPLOAD_UNFLUSHED_MAX)
 		first--;
 	intact = count_intact_from(fd, commits, count, first);
-	/* None: only a disk that lies about flushes has lost more. */
+	/* None: only a disk that reports false flushes has lost more. */
 	for (; first && !intact; first--)
 		intact = count_intact_from(fd, commits, first, first - 1);
 	return first + intact;
