@@ -17,7 +17,7 @@
 
 #include "aggregate/kernels.h"
 
-/* Elements that are combined at once, at most. */
+/* The most elements that are combined at once. */
 #define FLMEM_ROW_LONGEST 1024U
 
 /* What stays the same for all elements. */
@@ -31,7 +31,7 @@ struct flmem_combination {
 	size_t trimmed;	       /* the same as a number of inputs, by prepare() */
 	size_t hostile;	       /* inputs that may be; 0: as many as possible, until prepare() */
 	size_t keep;	       /* inputs to choose; the same */
-	double clip_norm;      /* 0: the median of the norms */
+	double clip_norm;      /* 0: use the median of the norms */
 	const double *factors; /* of each input, by judge(); may be NULL */
 	bool has_base;	       /* after the rows of the inputs is that of the base */
 	bool first_round;      /* the state is not set yet */

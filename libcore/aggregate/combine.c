@@ -66,7 +66,10 @@ static void store_state(const struct flmem_combination *c, const struct flmem_co
 		c->kernels->store[state->element](rows[i], state->slots[i] + offset, count);
 }
 
-/* What is finite in 64 bits may not be so in the types that are kept, for all rounds to come. */
+/*
+ * A value that is finite in 64 bits may be infinite in the stored type, and would then stay so in
+ * all later rounds.
+ */
 static bool is_stored_finite(const struct flmem_combination *c,
 			     const struct flmem_combine_rows *rows,
 			     const struct flmem_combine_array *array, size_t done, size_t count)

@@ -19,7 +19,7 @@
 #define FLMEM_GENERATOR_VARIATIONS 8U  /* each for four */
 #define FLMEM_GENERATOR_UNIT	   0x1p-28
 
-/* Of one tensor. */
+/* The parameters of one tensor. */
 struct flmem_generator {
 	uint64_t key, client_key;
 	bool varied;	/* by client_key */

@@ -50,7 +50,7 @@ int flmem_journal_is_own(int fd, bool *ret_own)
 	*ret_own = !status.st_size || flmem_io_read_at(fd, 0, &magic, sizeof(magic));
 	if (!*ret_own)
 		return -errno;
-	/* Zeros alone are a head that a disk has lost which failed, or had no power. */
+	/* A head of zeros was lost by a disk that failed or had no power. */
 	*ret_own = !status.st_size || magic == MAGIC ||
 		   (!magic && status.st_size == (off_t)sizeof(struct journal_head));
 	return 0;
@@ -76,7 +76,7 @@ bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk
 				};
 		at += (off_t)(whole * sizeof(records[0]));
 	}
-	/* A record that was cut off must not shift those to come. */
+	/* A truncated record must not shift later ones. */
 	return ftruncate(fd, at) == 0;
 }
 

@@ -4,7 +4,7 @@
 
 /*
  * Which chunks of an unfinished output are written, each with its checksum. Records are appended
- * without waiting for the disk: whoever resumes compares the checksums, so a record that reached
+ * without waiting for the disk: a run that resumes compares the checksums, so a record that reached
  * the disk before its chunk does no harm. A journal belongs to one request, by its fingerprint.
  */
 
