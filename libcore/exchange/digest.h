@@ -44,7 +44,7 @@ void flmem_digest_add(struct flmem_digest *digest, const void *bytes, size_t len
 /* Writes flmem_digest_bytes() and frees; without `out` only frees. Also for a zeroed digest. */
 void flmem_digest_end(struct flmem_digest *digest, unsigned char *out);
 
-/* The SHA-256 of a whole file, read from its begin; the offset of `fd` does not change. */
+/* The SHA-256 of a whole file, read from its start; the offset of `fd` does not change. */
 int flmem_digest_file(int fd, const char *path, unsigned char out[FLMEM_SHA256_BYTES],
 		      struct flmem_error *err);
 

@@ -55,7 +55,7 @@ int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flm
 void flmem_spool_undo(struct flmem_spool *spool);
 void flmem_spool_close(struct flmem_spool *spool);
 
-/* Fails if its path leads elsewhere by now, which updates are read and models are written by. */
+/* Fails if its path now leads elsewhere: updates are read and models are written through it. */
 int flmem_spool_check_place(const struct flmem_spool *spool, struct flmem_error *err);
 
 /* rounds/R, or a directory below it; made if it does not exist. Negative errno. */

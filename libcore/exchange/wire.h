@@ -32,7 +32,7 @@
 
 #define FLMEM_REPR_DIGEST "Repr-Digest" /* RFC 9530: sha-256=:BASE64: */
 
-/* Title of a problem: what was sent is for a round that collects no more. */
+/* Title of a problem: the round of the sent data no longer collects. */
 #define FLMEM_EXCHANGE_OVER_TITLE   "round is over"
 #define FLMEM_EXCHANGE_FAILED_TITLE "exchange has failed"
 
