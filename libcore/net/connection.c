@@ -13,7 +13,7 @@
 
 #define SLICE_MS     200
 #define BUFFER_BYTES (512L << 10)
-/* libcurl allocates it for each request: more would be given back to the kernel each time. */
+/* libcurl allocates it for each request: a larger one would be returned to the kernel each time. */
 #define UPLOAD_BYTES (96L << 10)
 
 struct flmem_connection {
@@ -269,7 +269,7 @@ static enum flmem_connection_step drive_messages(struct exchange_of_messages *se
 					sent->request->name, limit);
 			return FLMEM_CONNECTION_RETRY;
 		}
-		/* Where something moved there is often more. */
+		/* After some data has arrived, more often follows. */
 		if (sent->moved == before)
 			sent->connection->curl->multi_poll(sent->connection->multi, NULL, 0,
 							   SLICE_MS, NULL);
@@ -299,7 +299,7 @@ static enum flmem_connection_step report_message_failure(const struct exchange_o
 						 : connection->curl->easy_strerror(sent->result);
 	char shown[CURL_ERROR_SIZE];
 
-	if (sent->refused) /* whose taker knows why */
+	if (sent->refused) /* the callback knows why */
 		return FLMEM_CONNECTION_FAIL;
 	if (sent->headers_large)
 		flmem_error_set(err, FLMEM_EFAILED, 0,

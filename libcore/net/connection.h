@@ -63,7 +63,7 @@ void flmem_connection_answer_clear(struct flmem_connection_answer *answer);
 
 enum flmem_connection_step {
 	FLMEM_CONNECTION_OK,	/* an answer of any status arrived */
-	FLMEM_CONNECTION_RETRY, /* none did; it may succeed later */
+	FLMEM_CONNECTION_RETRY, /* no answer arrived; a retry may succeed */
 	FLMEM_CONNECTION_FAIL,
 };
 

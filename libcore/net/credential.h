@@ -7,8 +7,8 @@
 #include <flmem/error.h>
 
 /*
- * Before the first request, whether such a file can be read: libcurl retries where it cannot, or
- * names other causes. `path`: NULL is none.
+ * Checks before the first request whether such a file can be read: libcurl retries if it cannot, or
+ * reports other causes. `path`: NULL is none.
  */
 int flmem_credential_check(const char *path, struct flmem_error *err);
 

@@ -67,14 +67,17 @@ struct flmem_curl_sigpipe {
 	bool was_pending;
 };
 
-/* Blocks SIGPIPE for this thread; the end restores the mask, without a signal that came. */
+/*
+ * Blocks SIGPIPE for this thread; the end restores the mask, and drops a signal that arrived
+ * meanwhile.
+ */
 void flmem_curl_sigpipe_begin(struct flmem_curl_sigpipe *ret_sigpipe);
 void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe);
 
 /* libcurl's limit of 100 KiB for a line of headers; before 8.6 it reported a lack of memory. */
 bool flmem_curl_is_line_too_long(CURLcode code);
 
-/* Whether a request that failed in this way may succeed later. */
+/* Whether a request that failed in this way may succeed on a retry. */
 bool flmem_curl_is_transient(CURLcode code);
 
 /* What to do about a certificate that was refused; the last argument if the text has no cause. */

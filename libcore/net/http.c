@@ -24,7 +24,7 @@
 #define DELAY_FIRST_US	 UINT64_C(250000)
 #define DELAY_LARGEST_US UINT64_C(30000000)
 #define SLICE_US	 UINT64_C(100000)
-/* Progress that counts between failures; less could go on without end. */
+/* The progress required between failures; with less a download might never end. */
 #define PROGRESS_BYTES (UINT64_C(64) << 10)
 
 struct flmem_http {
@@ -121,7 +121,9 @@ uint64_t flmem_http_file_size(const struct flmem_http_file *file)
 	return file->size;
 }
 
-/* Signatures are new in every run. Where nothing marks a version, none is equal to another one. */
+/*
+ * Signatures are new in every run. If nothing identifies a version, none is equal to another one.
+ */
 uint64_t flmem_http_file_mix(const struct flmem_http_file *file, uint64_t hash)
 {
 	uint64_t now = flmem_clock_wall_us();
@@ -143,10 +145,7 @@ void flmem_http_file_expect(struct flmem_http_file *file, uint64_t offset, uint6
 	pthread_mutex_unlock(&file->lock);
 }
 
-/*
- * End of the bytes to ask for. What is read in one direction without being expected is asked for
- * in growing parts.
- */
+/* End of the bytes to request. Unexpected sequential reads are requested in growing parts. */
 static uint64_t find_request_end(struct flmem_http_file *file, uint64_t offset, uint64_t bytes)
 {
 	uint64_t end = offset + bytes, most = file->size;
@@ -177,7 +176,7 @@ static bool is_at(const struct flmem_transfer *transfer, const struct flmem_http
 	       transfer->at - (transfer->rest.length - transfer->rest_at) == offset;
 }
 
-/* One that continues there, else one that is not in use, in this order: idle, new, any. */
+/* A connection that continues there, else one that is not in use, in this order: idle, new, any. */
 static struct flmem_transfer **choose_transfer(struct flmem_http *http,
 					       const struct flmem_http_file *file, uint64_t offset)
 {
@@ -343,7 +342,7 @@ static enum flmem_transfer_step check_answer(const struct range_request *request
 	return flmem_reply_is_transient(reply) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
 }
 
-/* Whether the server that an earlier redirect named no longer accepts its address. */
+/* Whether the server of an earlier redirect no longer accepts its address. */
 static bool is_outdated(const struct range_request *request, const char *first)
 {
 	unsigned status = request->transfer->reply.status;
@@ -383,7 +382,7 @@ static enum flmem_transfer_step request_range(struct range_request *request,
 	}
 }
 
-/* How often, and how long after the last failure, something is tried again. */
+/* How often an operation is retried, and how long after the last failure. */
 struct retry_state {
 	unsigned failed, most;
 	uint64_t progress;

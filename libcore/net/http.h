@@ -3,9 +3,9 @@
 #define FLMEM_NET_HTTP_H
 
 /*
- * Files on web servers, read in parts with Range requests. Every answer is compared with what was
- * asked for and with the first one: range, size, ETag and Last-Modified. Failures that may pass are
- * repeated. Memory is a block per connection. Any number of threads may read.
+ * Files on web servers, read in parts with Range requests. Every answer is compared with the
+ * request and with the first answer: range, size, ETag and Last-Modified. Transient failures are
+ * retried. Memory is a block per connection. Any number of threads may read.
  */
 
 #include <stdbool.h>
@@ -51,7 +51,7 @@ void flmem_http_file_expect(struct flmem_http_file *file, uint64_t offset, uint6
 int flmem_http_file_read(struct flmem_http_file *file, uint64_t offset, uint64_t bytes, char *out,
 			 struct flmem_error *err);
 
-/* FLMEM_EUSAGE if the file is another one than when it was opened. */
+/* FLMEM_EUSAGE if the file has changed since it was opened. */
 int flmem_http_file_check(struct flmem_http_file *file, struct flmem_error *err);
 
 #endif

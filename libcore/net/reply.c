@@ -51,7 +51,7 @@ static void read_retry(struct flmem_reply *reply, const char *text)
 		reply->retry_seconds = RETRY_SECONDS_MAX;
 }
 
-/* One that is too long to keep does not match: as if there were none. */
+/* A value that is too long to keep does not match: it counts as absent. */
 static void copy_validator(char out[FLMEM_REPLY_VALIDATOR_MAX], const char *text)
 {
 	size_t length = strlen(text);

@@ -35,7 +35,7 @@ struct flmem_transfer {
 	bool active;				  /* a request is in progress, from `at` to `end` */
 	uint64_t at, end;
 	bool busy;	  /* in use by a thread */
-	const void *file; /* whose bytes they are */
+	const void *file; /* the owner of the bytes */
 
 	bool answered, accepted, complete, paused, headers_large, excess;
 	size_t redirect_bytes; /* of the body of an answer that redirects */
