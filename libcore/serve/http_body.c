@@ -30,7 +30,7 @@ static ssize_t read_made_body(void *context, uint64_t at, char *out, size_t room
 	return (ssize_t)some;
 }
 
-/* A file that was cut ends the connection, so that the client does not take less for all. */
+/* A truncated file ends the connection, so that the client does not take it for complete. */
 static ssize_t read_file_body(void *context, uint64_t at, char *out, size_t room)
 {
 	const struct streamed_body *body = context;

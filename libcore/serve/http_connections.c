@@ -141,7 +141,7 @@ void flmem_http_connection_send(struct flmem_http_connections *connections,
 	pthread_mutex_unlock(&connections->lock);
 }
 
-/* As far as the kernel knows: a server of files that does not answer must not hold the others. */
+/* As far as the kernel knows: a file server that does not answer must not delay the others. */
 static bool is_file_cut(const struct flmem_http_connection *connection)
 {
 	struct statx status;
@@ -184,7 +184,7 @@ void flmem_http_connections_sweep(struct flmem_http_connections *connections)
 		if (!connection->used ||
 		    (!is_file_cut(connection) && !is_stuck(connections, connection, now_us)))
 			continue;
-		/* Its thread detects that and ends. */
+		/* The thread of the connection detects that and ends. */
 		shutdown(connection->fd, SHUT_RDWR);
 		connection->since_us = now_us;
 		connections->cut++;

@@ -18,7 +18,7 @@ struct flmem_http_connection {
 	bool in_request; /* since its headers are complete */
 	bool in_handler; /* the server works; the client waits */
 	int fd;
-	uint64_t since_us; /* begin of the current span */
+	uint64_t since_us; /* start of the current span */
 	uint64_t bytes;	   /* at that time, both directions */
 	int file;	   /* being sent; -1: none */
 	uint64_t file_end; /* what it needs for that */
@@ -36,7 +36,7 @@ bool flmem_http_connections_init(struct flmem_http_connections *connections, uns
 				 uint64_t idle_us);
 void flmem_http_connections_clear(struct flmem_http_connections *connections);
 
-/* More than the limit that are still answered, with 503. */
+/* Connections above the limit that are still answered, with 503. */
 #define FLMEM_HTTP_CONNECTIONS_EXCESS 32U
 
 /* NULL if there is no room. */

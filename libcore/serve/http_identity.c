@@ -68,7 +68,10 @@ static bool has_second_cn(const struct gnutls_api *api, gnutls_x509_crt_t certif
 					   &size) != GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
 }
 
-/* Empty where it names no one client: of two names each reader could take another one. */
+/*
+ * Empty if it does not identify exactly one client: with two names each reader could use another
+ * one.
+ */
 static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certificate, char *cn,
 		   size_t size)
 {

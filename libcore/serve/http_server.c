@@ -166,14 +166,14 @@ static enum MHD_Result queue_answer(struct flmem_http_request *request, bool clo
 	return queued;
 }
 
-/* What makes the end of a request, or its server, ambiguous. */
+/* Headers that make the end of a request, or its server, ambiguous. */
 struct head_fields {
 	unsigned lengths, codings, hosts;
 	bool single[SINGLES]; /* that occurred */
 	bool malformed;
 };
 
-/* Fields with one value: of two, a proxy may check the one that is not used here. */
+/* Fields with one value: with two, a proxy may check the one that is not used here. */
 static const char *const single_names[SINGLES] = {
 	"Authorization",   "Content-Type",	     "Range",	      "Tus-Resumable",
 	"Upload-Checksum", "Upload-Concat",	     "Upload-Length", "Upload-Offset",

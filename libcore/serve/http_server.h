@@ -100,7 +100,10 @@ const char *flmem_http_request_query(const struct flmem_http_request *request, c
 void flmem_http_request_set(struct flmem_http_request *request, void *data);
 void *flmem_http_request_get(const struct flmem_http_request *request);
 
-/* Ends the connection of a request that another thread works on, which must not end meanwhile. */
+/*
+ * Ends the connection of a request that another thread is working on, and which must not end
+ * meanwhile.
+ */
 void flmem_http_request_cut(struct flmem_http_request *request);
 
 /* While a handler waits in `body`, the client is not slow. */
