@@ -62,7 +62,7 @@ static void add_recorded_s(cJSON *row, cJSON *unknown, const char *name,
 	cJSON_AddStringToObject(unknown, name, p->unrecorded);
 }
 
-/* What a dump of an allocator does not have. */
+/* Fields that a dump of an allocator does not have. */
 static void add_recorded(cJSON *row, const struct flmem_heap_profile *p)
 {
 	cJSON *unknown = cJSON_CreateObject();

@@ -11,7 +11,7 @@
 #define SITES_SHOWN 15U
 #define LEAKS_SHOWN 5U
 #define DEPTH_SHOWN 64U
-/* Where less is live, the program has freed its memory: the stacks of the peak say more. */
+/* If less is live, the program has freed its memory: the stacks of the peak are more useful. */
 #define LIVE_SHARE_MIN 10U /* one in so many bytes of the peak */
 
 struct sites_view {
@@ -142,7 +142,7 @@ static enum flmem_heap_measure measure_of_sites(const struct flmem_heap_profile 
 									: FLMEM_HEAP_LIVE;
 }
 
-/* Those that grow, then the largest of the others. */
+/* First those that grow, then the largest of the others. */
 static void put_site_rows(struct sites_view *view, enum flmem_heap_measure measure)
 {
 	const struct flmem_heap_profile *p = view->profile;
@@ -184,7 +184,7 @@ static void put_sites_table(struct sites_view *view)
 						      : "those with most of the peak");
 }
 
-/* Where the watch began or ended at another time, its rounds and growth are others. */
+/* If the watch began or ended at another time, its rounds and growth differ. */
 static void put_sites_times(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	flmem_markup_time(out, p->started_us);
