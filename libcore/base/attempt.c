@@ -338,8 +338,8 @@ static int start_attempt_task(struct attempt_task *task, bool *ret_lost, struct 
 }
 
 /*
- * A host program may cancel the thread that waits: the one that works would then hold what it
- * shares with it, and a context that is not freed.
+ * A host program may cancel the waiting thread: the worker would then keep the data that they
+ * share, and a context that is not freed.
  */
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err)

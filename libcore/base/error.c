@@ -79,7 +79,7 @@ __attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem
 	room = sizeof(err->message) - strlen(cause);
 	va_copy(again, args);
 	length = (size_t)vsnprintf(err->message, room, format, args);
-	/* Without memory for the whole text its end is cut, not the cause. */
+	/* Without memory for the whole text its end is truncated, not the cause. */
 	memcpy(err->message + strlen(err->message), cause, strlen(cause) + 1);
 	if (length >= room)
 		keep_message(err, print_whole(format, again, cause));

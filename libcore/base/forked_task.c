@@ -131,7 +131,7 @@ static struct msghdr wrap_packet(const struct flmem_forked_task *task,
 	};
 }
 
-/* What `run` has opened. */
+/* The descriptors that `run` has opened. */
 static void hand_over(const struct flmem_forked_task *task, const int *before,
 		      struct outcome_message *packet, struct msghdr *message)
 {
@@ -192,7 +192,7 @@ static void take_descriptors(const struct flmem_forked_task *task,
 	}
 }
 
-/* False: it has not come. */
+/* False: it has not arrived. */
 static bool take_outcome(const struct flmem_forked_task *task, int end, int *ret_rc)
 {
 	struct outcome_message packet = {0};
@@ -219,7 +219,7 @@ static bool await_outcome(const struct flmem_forked_task *task, int end, uint64_
 
 	for (uint64_t i = 0; i < slices && !has_ended; i++)
 		has_ended = poll(&poller, 1, (int)SLICE_MS) > 0;
-	/* What comes later is not taken: the child notices, and undoes it. */
+	/* A later answer is not accepted: the child notices, and undoes its work. */
 	shutdown(end, SHUT_RD);
 	if (take_outcome(task, end, ret_rc))
 		return true;

@@ -36,7 +36,7 @@ int flmem_file_place_open(const char *path, struct flmem_file_place *ret_place);
 
 void flmem_file_place_close(struct flmem_file_place *place);
 
-/* Fails if the path has come to lead to another folder, where users would not find the file. */
+/* Fails if the path now leads to another folder, where users would not find the file. */
 int flmem_file_place_check(const struct flmem_file_place *place, struct flmem_error *err);
 
 #define FLMEM_AUTO_FILE_PLACE FLMEM_AUTO(flmem_file_place_close)
@@ -101,7 +101,7 @@ int flmem_temporary_publish(const struct flmem_file_place *place, struct flmem_t
  */
 int flmem_file_place_sync(int directory);
 
-/* The same after the file at `path` has got its name there. */
+/* The same after the file at `path` has received its name there. */
 int flmem_file_place_flush(int directory, const char *path, struct flmem_error *err);
 
 /*
