@@ -136,7 +136,7 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 	const char *slash = strrchr(module->path, '/');
 	char name[NAME_MAX + 1], path[PATH_MAX];
 	struct flmem_image *image = NULL;
-	bool beside = false; /* the folder of the file itself is silent */
+	bool beside = false; /* the folder of the file itself does not answer */
 
 	if (!slash || !read_debug_link(own, name))
 		return NULL;
@@ -153,7 +153,7 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 	return image;
 }
 
-/* Whether the folder answers in which the client library keeps files, by its manual. */
+/* Whether the cache folder of the client library (see its manual) answers. */
 static bool has_cache(void)
 {
 	static const struct {
@@ -182,7 +182,7 @@ static bool has_cache(void)
 	return true;
 }
 
-/* The client library keeps what it has fetched, and waits at most DEBUGINFOD_TIMEOUT. */
+/* The client library caches downloads, and waits at most DEBUGINFOD_TIMEOUT. */
 static struct flmem_image *open_from_server(const struct flmem_heap_module *module)
 {
 	int (*find)(void *client, const unsigned char *id, int size, char **ret_path);

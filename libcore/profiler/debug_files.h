@@ -11,7 +11,7 @@
 struct flmem_image *flmem_symbol_image_open(const char *path, struct stat *ret_status,
 					    bool *silent);
 
-/* Whether its file has stopped to answer: what was read of it is not all. */
+/* Whether its file has stopped answering: the data read so far is incomplete. */
 bool flmem_symbol_image_is_silent(const struct flmem_image *image);
 
 bool flmem_symbol_image_matches(struct flmem_image *image, const struct flmem_heap_module *module);

@@ -7,7 +7,7 @@
 #define DEPTH_MAX  48U
 #define NUMBER_MAX 100000U
 
-/* A part of the symbol that is still to be read, and the name so far. */
+/* The rest of the symbol, and the name so far. */
 struct demangler {
 	const char *at, *end;
 	char *out;
@@ -67,7 +67,7 @@ static size_t take_count(struct demangler *m)
 }
 
 /* <length> and so many characters. */
-/* Not of a name in any source; a terminal would obey some of them. */
+/* Characters of no source name; a terminal would obey some of them. */
 static bool has_control_bytes(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -361,7 +361,7 @@ bool flmem_demangle(const char *symbol, size_t length, char out[FLMEM_DEMANGLED_
 	if (length < 4 || symbol[0] != '_' || symbol[1] != 'Z')
 		return false;
 	m.at += 2;
-	/* Of what is inside of a function, the function's name counts. */
+	/* For an entity inside a function, the function's name counts. */
 	while (take_letter(&m, 'Z'))
 		;
 	local = m.at;

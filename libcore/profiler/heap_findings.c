@@ -23,7 +23,7 @@ static uint32_t innermost_frame(const struct flmem_heap_profile *profile, uint32
 	return node ? profile->nodes[node].frame : FLMEM_HEAP_NO_FRAME;
 }
 
-/* Ages alone, and growth that RSS does not show, say less. */
+/* Ages alone, and growth that RSS does not show, are weaker evidence. */
 static enum flmem_heap_finding_kind kind_of_growth(const struct flmem_heap_leaks *leaks,
 						   const struct flmem_heap_leak *leak)
 {
@@ -56,7 +56,7 @@ static int find_growth(const struct flmem_heap_profile *profile,
 	return 0;
 }
 
-/* The line that has most of a measure, if that is so many times the peak of the process. */
+/* The line that has most of a measure, if that exceeds this share of the peak of the process. */
 static int find_largest(const struct flmem_heap_profile *profile, enum flmem_heap_measure measure,
 			double least, struct flmem_heap_finding *finding, struct flmem_error *err)
 {
@@ -77,7 +77,7 @@ static int find_largest(const struct flmem_heap_profile *profile, enum flmem_hea
 	return 0;
 }
 
-/* What holds the peak only because it grows needs no other advice. */
+/* Memory that holds the peak only because it grows needs no other advice. */
 static bool is_growth(const struct flmem_heap_finding *held,
 		      const struct flmem_heap_finding *findings, size_t count)
 {

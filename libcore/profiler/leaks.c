@@ -131,8 +131,8 @@ static bool grows_between(const struct round_ends *ends, double slope, size_t fr
 }
 
 /*
- * No single jump, and no cache that is full by now: of many rounds most parts grow, of a few at
- * least half of the steps, and the end does in any case.
+ * No single jump, and no cache that is full by now: of many rounds most parts grow, of few rounds
+ * at least half of the steps, and always the end.
  */
 static bool grows_mostly(const struct round_ends *ends, double slope)
 {
@@ -148,7 +148,7 @@ static bool grows_mostly(const struct round_ends *ends, double slope)
 	       grows_between(ends, slope, last, steps);
 }
 
-/* What grew in nearly every round, and no longer does. */
+/* A site that grew in nearly every round, and no longer does. */
 static bool has_just_ended(const struct round_ends *ends, double slope)
 {
 	size_t still = 0, longest = 0;
@@ -202,7 +202,7 @@ static bool may_be_replacing(const struct site_history *h, bool by_round, uint64
 	return !rss.unknown && (double)rss.value < (double)grown * RSS_SHARE_MIN;
 }
 
-/* What a program frees when it ends is not an end of the growth. */
+/* Memory that a program frees when it exits does not end the growth. */
 static void leave_out_teardown(const struct site_history *h, struct round_ends *ends)
 {
 	if (h->profile->ending == FLMEM_HEAP_ENDED && ends->count > 1 &&

@@ -16,7 +16,7 @@
 #define PATIENCE_US	UINT64_C(2000000)
 #define PATIENCE_ALL_US UINT64_C(5000000) /* of so many, from a slow disk */
 
-/* Of a path that is not there, both are 0. */
+/* Of a path that does not exist, both are 0. */
 struct module_file {
 	dev_t device;
 	ino_t inode;
@@ -135,7 +135,7 @@ static void examine_some(struct flmem_heap_module *modules, const uint32_t *want
 		struct flmem_heap_module *module = &modules[wanted[i]];
 		struct path_batch one = {.paths = {module->path}, .files = {all.files[i]}};
 
-		/* Else one after the other; each silent one takes its time. */
+		/* Otherwise one after the other; each one that does not answer takes its time. */
 		module->silent = !together && !examine_paths(&one, PATIENCE_US);
 		if (!module->silent)
 			files[wanted[i]] = one.files[0];

@@ -103,7 +103,7 @@ static int check_sections(const struct flmem_profile_file *file, struct flmem_er
 	return check_overlaps(file, err);
 }
 
-/* Whether there is something to read. */
+/* Whether a record is present. */
 static int check_phase(struct flmem_profile_file *file, struct flmem_error *err)
 {
 	const struct flmem_profile_header *h = &file->header;

@@ -172,7 +172,7 @@ static int read_comparable(const struct flmem_heap_request *request,
 	return rc;
 }
 
-/* One that cannot be read does not hide the others. */
+/* A file that cannot be read does not hide the others. */
 static int add_profile(struct flmem_heap_folder *folder, const char *path, const char *name,
 		       const struct flmem_heap_request *how)
 {

@@ -35,7 +35,7 @@ static bool is_import_frame(const struct flmem_heap_frame *frame)
 		flmem_text_starts(frame->file, "<frozen zipimport>"));
 }
 
-/* The line that imports says more than the five frames between it and the module. */
+/* The importing line is more useful than the five frames between it and the module. */
 static bool is_frame_kept(const struct frame_filter *projection,
 			  const struct flmem_heap_frame *frame, bool has_caller)
 {

@@ -220,7 +220,7 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	return p->program && p->command && p->allocator;
 }
 
-/* A part of the sites is shown as such; without any, sums of 0 would be a guess. */
+/* A partial sum over the sites is shown as such; if none are known, 0 would be a guess. */
 static void forget_cut_amounts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
 {
 	if (!p->cut || !file->header.section[FLMEM_PROFILE_SECTION_SITES].used || p->site_count)
@@ -240,8 +240,8 @@ static bool read_profile_lists(const struct flmem_heap_request *request,
 }
 
 /*
- * A second job in the same process begins with round 0 or 1 again. A number that is one less is
- * that of a round which goes on beside the next one.
+ * A second job in the same process restarts with round 0 or 1. A number that is one less is that of
+ * a round which continues beside the next one.
  */
 static uint64_t count_restarts(const struct flmem_heap_profile *p)
 {

@@ -325,7 +325,7 @@ static uint32_t lacking_parts_of_dump(const struct flmem_jemalloc_dump *dump)
 	return dump->cut ? modules : 0;
 }
 
-/* A part of the stacks is shown as such; without any, sums of 0 would be a guess. */
+/* A partial sum over the stacks is shown as such; if none are known, 0 would be a guess. */
 static void forget_cut_stacks(const struct flmem_jemalloc_dump *dump, struct flmem_heap_profile *p)
 {
 	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)

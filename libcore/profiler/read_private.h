@@ -25,7 +25,7 @@ struct flmem_profile_reader {
 	bool failed;	       /* memory is out */
 };
 
-/* Room for one more element of a list, or NULL; then the reader has failed. */
+/* Space for one more element of a list, or NULL; then the reader has failed. */
 void *flmem_profile_reader_grow(struct flmem_profile_reader *reader, void *rows, size_t count,
 				size_t size);
 
@@ -36,7 +36,7 @@ uint32_t *flmem_profile_reader_map(struct flmem_profile_reader *reader,
 /* A string as a kept text; NULL if there is none. */
 const char *flmem_profile_reader_text(struct flmem_profile_reader *reader, uint32_t index);
 
-/* Milliseconds of a record as microseconds; absurd ones are cut. */
+/* Milliseconds of a record as microseconds; absurd values are limited. */
 uint64_t flmem_profile_reader_us(uint64_t ms);
 
 /* Modules, frames, and the tree of stacks. */
@@ -63,7 +63,7 @@ bool flmem_profile_reader_rounds(struct flmem_profile_reader *reader);
 /* The round with this number in the list of the profile, or FLMEM_HEAP_NO_ROUND. */
 uint32_t flmem_profile_reader_round(const struct flmem_profile_reader *reader, uint32_t number);
 
-/* Sites, what they did by round, what survived; the course of the process. */
+/* Sites, their amounts by round, the survivors; the timeline of the process. */
 bool flmem_profile_reader_amounts(struct flmem_profile_reader *reader);
 
 void flmem_profile_reader_clear(struct flmem_profile_reader *reader);
@@ -76,7 +76,7 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 int flmem_profile_read_jemalloc(const struct flmem_heap_request *request, int fd,
 				struct flmem_heap_profile *profile, struct flmem_error *err);
 
-/* How the files begin that can be read. */
+/* The first bytes of files that can be read. */
 #define FLMEM_HEAP_MAGIC_BYTES 8
 
 bool flmem_heap_profile_has_magic(const char magic[FLMEM_HEAP_MAGIC_BYTES]);
