@@ -190,7 +190,7 @@ static int report_targets(const struct cmd *cmd, const struct detect_options *op
 	return printed ? flmem_code_exit_status(rc) : fail_report_nomem(cmd);
 }
 
-/* Whoever gives an option that would do nothing has left out another one. */
+/* An option without effect means that the user has left out another one. */
 static int check_detect_options(const struct detect_options *o, struct flmem_error *err)
 {
 	bool targets = targets_given(&o->targets);

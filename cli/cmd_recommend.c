@@ -323,7 +323,7 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 	return status;
 }
 
-/* Nothing to write, and nothing said, would look like nothing to change. */
+/* Without a message, nothing to write would look like nothing to change. */
 static void report_python(const struct flmem_recommendations *found)
 {
 	char count[FLMEM_TEXT_COUNTED_MAX];

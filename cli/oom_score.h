@@ -3,9 +3,9 @@
 #define FLMEM_CLI_OOM_SCORE_H
 
 /*
- * Where memory runs out, the kernel ends flmem rather than another process: in the control group of
- * its target it may be flmem that takes the last of it. Children inherit that, also programs that
- * they execute.
+ * When memory runs out, the kernel should kill flmem rather than another process: in the control
+ * group of its target flmem may be the one that takes the last of it. Children inherit this score,
+ * even when they execute a program.
  */
 void oom_end_first(void);
 

@@ -129,7 +129,7 @@ static int print_inspections(const struct inspect_options *o,
 	return print_json(flmem_report_inspect_json(inspections, count), err);
 }
 
-/* The data of the first may take hours: a name that is wrong is found before. */
+/* Reading the first input may take hours: an invalid name is reported before. */
 static int inspect_headers(const struct inspect_options *o, const struct opt_rest *rest,
 			   const struct flmem_http_options *http, struct flmem_error *err)
 {

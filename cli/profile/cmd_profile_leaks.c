@@ -41,7 +41,7 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-/* What growth is per; numbers without a sample may be rounds of the job, or none. */
+/* The unit of growth; numbers without a sample may be rounds of the job, or none. */
 static const char *leaks_period(const struct flmem_heap_leaks *leaks)
 {
 	if (!leaks->by_round)

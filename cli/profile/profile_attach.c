@@ -42,7 +42,7 @@ static void print_attach_way(const struct flmem_attach_result *r)
 		       flmem_text_escape(r->no_socket, shown, sizeof(shown)));
 }
 
-/* By the time of a real run another thread may be the one to borrow. */
+/* By the time of a real run another thread may be borrowed. */
 static void print_planned_thread(const struct flmem_attach_result *r)
 {
 	if (r->thread)
@@ -56,7 +56,7 @@ static void print_entry_note(uint64_t count, const char *why)
 		printf("  note: entries that %s: %" PRIu64 "\n", why, count);
 }
 
-/* What is not seen, where there is anything. */
+/* What is not sampled, if anything. */
 static void print_attach_entries(const struct flmem_attach_result *r)
 {
 	const struct flmem_attach_entries *e = &r->entries;

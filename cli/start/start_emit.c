@@ -48,7 +48,7 @@ static char **make_aggregate_command(char *const *argv, bool shared)
 	return command;
 }
 
-/* What a name of the other options may be: it is one word of a command. */
+/* Valid values of the other options: each is one word of a command. */
 static int check_emit_name(const char *option, const char *name, struct flmem_error *err)
 {
 	if (name && !*name)

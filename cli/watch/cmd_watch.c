@@ -142,7 +142,7 @@ struct session {
 	struct flmem_watch_advice advice;
 };
 
-/* What is not drawn on a screen; a page on standard output leaves room for nothing else. */
+/* Outputs that are not a screen; a page on standard output excludes all others. */
 static int choose_lines(const struct watch_options *o, bool live, struct watch_output *ret_output,
 			struct flmem_error *err)
 {
@@ -269,7 +269,7 @@ static void warn_undecided(const struct flmem_watch_summary *summary)
 				summary->results[i].undecided);
 }
 
-/* What a damaged recording has lost may have been above the limit of memory. */
+/* The lost part of a damaged recording may have been above the memory limit. */
 static bool is_above_undecided(const struct watch_options *o,
 			       const struct flmem_watch_summary *summary)
 {
@@ -280,7 +280,7 @@ static bool is_above_undecided(const struct watch_options *o,
 	return true;
 }
 
-/* A limit that was passed counts first: it was, whatever else is missing. */
+/* An exceeded limit takes precedence: it is certain, whatever else is missing. */
 static int result_of(const struct watch_options *o, const struct flmem_watch_summary *summary)
 {
 	if (summary->limit_passed)

@@ -96,7 +96,7 @@ static struct printed_sample *find_printed(struct line_output *lines,
 	return add_printed(lines, process);
 }
 
-/* In a log file a line each second would hide what happens. */
+/* In a log file a line every second would hide the events. */
 static bool is_news(const struct printed_sample *last, const struct flmem_watch_sample *sample)
 {
 	uint64_t before = last->rss_bytes, now = sample->rss_bytes;
