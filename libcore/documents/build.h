@@ -18,7 +18,7 @@ struct flmem_cursor {
 	size_t line_start;
 	unsigned line;
 	unsigned depth;
-	bool passing; /* values are read and not kept; only numbers and lists of them */
+	bool passing; /* values are parsed but not kept; only for numbers and lists of numbers */
 	struct flmem_node passed;
 	int code; /* of the error, if any */
 	struct flmem_error *err;

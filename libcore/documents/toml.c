@@ -10,7 +10,10 @@
 /* Each key is compared with the earlier ones, so their number is limited. */
 #define KEYS_MAX 2048U
 
-/* How a table or array came to be, in `declared` of its node: what may be added to it later. */
+/*
+ * How a table or array was declared, in `declared` of its node: this determines what may be added
+ * to it later.
+ */
 enum toml_declared {
 	TOML_IMPLIED, /* only in front of a name, as a in [a.b]: [a] may follow, once */
 	TOML_HEADED,  /* [a], or [[a]] */
@@ -109,7 +112,7 @@ static struct flmem_node *add_declared(struct flmem_cursor *cursor, struct flmem
 	return node;
 }
 
-/* What has the key, or a new table. NULL: no memory. */
+/* The node of the key, or a new table. NULL: no memory. */
 static struct flmem_node *obtain_table(struct flmem_cursor *cursor, struct flmem_node *map,
 				       const char *key, const struct flmem_place *place)
 {

@@ -14,7 +14,7 @@
 
 #include "base/text/text.h"
 
-/* An alias is looked for among the anchors before it, so their number is limited. */
+/* An alias is searched among the anchors before it, so their number is limited. */
 #define ANCHORS_MAX 1024U
 
 struct anchor {
@@ -27,7 +27,7 @@ struct yaml_reader {
 	struct flmem_cursor *cursor;
 	struct anchor *anchors; /* the latest first */
 	unsigned anchor_count;
-	struct flmem_node *open; /* the collection at hand */
+	struct flmem_node *open; /* the current collection */
 	const char *key;	 /* its value follows */
 	const char *key_tag;
 	struct flmem_place key_place;

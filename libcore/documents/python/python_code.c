@@ -93,7 +93,7 @@ static bool is_name_letter(char c)
 	       (c >= 'a' && c <= 'z');
 }
 
-/* A string is at least its quotes, so that there are characters around each name in it. */
+/* A string has at least its quotes, so there are characters around each name in it. */
 static bool has_whole_name(const struct flmem_python_word *string, const char *name, bool call)
 {
 	const char *end = string->text + (string->place.end - string->place.start), *at;
