@@ -56,7 +56,7 @@ static bool matches_name(const struct flmem_file_name *row, const char *name,
 	return false;
 }
 
-/* The names of each framework in turn, then those that all share; NULL after the last. */
+/* The names of each framework in turn, then the shared names; NULL after the last. */
 static const struct flmem_file_name *names_at(size_t index,
 					      const struct flmem_framework_ops **ret_framework)
 {
@@ -125,7 +125,7 @@ static bool drop_zeros(const struct flmem_buf *text, struct flmem_buf *ret_words
 	return ret_words->length && !ret_words->failed;
 }
 
-/* Text without what hides words from a search: zeros of UTF-16, letters that stand for others. */
+/* Text without characters that defeat a search: zeros of UTF-16, look-alike letters. */
 static bool reveal_words(const struct flmem_found_file *file, const struct flmem_buf *text,
 			 struct flmem_buf *ret_words)
 {

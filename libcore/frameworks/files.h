@@ -86,12 +86,15 @@ struct flmem_job_layout {
 	 */
 	bool (*locate)(const struct flmem_found_file *file, char **ret_job, char **ret_app);
 	/*
-	 * Whether the file has the name of a file of a job but belongs to another program, unless
-	 * its content claims it for the job.
+	 * Whether the file has the name of a job file but belongs to another program, unless its
+	 * content identifies it as part of the job.
 	 */
 	bool (*is_foreign)(const struct flmem_found_job *job, const struct flmem_found_file *file);
 	bool (*claims)(const struct flmem_document *document);
-	/* The kind of a file that the framework ignores, as it reads another one; else NULL. */
+	/*
+	 * The kind of a file that the framework ignores because it reads another one instead; else
+	 * NULL.
+	 */
 	const struct flmem_input_kind *(*ignored)(const struct flmem_found_file *file);
 	/* Adds a problem for each missing file. FLMEM_EFAILED if out of memory. */
 	int (*check)(const struct flmem_found_job *job, struct flmem_recommendations *found,

@@ -37,7 +37,7 @@ static bool is_negotiated(const struct flmem_check *check)
 	return check->release.count && flmem_version_number_compare(&check->release, &first) >= 0;
 }
 
-/* What is wrong with the two sizes; NULL: nothing. */
+/* The error in the two sizes; NULL: none. */
 static const enum flmem_severity *judge_sizes(const struct flmem_check *check, int64_t client,
 					      int64_t server)
 {
@@ -117,7 +117,7 @@ static const char *find_meant_by_topic(const char *key)
 	return strstr(key, "polling") ? "use_polling" : NULL;
 }
 
-/* A name that is not read as it is, but meant to be; NULL: it is read, or about something else. */
+/* A name that is not read but resembles one that is; NULL: it is read, or means something else. */
 static const char *find_meant(const char *written)
 {
 	char key[64];
@@ -302,7 +302,7 @@ static bool fits_no_frame(double limit)
 	return !bytes || bytes + 2 > (int)limit;
 }
 
-/* What is wrong with a number above 0 as the size of a message; NULL: nothing. */
+/* The error in a number above 0 as the size of a message; NULL: none. */
 static const char *judge_message_size(const struct flmem_node *value, double number)
 {
 	if (value->kind == FLMEM_NODE_INTEGER && number > INT_MAX)

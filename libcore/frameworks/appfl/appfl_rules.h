@@ -53,7 +53,7 @@ enum flmem_appfl_switch {
 	FLMEM_APPFL_UNCLEAR, /* known only when a job runs */
 };
 
-/* What Python takes the value at a key for, or the default where it is absent. */
+/* The truth value that Python gives the value at a key, or the default if it is absent. */
 enum flmem_appfl_switch flmem_appfl_switch(const struct flmem_node *map, const char *key,
 					   enum flmem_appfl_switch fallback);
 

@@ -120,7 +120,7 @@ static const struct flmem_node *backend_config(const struct flmem_node *call)
 	return simulation_argument(call, "backend_config", "4");
 }
 
-/* The expression that decides about the resources; NULL: there is none. */
+/* The expression that determines the resources; NULL: there is none. */
 static const struct flmem_node *unknown_resources(const struct flmem_node *resources)
 {
 	static const char *const names[] = {"num_cpus", "num_gpus", "**"};
@@ -279,7 +279,7 @@ static void check_map_numbers(struct flmem_check *check, const struct flmem_node
 		report_number(check, gpus);
 }
 
-/* run_simulation() completes no resources that it gets. */
+/* run_simulation() adds no defaults to the resources that it receives. */
 static void check_call_numbers(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *config = backend_config(call);

@@ -291,7 +291,7 @@ static void note_isolation(struct flmem_launch_scan *scan, const struct directiv
 	bool all = !directive->all || lists_word(list, directive->all);
 
 	if (more && !scan->launches->isolated)
-		return; /* the word was in front of it */
+		return; /* the word preceded it */
 	scan->launches->isolated = all ? NULL : directive->name;
 	scan->steps_drop = !all && directive->steps;
 }
@@ -314,7 +314,7 @@ static void note_directive(struct flmem_launch_scan *scan, const struct directiv
 {
 	struct flmem_launch_word word;
 	bool goes_on = false; /* the next argument belongs to the list, too */
-	bool more = false;    /* and some of the list was before it */
+	bool more = false;    /* and part of the list preceded it */
 
 	flmem_launch_skip(scan, strlen(directive->mark));
 	while (next_argument(scan, &word)) {

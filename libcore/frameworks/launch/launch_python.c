@@ -82,7 +82,7 @@ static bool is_runner_module(const char *text)
 	return starts_with_any(text, names) || flmem_text_is_one_of(text, whole);
 }
 
-/* Whether there are no rules for what its programs start, so that any module of it may be one. */
+/* Whether no rules cover what its programs start, so that any of its modules may be one. */
 static bool has_doubts_only(const struct flmem_framework_ops *framework)
 {
 	for (const struct flmem_launch_program *p = framework->programs; p && p->word; p++)
@@ -136,7 +136,7 @@ static bool is_own_module(const char *text)
 	return true;
 }
 
-/* Code in a word, that makes a job or runs another file. */
+/* Code in a word that creates a job or runs another file. */
 static bool makes_job(const char *text)
 {
 	static const char *const marks[] = {"Recipe", "FedJob", "runpy.run_"};
@@ -155,7 +155,7 @@ static bool has_any(const char *text, const char *const *words)
 	return false;
 }
 
-/* The framework of which code runs a simulator, by the words of a text; NONE: no one. */
+/* The framework whose simulator the code runs, by the words of a text; NONE: none. */
 static enum flmem_framework simulated_by(const char *code, const char *text)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_FRAMEWORKS_LAUNCH_SCAN_H
 #define FLMEM_FRAMEWORKS_LAUNCH_SCAN_H
 
-/* What the readers of scripts and of containers share. */
+/* Shared by the readers of scripts and of containers. */
 
 #include "frameworks/launch/launch_search.h"
 
@@ -14,11 +14,11 @@
 /* One word of a script: its text without quotes, and its place. */
 struct flmem_launch_word {
 	struct flmem_place place;
-	bool cut; /* it is longer than that */
+	bool cut; /* the word is longer than the buffer */
 	char text[FLMEM_LAUNCH_WORD_MAX];
 };
 
-/* What runs the rest of a command. */
+/* Programs that run the rest of a command. */
 enum flmem_launch_runner {
 	FLMEM_LAUNCH_DIRECTLY,
 	FLMEM_LAUNCH_BY_ENV,
@@ -36,7 +36,7 @@ enum flmem_launch_runner {
 	FLMEM_LAUNCH_BY_ENROOT,
 };
 
-/* What reads what "echo TEXT |" and the like print. */
+/* What reads the output of "echo TEXT |" and the like. */
 enum flmem_launch_prints {
 	FLMEM_LAUNCH_NOWHERE,
 	FLMEM_LAUNCH_TO_SHELL,
@@ -44,14 +44,14 @@ enum flmem_launch_prints {
 	FLMEM_LAUNCH_TO_OTHERS, /* env -i bash, ssh, xargs */
 };
 
-/* What the words after an entry point follow. */
+/* The meaning of the words after an entry point. */
 struct flmem_launch_entry {
 	char previous[FLMEM_LAUNCH_PROGRAM_MAX], earlier[FLMEM_LAUNCH_PROGRAM_MAX];
 	bool interprets;
 	char option;
 };
 
-/* The statement that is read. */
+/* The statement that is being read. */
 struct flmem_launch_statement {
 	int launch;				 /* the launch on it, or -1 */
 	size_t first;				 /* its first variable */
@@ -154,7 +154,7 @@ int flmem_launch_add(struct flmem_launches *launches, const struct flmem_launch 
 void flmem_launch_add_doubt(struct flmem_launches *launches, const struct flmem_place *place,
 			    const char *why);
 
-/* A Python file that is run, which may make a job or be the code of a client. */
+/* A Python file that is run, which may create a job or be the code of a client. */
 void flmem_launch_add_script(struct flmem_launches *launches, const struct flmem_place *place,
 			     const char *script);
 
@@ -214,7 +214,7 @@ void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem
 void flmem_launch_note_commands(struct flmem_launch_scan *scan,
 				const struct flmem_launch_word *word, const char *before);
 
-/* The doubt about a command that another program runs. */
+/* The reason for doubt about a command that another program runs. */
 extern const char flmem_launch_by_others[];
 
 /* Containers, or where there are none the variables of the file. */

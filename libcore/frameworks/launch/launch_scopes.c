@@ -14,7 +14,7 @@ static enum flmem_launch_scope_kind scope_kind(const struct flmem_launch_scan *s
 	return scan->launches->scopes[scan->scope].kind;
 }
 
-/* With no room left, what follows belongs to the part around it. */
+/* If the table is full, the following parts belong to the enclosing part. */
 static void enter_scope(struct flmem_launch_scan *scan, enum flmem_launch_scope_kind kind,
 			bool decided)
 {

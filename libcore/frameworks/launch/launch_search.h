@@ -77,7 +77,7 @@ struct flmem_launch {
 	struct flmem_place place;
 	unsigned char scope;
 	const char *dropper; /* static: what drops variables of the script; NULL: nothing */
-	bool doubted;	     /* the doubt of its program is noted */
+	bool doubted;	     /* the doubt about its program is recorded */
 	bool musl;	     /* its image is one of Alpine Linux */
 };
 
@@ -97,7 +97,7 @@ struct flmem_launch_scope {
 	bool decided; /* by the value of a variable that rules check */
 };
 
-/* What a file says about its programs that is known only when it runs. */
+/* Facts about a file's programs that are known only when it runs. */
 struct flmem_launch_doubt {
 	struct flmem_place place;
 	const char *why;		    /* static */
