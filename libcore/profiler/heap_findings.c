@@ -56,7 +56,7 @@ static int find_growth(const struct flmem_heap_profile *profile,
 	return 0;
 }
 
-/* The line that has most of a measure, if that exceeds this share of the peak of the process. */
+/* The line that has most of a measure, if it is at least `least` times the peak of the process. */
 static int find_largest(const struct flmem_heap_profile *profile, enum flmem_heap_measure measure,
 			double least, struct flmem_heap_finding *finding, struct flmem_error *err)
 {
