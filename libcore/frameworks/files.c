@@ -125,7 +125,7 @@ static bool drop_zeros(const struct flmem_buf *text, struct flmem_buf *ret_words
 	return ret_words->length && !ret_words->failed;
 }
 
-/* Text without characters that defeat a search: zeros of UTF-16, look-alike letters. */
+/* Text in which a search finds words: without zeros of UTF-16, with letters folded as by Python. */
 static bool reveal_words(const struct flmem_found_file *file, const struct flmem_buf *text,
 			 struct flmem_buf *ret_words)
 {

@@ -48,7 +48,7 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lines); i++)
 		if (!has_same_line(one.data, other.data, lines[i]))
 			return false;
-	/* Only one of two threads has it, so code that needs it could be denied. */
+	/* If this thread has it and the first one does not, it would deny rights to the code. */
 	return strstr(other.data, "\nNoNewPrivs:\t0") ||
 	       has_same_line(one.data, other.data, "\nNoNewPrivs:");
 }

@@ -63,6 +63,6 @@ bool flmem_time_namespace_is_start(const struct flmem_process *process, uint64_t
 	part = (inner.nanoseconds - own.nanoseconds + SECOND_NS) * rate;
 	shift = (inner.seconds - own.seconds - 1) * rate + part / SECOND_NS;
 	ticks -= process->start_time + (uint64_t)shift;
-	/* The remainder of less than a tick was rounded into the start time, too. */
+	/* The start itself had a fraction of a tick, which may add up to one more tick. */
 	return ticks == 0 || (ticks == 1 && part % SECOND_NS != 0);
 }

@@ -132,7 +132,7 @@ static void compare_code_range(void *context, uint64_t start, uint64_t end)
 		compare_page(context, at, end - at < 4096 ? (size_t)(end - at) : 4096);
 }
 
-/* A page that differs from the file, or is swapped out, is a copy. */
+/* A page that is present and not the file's, or swapped out, is a copy. */
 static void check_up_to(struct changed_places *places, uint64_t end)
 {
 	if (end > places->checked &&

@@ -134,7 +134,7 @@ static bool has_backing(const struct flmem_map *map)
 struct resident_count {
 	const struct flmem_maps *maps;
 	uint64_t *resident;
-	bool *small; /* of a file that cannot be among the largest, even with no page copied */
+	bool *small; /* of a file that cannot be among the largest, however much was copied */
 	size_t next; /* the first mapping that the next range may touch */
 };
 
