@@ -17,7 +17,7 @@
 struct flmem_mapped_window {
 	/* Set by the caller. */
 	const struct flmem_input *input;
-	uint64_t limit; /* offset of the mapped range, in the output's data */
+	uint64_t limit; /* end of what may be mapped along, in the output's data */
 
 	size_t room;
 	char *pages; /* NULL: nothing */

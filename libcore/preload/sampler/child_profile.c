@@ -50,7 +50,7 @@ static const char *child_base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The space of all profiles of a run. -1, with errno. */
+/* The folder of all profiles of a run. -1, with errno. */
 static int open_child_folder(struct stat *ret_status)
 {
 	char *path = sampler_life.child_path;
