@@ -47,7 +47,7 @@ int flmem_attached_refuse_sampled(const struct flmem_process *process,
 int flmem_attached_check_loaded(const struct flmem_process *process,
 				const struct flmem_attached *attached, struct flmem_error *err);
 
-/* Repeating the order is harmless: an idle sampler refuses it. */
+/* Asking twice is harmless: an order to a sampler that is idle is refused. */
 int flmem_attached_explain_detach(int rc, pid_t pid, struct flmem_error *err);
 
 /* The process maps all of the profile, and the program may need what is left below its limits. */

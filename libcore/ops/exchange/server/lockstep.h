@@ -76,7 +76,7 @@ const struct flmem_upload *flmem_lockstep_member(const struct flmem_exchange *x,
  */
 bool flmem_lockstep_join(struct flmem_exchange *x, struct flmem_upload *upload, uint64_t head);
 
-/* Whether the request that works on an upload has to end. */
+/* Ends the wait of the request that works on an upload: it has to finish. */
 void flmem_lockstep_hurry(struct flmem_exchange *x, const struct flmem_upload *upload);
 
 /* The offset to report. */
@@ -91,7 +91,7 @@ void flmem_lockstep_publish(struct flmem_exchange *x);
 /* Of an upload of the round before: whether the result has it. Its file is removed then. */
 bool flmem_lockstep_was_combined(const struct flmem_exchange *x, const struct flmem_upload *upload);
 
-/* True if no request waits. */
+/* Ends the waits of all requests. */
 void flmem_lockstep_end(struct flmem_exchange *x);
 
 /* Clients that have sent everything. */
