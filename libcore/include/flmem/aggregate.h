@@ -3,16 +3,17 @@
 #define FLMEM_AGGREGATE_H
 
 /*
- * Makes one model of several on disk, for example the weighted mean of the clients' models, in
- * memory that does not grow with the models. Sums are kept in double, in the order of the inputs,
- * and rounded once: the result has the same bits whatever the chunk size, the number of threads and
- * the processor.
+ * Combines several models on disk into one, for example the weighted mean of the clients' models.
+ * Memory use does not depend on the size of the models. Sums are kept in double, in the order of
+ * the inputs, and rounded once: the result has the same bits whatever the chunk size, the number of
+ * threads and the processor.
  *
  * The output appears complete or not at all: it is written as <output>.part, with the journal
- * <output>.part.journal beside it, and renamed at the end. Until then an existing output stays.
+ * <output>.part.journal in the same directory, and renamed at the end. Until then an existing
+ * output is unchanged.
  *
- * Threads are started inside flmem_aggregate() and have ended when it returns. Calls with different
- * outputs may run at the same time.
+ * flmem_aggregate() starts threads and joins them before it returns. Calls with different outputs
+ * may run at the same time.
  */
 
 #include <stdbool.h>
@@ -37,7 +38,7 @@ enum flmem_nan_policy {
 #undef FLMEM_NAN_POLICY_ENUM
 };
 
-/* What to do with tensors of other types than floating point. X(NAME, name, meaning) */
+/* What to do with tensors that are not floating point. X(NAME, name, meaning) */
 #define FLMEM_NON_FLOAT_POLICIES(X)                              \
 	X(EQUAL, "equal", "they must be equal in all inputs")    \
 	X(FIRST, "first", "those of the first input are copied") \
@@ -49,7 +50,7 @@ enum flmem_non_float_policy {
 #undef FLMEM_NON_FLOAT_POLICY_ENUM
 };
 
-/* How far it is. */
+/* Progress of a call. */
 struct flmem_aggregate_progress {
 	uint64_t done_bytes, total_bytes; /* of all inputs that are read */
 	uint64_t elapsed_us;
@@ -58,52 +59,52 @@ struct flmem_aggregate_progress {
 #define FLMEM_AGGREGATE_CHUNK_BYTES (UINT64_C(4) << 20)
 
 /*
- * An input that is made while it is read: the tensors of a model of FLMEM_SHAPES with values that
- * depend on the seed and the client only. "generate:resnet18", with further parts in any order:
- * "generate:llama-3.1-8b?seed=7&client=2&dtype=fp32". Client 0, the default, is the model that the
- * others vary. A file of that name is "./generate:resnet18".
+ * An input that is generated while it is read: the tensors of a model of FLMEM_SHAPES with values
+ * that depend on the seed and the client only. "generate:resnet18", with optional parameters in any
+ * order: "generate:llama-3.1-8b?seed=7&client=2&dtype=fp32". Client 0, the default, is the base
+ * model; other clients have variations of it. For a file of that name, write "./generate:resnet18".
  */
 #define FLMEM_AGGREGATE_GENERATE "generate:"
 
 /*
  * As an output: nothing is written. Each element is compared with the exact mean of the inputs,
- * which have to be generated ones with whole weights whose sum is at most 2^20.
+ * which must be generated, with integer weights whose sum is at most 2^20.
  */
 #define FLMEM_AGGREGATE_VERIFY "verify:"
 
 /* Zero-initialise it and set what is not the default. */
 struct flmem_aggregate_request {
 	/*
-	 * The file to write: a safetensors file. With the suffix .pt, .pth, .bin or .ckpt a copy of
-	 * the first input, a checkpoint, with the resulting tensors. With .npz an archive of NumPy.
-	 * FLMEM_AGGREGATE_VERIFY: none.
+	 * The file to write; the suffix selects the format. .pt, .pth, .bin or .ckpt: a copy of the
+	 * first input, which must be a checkpoint, with the resulting tensors. .npz: a NumPy
+	 * archive. Others: safetensors. FLMEM_AGGREGATE_VERIFY: no file.
 	 */
 	const char *output;
 	/*
 	 * Safetensors files, folders of shards with an index, PyTorch checkpoints, .npz,
-	 * FLMEM_AGGREGATE_GENERATE..., http:// and https:// addresses of such files and of the
+	 * FLMEM_AGGREGATE_GENERATE..., http:// and https:// addresses of these files and of an
 	 * index of shards.
 	 */
 	const char *const *inputs;
 	size_t input_count;
 	const double *weights; /* per input; NULL: all equal. An input with weight 0 is not read */
 	const char *algorithm; /* NULL: "fedavg"; a name of FLMEM_ALGORITHMS */
-	double trim;	       /* of trimmed-mean: the share to drop at each end; 0: 0.2 */
+	double trim;	       /* for trimmed-mean: the share to drop at each end; 0: 0.2 */
 	/*
-	 * The model that the clients started from, a file or a folder, with the same tensors. Of
-	 * norm-clipped-mean; NULL: the inputs are updates. Of algorithms with a state it is needed
-	 * while that does not exist, and not used after that.
+	 * The model that the clients started from, a file or a folder, with the same tensors. For
+	 * norm-clipped-mean; NULL: the inputs are updates. Algorithms with a state need it until
+	 * the state file exists, and do not use it afterwards.
 	 */
 	const char *base;
-	double clip_norm; /* of norm-clipped-mean: the largest norm; 0: the median of all norms */
-	size_t hostile; /* of krum, multi-krum, bulyan: inputs that may be; 0: the most possible */
-	size_t keep;	/* of multi-krum: inputs to average; 0: inputs - hostile - 2 */
+	double clip_norm; /* for norm-clipped-mean: the largest norm; 0: the median of all norms */
+	size_t hostile;	  /* for krum, multi-krum, bulyan: most hostile inputs; 0: the maximum */
+	size_t keep;	  /* for multi-krum: inputs to average; 0: inputs - hostile - 2 */
 	/*
-	 * Of fedavgm, fedadam, fedyogi and fedadagrad: the safetensors file that they keep from
-	 * round to round. It is made by the first one, and replaced after the output.
+	 * For fedavgm, fedadam, fedyogi and fedadagrad: the safetensors file with their state
+	 * between rounds. The first round creates it; it is replaced after the output.
 	 */
 	const char *state;
-	double server_rate;	     /* of these: 0: 1 for fedavgm, 0.1 for the others */
+	double server_rate;	     /* for the same; 0: 1 for fedavgm, 0.1 for the others */
 	const double *beta1, *beta2; /* NULL: 0.9, but 0 for fedadagrad, and 0.99 */
 	double tau;		     /* 0: 1e-3 */
 	enum flmem_nan_policy nan;
@@ -125,19 +126,19 @@ struct flmem_aggregate_request {
 	 */
 	uint64_t shard_bytes;
 	/*
-	 * Shares the work with the other processes of the same MPI job, which make the same call:
-	 * each writes a range of the output, of shards whole ones where these are about equal, on a
-	 * file system that all of them have. They return the same result or failure. Not with
-	 * `resume`, `state` or FLMEM_NAN_SKIP_CLIENT. FLMEM_EUNSUPPORTED without Open MPI.
+	 * Shares the work with the other processes of the same MPI job, which must make the same
+	 * call. Each writes a range of the output, or whole shards if their sizes are about equal,
+	 * on a file system that all processes share. All return the same result or failure. Not
+	 * with `resume`, `state` or FLMEM_NAN_SKIP_CLIENT. FLMEM_EUNSUPPORTED without Open MPI.
 	 */
 	bool mpi;
 };
 
 struct flmem_aggregate_input {
-	char *path;	     /* of an address without its query, which may have a signature */
-	double weight;	     /* its share, from 0 to 1 */
+	char *path;	     /* for an address without the query, which may contain a signature */
+	double weight;	     /* normalised, from 0 to 1 */
 	const char *skipped; /* static: why it is not part of the result, or NULL */
-	const char *same_as; /* the path of an earlier one that is the same file, or NULL */
+	const char *same_as; /* path of an earlier input that is the same file, or NULL */
 };
 
 struct flmem_aggregate_result {
@@ -146,21 +147,21 @@ struct flmem_aggregate_result {
 	struct flmem_aggregate_input *inputs;
 	size_t input_count;
 	uint64_t tensors, output_bytes;
-	uint64_t read_bytes;	/* of all inputs, by all processes */
-	uint64_t resumed_bytes; /* of the output, found done and intact */
-	bool restarted;		/* with resume: what an earlier call left was of another request */
+	uint64_t read_bytes;	    /* of all inputs, by all processes */
+	uint64_t resumed_bytes;	    /* of the output, found done and intact */
+	bool restarted;		    /* with resume: the unfinished output was of another request */
 	uint64_t verified_elements; /* compared with the exact mean; 0: the output was written */
 	uint64_t took_us;
 	struct flmem_u64 peak_anon_bytes; /* of the process, while it ran */
 	uint64_t chunk_bytes;
 	unsigned threads;
-	unsigned processes;  /* that shared the work */
+	unsigned processes;  /* number that shared the work */
 	const char *kernels; /* the instruction set */
-	uint32_t crc32c;     /* of the whole output file, also of one that is only verified */
+	uint32_t crc32c;     /* of the whole output file, also if it is only verified */
 };
 
 /*
- * Makes request->output. FLMEM_EUSAGE for invalid, different or unsuitable inputs and invalid
+ * Writes request->output. FLMEM_EUSAGE for invalid, different or unsuitable inputs and invalid
  * requests, FLMEM_EPERM for unreadable inputs, FLMEM_EFAILED for failed reads and writes, a full
  * disk and a stopped call. After FLMEM_EFAILED the unfinished output is kept for `resume`, except
  * where it could not be created.
@@ -171,8 +172,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate(const struct flmem_aggregate_requ
 
 /*
  * Reads a weight for each input from a JSON object of whole numbers, for example counts of samples.
- * An input is found by its path, by its last component, or by that without ".safetensors"; other
- * names are ignored. FLMEM_EUSAGE if an input has no number, or shares one.
+ * An input is matched by its path, by its file name, or by its file name without ".safetensors";
+ * other names are ignored. FLMEM_EUSAGE if an input has no number, or shares one with another
+ * input.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate_weights_read(const char *path,
 							    const char *const *inputs, size_t count,
@@ -181,9 +183,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_aggregate_weights_read(const char *path,
 
 /*
  * For main programs, not for libraries: installs a handler of SIGBUS for the rest of the process.
- * From then on flmem_aggregate() reads files that the page cache has where they are, without a
- * copy, which takes less processor time. A file that is truncated meanwhile fails the call as
- * before. A SIGBUS of another cause has the effect that it had before.
+ * From then on flmem_aggregate() maps files that are in the page cache instead of copying them,
+ * which takes less processor time. If a file is truncated meanwhile, the call fails as without the
+ * handler. A SIGBUS with another cause has the same effect as without the handler.
  */
 FLMEM_API void flmem_aggregate_map_inputs(void);
 

@@ -22,14 +22,14 @@ struct flmem_compared_tensor {
 	const char *difference;
 	const char *dtypes[2]; /* as safetensors names them; NULL: not in that model */
 	char *shapes[2];       /* "[2, 3]"; NULL: not in that model */
-	uint64_t differing;    /* elements that differ; bytes of types without arithmetic */
+	uint64_t differing;    /* elements that differ; bytes for types without arithmetic */
 	/*
 	 * The largest differences of an element: |a - b|, and that divided by the larger of |a| and
 	 * |b|. Infinite where only one is NaN or infinite; NaN: the elements were not compared.
 	 */
 	double absolute, relative;
 	uint64_t at;  /* the first element with the largest absolute difference */
-	bool exceeds; /* the tolerance; always for other differences than values */
+	bool exceeds; /* exceeds the tolerance; always true for differences other than values */
 };
 
 struct flmem_comparison {
@@ -41,15 +41,15 @@ struct flmem_comparison {
 
 struct flmem_compare_request {
 	const char *paths[2]; /* safetensors files, folders of shards, PyTorch checkpoints */
-	const char *key;  /* of checkpoints: the dict that has the tensors; NULL: the top level */
-	double tolerance; /* of absolute differences */
+	const char *key;      /* for checkpoints: the dict with the tensors; NULL: the top level */
+	double tolerance;     /* of absolute differences */
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
-	/* As that of struct flmem_aggregate_request; after it returned false: FLMEM_EFAILED. */
+	/* As in struct flmem_aggregate_request; if it returns false: FLMEM_EFAILED. */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
 };
 
-/* FLMEM_EUSAGE, FLMEM_EPERM and FLMEM_EFAILED as flmem_inspect(). */
+/* Errors as for flmem_inspect(). */
 FLMEM_API FLMEM_MUST_CHECK int flmem_compare(const struct flmem_compare_request *request,
 					     struct flmem_comparison *ret_comparison,
 					     struct flmem_error *err);

@@ -50,10 +50,10 @@ FLMEM_API const char *flmem_condition_field_meaning(enum flmem_condition_field f
 struct flmem_condition;
 
 /*
- * A comparison is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage of RSS; for
- * cgroup and headroom of the limit. Comparisons are combined with `and`, `or`, `not` and
- * parentheses; `not` binds tightest, then `and`. FLMEM_EUSAGE with the position of the error.
- * Release with flmem_condition_free().
+ * A comparison is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage. A percentage
+ * refers to RSS, for cgroup and headroom to the limit. Comparisons are combined with `and`, `or`,
+ * `not` and parentheses; `not` binds tightest, then `and`. FLMEM_EUSAGE with the position of the
+ * error. Release with flmem_condition_free().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_condition_parse(const char *text,
 						     struct flmem_condition **ret_condition,
@@ -62,7 +62,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_condition_parse(const char *text,
 /* NULL is allowed. */
 FLMEM_API void flmem_condition_free(struct flmem_condition *condition);
 
-/* An unknown figure leaves a condition unknown, unless other comparisons decide it. */
+/* With an unknown figure the condition is unknown, unless other comparisons decide it. */
 enum flmem_truth {
 	FLMEM_FALSE,
 	FLMEM_TRUE,

@@ -5,7 +5,8 @@
 /*
  * Writes a model in another format or with another type of numbers. Data are read and written in
  * blocks, so memory is in proportion to the number of tensors. The output appears complete or not
- * at all; unfinished it has the names of flmem_aggregate()'s. Nothing is shared between threads.
+ * at all; until then it has the names that flmem_aggregate() uses. Nothing is shared between
+ * threads.
  */
 
 #include <stdbool.h>
@@ -17,15 +18,15 @@
 #include <flmem/visibility.h>
 
 struct flmem_convert_request {
-	const char *input;  /* a file or a folder, as those of flmem_aggregate() */
-	const char *output; /* its suffix decides the format, as that of flmem_aggregate() */
-	const char *key; /* of a checkpoint: the dict that has the tensors; NULL: the top level */
+	const char *input;  /* a file or a folder, as for flmem_aggregate() */
+	const char *output; /* its suffix selects the format, as for flmem_aggregate() */
+	const char *key;    /* for a checkpoint: the dict with the tensors; NULL: the top level */
 	/*
 	 * "F16", "BF16", "F32" or "F64": the new type of all floating-point tensors, rounded to
-	 * nearest, ties to even; NULL: as they are. Others stay as they are.
+	 * nearest, ties to even; NULL: unchanged. Other tensors are unchanged.
 	 */
 	const char *dtype;
-	/* As that of struct flmem_aggregate_request. */
+	/* As in struct flmem_aggregate_request. */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
@@ -38,17 +39,17 @@ struct flmem_convert_request {
 };
 
 struct flmem_conversion {
-	uint64_t tensors, converted; /* those with another type than before */
+	uint64_t tensors, converted; /* tensors whose type changed */
 	uint64_t output_bytes, took_us;
 	uint64_t resumed_bytes; /* of the output, found done and intact */
-	bool restarted;		/* with resume: what an earlier call left was of another request */
+	bool restarted;		/* with resume: the unfinished output was of another request */
 	uint32_t crc32c;	/* of the whole output */
 };
 
 /*
  * FLMEM_EUSAGE for invalid inputs, models that the format cannot hold, and finite numbers that
- * would become infinite; FLMEM_EPERM and FLMEM_EFAILED as flmem_aggregate(), which keeps the
- * unfinished output for `resume` after FLMEM_EFAILED.
+ * would become infinite; FLMEM_EPERM and FLMEM_EFAILED as for flmem_aggregate(). After
+ * FLMEM_EFAILED the unfinished output is kept for `resume`.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_convert(const struct flmem_convert_request *request,
 					     struct flmem_conversion *ret_conversion,

@@ -22,10 +22,10 @@ struct flmem_detect_options {
 	bool skip_heap;	    /* skip the heap analysis and the verdict */
 	bool ask;	    /* also borrow a thread to query allocators and PyTorch */
 	uint64_t budget_us; /* for reading the heaps of one process; 0: the default */
-	/* Time limit for all processes together; after it 5 ms each. 0: none. */
+	/* Time limit for all processes together; afterwards 5 ms per process. 0: none. */
 	uint64_t total_budget_us;
-	uint64_t timeout_us; /* for asking; 0: the default */
-	bool assume_seccomp; /* for asking, as in struct flmem_trim_options */
+	uint64_t timeout_us; /* for queries; 0: the default */
+	bool assume_seccomp; /* for queries, as in struct flmem_trim_options */
 };
 
 #define FLMEM_DETECT_TIMEOUT_US_DEFAULT 2000000U

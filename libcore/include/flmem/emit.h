@@ -3,8 +3,9 @@
 #define FLMEM_EMIT_H
 
 /*
- * Scripts and units that start one role with its memory settings. They run elsewhere and later, so
- * they contain the values of the role, and scripts keep values that are already set where they run.
+ * Scripts and units that start one role with its memory settings. They run later and in another
+ * environment, so they contain the values of the role; scripts keep variables that are already set
+ * there.
  */
 
 #include <stdbool.h>
@@ -36,11 +37,11 @@ struct flmem_emit_options {
 	const char *site;  /* name of the client; NULL: site-1, in sub_start the kit's directory */
 	const char *org;   /* its organisation; NULL: none */
 	const char *image; /* for containers; NULL: a placeholder */
-	unsigned tasks;	   /* of batch scripts: more than 1: processes that share the work by MPI */
+	unsigned tasks; /* for batch scripts: MPI processes that share the work, if more than 1 */
 };
 
 /*
- * Makes the text, which the caller frees. FLMEM_EUSAGE without a given command, if the role and
+ * Makes the text, which the caller frees. FLMEM_EUSAGE if no command is given and the role and
  * framework have no standard command.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_emit(const struct flmem_emit_options *options, char **ret_text,

@@ -15,8 +15,8 @@
 
 /*
  * The table of codes: X(name, text, exit status, meaning). Exit statuses are the contract of the
- * command line; `flmem help exit-codes` prints this table. The last two are those of shells, env(1)
- * and other launchers for a command that they cannot run.
+ * command line; `flmem help exit-codes` prints this table. The last two are the statuses that
+ * shells, env(1) and other launchers use for a command that they cannot run.
  */
 #define FLMEM_CODES(X)                                                                          \
 	X(FINDINGS, "findings", 1, "findings: a limit was exceeded")                            \
@@ -38,7 +38,7 @@ enum flmem_code {
 #undef FLMEM_CODE_ENUM
 };
 
-/* Size of a message with its NUL; of longer ones the middle of quoted names is left out. */
+/* Size of a message with its NUL; in longer messages the middle of quoted names is left out. */
 #define FLMEM_ERROR_MESSAGE_MAX 512
 
 struct flmem_error {
@@ -73,8 +73,8 @@ FLMEM_API int flmem_error_prefix(struct flmem_error *err, int code, const char *
 FLMEM_API void flmem_error_clear(struct flmem_error *err);
 
 /*
- * The code for a file that could not be opened or made: FLMEM_EPERM, FLMEM_EFAILED where the system
- * lacks something that it may have later, FLMEM_EUSAGE for a name that does not fit.
+ * The code for a file that could not be opened or created: FLMEM_EPERM, FLMEM_EFAILED for a
+ * shortage that may pass, FLMEM_EUSAGE for an unsuitable name.
  */
 FLMEM_API int flmem_code_of_open(int sys_errno);
 

@@ -43,7 +43,7 @@ struct flmem_rule {
 	enum flmem_framework framework; /* NONE: any */
 	const char *since;     /* first version of the framework to which it applies; NULL: all */
 	const char *before;    /* first version to which it no longer applies; NULL: none */
-	bool certain;	       /* applies to a known version only */
+	bool certain;	       /* applies only if the version is known */
 	bool fixable;	       /* can be corrected without a decision by the user */
 	const char *condition; /* what it detects */
 	const char *message;   /* effect and remedy; one sentence without a full stop */
@@ -80,7 +80,7 @@ struct flmem_input_problem {
 	char *file;
 	unsigned line; /* 0: the file as a whole */
 	int code;      /* enum flmem_code */
-	bool warning;  /* nothing is wrong with it: it holds nothing that there are rules for */
+	bool warning;  /* not an error: no rule applies to its contents */
 	char *message;
 };
 
@@ -95,7 +95,7 @@ struct flmem_checked_recording {
 /* A checked log and its contents. */
 struct flmem_checked_oom_log {
 	char *file;
-	struct flmem_oom_log log; /* without kills: not a kernel log */
+	struct flmem_oom_log log; /* no kills: not a kernel log */
 	struct flmem_gpu_oom gpu;
 };
 
@@ -105,17 +105,17 @@ struct flmem_checked_oom_log {
  */
 struct flmem_trainer_facts {
 	size_t count;
-	size_t unclear;			/* of these: memory_gc_rounds cannot be read */
+	size_t unclear;			/* of these: memory_gc_rounds is unreadable */
 	uint64_t gc_lowest, gc_highest; /* memory_gc_rounds of those that set it; 0: none does */
 	size_t cuda_count;		/* of these: with cuda_empty_cache */
 };
 
-/* A plan against which the memory limits in files were held. */
+/* A plan with which the memory limits in files were compared. */
 struct flmem_held_plan {
 	const char *strategy; /* static; NULL: none was given */
 	uint64_t server_peak_bytes, client_peak_bytes;
 	uint64_t simulator_bytes; /* 0: it is not for a simulator */
-	size_t limits;		  /* of which it is decided whether they hold its peaks */
+	size_t limits;		  /* limits that could be compared with its peaks */
 };
 
 struct flmem_recommendations {
