@@ -3,14 +3,14 @@
 #define FLMEM_HEAP_REPORT_H
 
 /*
- * Heap profiles as JSON (docs/json-schema/profile-*.json), as the files of other tools, and as a
- * page. Texts are heap-allocated and freed by the caller with free(); NULL if memory is out.
+ * Heap profiles as JSON (docs/json-schema/profile-*.json), in the formats of other tools, and as an
+ * HTML page. Texts are heap-allocated and freed by the caller with free(); NULL if memory is out.
  */
 
 #include <flmem/heap_folder.h>
 #include <flmem/heap_profile.h>
 
-/* Of `profile stats`: the largest lines of code, by `measure`. */
+/* Of `profile stats`: the largest lines of code by `measure`. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_stats_json(const struct flmem_heap_profile *profile,
 			     enum flmem_heap_measure measure, const struct flmem_heap_row *rows,
@@ -29,7 +29,7 @@ struct flmem_heap_table {
 	size_t site_count;
 };
 
-/* Of `profile table`: lines of code, and sites with their whole stacks. */
+/* Of `profile table`: lines of code, and sites with complete stacks. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_table_json(const struct flmem_heap_profile *profile,
 			     enum flmem_heap_measure measure, const struct flmem_heap_table *table);
@@ -54,10 +54,10 @@ flmem_report_heap_diff_json(const struct flmem_heap_profile *const profiles[2],
 struct flmem_heap_analysis {
 	struct flmem_heap_finding findings[FLMEM_HEAP_FINDINGS_MAX];
 	size_t finding_count;
-	struct flmem_heap_comparison comparison; /* with the baseline; empty for that itself */
+	struct flmem_heap_comparison comparison; /* against the baseline; empty for it */
 };
 
-/* Of `profile analyze`; `analyses` has one for each profile, of the changes at most `limit`. */
+/* Of `profile analyze`; one of `analyses` per profile, each with at most `limit` changes. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_analyze_json(const struct flmem_heap_folder *folder,
 			       enum flmem_heap_measure measure,
@@ -77,8 +77,8 @@ enum flmem_heap_format {
 };
 
 /*
- * A profile for another tool, freed by the caller. `measure` is the one that the tool shows first,
- * of collapsed stacks the only one. FLMEM_EFAILED: memory is out.
+ * A profile in the format of another tool; the caller frees it. `measure` is what the tool shows
+ * first; collapsed stacks contain this measure only. FLMEM_EFAILED: memory is out.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_export(const struct flmem_heap_profile *profile,
 						 enum flmem_heap_format format,
@@ -86,8 +86,8 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_heap_export(const struct flmem_heap_profile
 						 size_t *ret_length, struct flmem_error *err);
 
 /*
- * A profile as one self-contained HTML page with a flame graph, of two profiles with their
- * differences (`second` may be NULL). Without network; NULL: memory is out.
+ * A profile as one self-contained HTML page with a flame graph; with `second` (may be NULL) also
+ * the differences. The page loads nothing from the network. NULL: memory is out.
  */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_heap_page_html(const struct flmem_heap_profile *profile,
 						      const struct flmem_heap_profile *second,

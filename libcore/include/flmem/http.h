@@ -3,8 +3,8 @@
 #define FLMEM_HTTP_H
 
 /*
- * How inputs are read whose names are http:// or https:// addresses. Zero-initialise it and set
- * what is not the default; the texts are the caller's and are only read.
+ * Options for reading inputs at http:// or https:// addresses. Zero-initialise it and set what is
+ * not the default; the caller owns the strings.
  */
 
 #include <stdbool.h>
@@ -16,14 +16,14 @@
 #define FLMEM_HTTP_TIMEOUT_MAX	   3600U
 
 struct flmem_http_options {
-	/* "Name: value" each; sent to the host of the address only, not where it redirects to. */
+	/* "Name: value" each; sent to the host of the address only, not to redirect targets. */
 	const char *const *headers;
 	size_t header_count;
-	const char *cacert; /* PEM file; NULL: SSL_CERT_FILE, else those of the system */
-	/* After failures that may pass, without progress between them; 0: FLMEM_HTTP_RETRIES. */
+	const char *cacert; /* PEM file; NULL: SSL_CERT_FILE, else the system's certificates */
+	/* After temporary failures without progress between them; 0: FLMEM_HTTP_RETRIES. */
 	unsigned retries;
-	bool never_retry; /* in place of `retries` */
-	/* To connect, and for at least 1 KiB a second; 0: FLMEM_HTTP_TIMEOUT_SECONDS. */
+	bool never_retry; /* overrides `retries` */
+	/* Limit for connecting, and for transfers below 1 KiB/s; 0: FLMEM_HTTP_TIMEOUT_SECONDS. */
 	unsigned timeout_seconds;
 };
 

@@ -18,7 +18,7 @@
 #include <flmem/value.h>
 #include <flmem/visibility.h>
 
-/* Of the finite elements. Numbers are NaN where there are none, or where a double is too small. */
+/* Of the finite elements. NaN if there are none, or if the result exceeds a double. */
 struct flmem_tensor_statistics {
 	double min, max, mean;
 	double norm; /* L2 */
@@ -32,15 +32,15 @@ struct flmem_inspected_tensor {
 	size_t rank;
 	uint64_t elements, bytes;
 	uint32_t file;	 /* index of the file */
-	uint32_t crc32c; /* of its bytes; with data */
+	uint32_t crc32c; /* of the tensor's bytes; valid with data */
 	struct flmem_tensor_statistics statistics;
-	const char *no_statistics; /* static: why there are none, or NULL */
+	const char *no_statistics; /* static: why there are no statistics, or NULL */
 };
 
 struct flmem_inspected_file {
 	char *path;
 	uint64_t bytes;
-	uint32_t crc32c; /* of the whole file; with data */
+	uint32_t crc32c; /* of the whole file; valid with data */
 };
 
 struct flmem_inspection {
@@ -49,7 +49,7 @@ struct flmem_inspection {
 	const char *format;
 	struct flmem_u64 tensor_count, parameters;
 	uint64_t bytes;				/* of all tensors */
-	struct flmem_inspected_tensor *tensors; /* by name; NULL if they are not listed */
+	struct flmem_inspected_tensor *tensors; /* sorted by name; NULL if not listed */
 	struct flmem_inspected_file *files;
 	size_t file_count;
 	char *unlisted; /* why tensors and files are not listed, or NULL */
@@ -58,18 +58,18 @@ struct flmem_inspection {
 
 struct flmem_inspect_request {
 	const char *path;  /* a file of any format, a folder of shards */
-	const char *key;   /* of a checkpoint: the dict that has the tensors; NULL: the top level */
+	const char *key;   /* for a checkpoint: the dict with the tensors; NULL: the top level */
 	bool headers_only; /* read no data: no checksums */
 	bool statistics;
 	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
-	/* As that of struct flmem_aggregate_request; after it returned false: FLMEM_EFAILED. */
+	/* As in struct flmem_aggregate_request; if it returns false: FLMEM_EFAILED. */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
 };
 
 /*
- * FLMEM_EUSAGE for invalid files, and files that change meanwhile; FLMEM_EPERM for unreadable ones;
- * FLMEM_EFAILED for failed reads.
+ * FLMEM_EUSAGE for invalid files and for files that change during the call; FLMEM_EPERM for
+ * unreadable ones; FLMEM_EFAILED for failed reads.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_inspect(const struct flmem_inspect_request *request,
 					     struct flmem_inspection *ret_inspection,

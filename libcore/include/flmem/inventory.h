@@ -32,7 +32,7 @@ struct flmem_gpu {
 	struct flmem_u64 used_bytes;
 	struct flmem_u64 free_bytes;
 	enum flmem_mig mig;
-	struct flmem_u64 mig_instances; /* parts of the GPU that exist; 0 where MIG is off */
+	struct flmem_u64 mig_instances; /* MIG devices of the GPU; 0 if MIG is off */
 };
 
 #endif

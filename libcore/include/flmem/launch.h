@@ -3,8 +3,8 @@
 #define FLMEM_LAUNCH_H
 
 /*
- * Starts a command with the settings of its role: makes its environment, verifies that an allocator
- * loads into it, and executes it.
+ * Starts a command with the settings of its role: builds its environment, verifies that the
+ * allocator loads, and executes the command.
  *
  * Argument and environment lists end in NULL. The caller's own environment is never changed.
  */
@@ -66,9 +66,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_launch_exec(char *const *argv, char *const 
 						 struct flmem_error *err);
 
 /*
- * The same as a script for a POSIX shell: the assignments of `settings`, then exec and the command,
- * quoted; with `explain` each follows a comment with its reason. The caller frees it. FLMEM_EFAILED
- * if memory is out.
+ * The same as a POSIX shell script: the assignments of `settings`, then exec with the quoted
+ * command. With `explain` a comment with the reason precedes each assignment. The caller frees it.
+ * FLMEM_EFAILED if memory is out.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_launch_script(const struct flmem_settings *settings,
 						   char *const *argv, bool explain, char **ret_text,

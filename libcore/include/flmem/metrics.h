@@ -27,7 +27,7 @@ struct flmem_metric {
 /* The rows of the table; NULL after the last. */
 FLMEM_API const struct flmem_metric *flmem_metric(size_t index);
 
-/* What its samples are named after the family: "_total", "_info" or ""; static. */
+/* Suffix of its sample names after the family: "_total", "_info" or ""; static. */
 FLMEM_API const char *flmem_metric_suffix(const struct flmem_metric *metric);
 
 enum flmem_exposition {
@@ -63,7 +63,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_endpoint_open(const struct flmem_endpoint_o
 						   struct flmem_endpoint **ret_endpoint,
 						   struct flmem_error *err);
 
-/* Ends the thread, at once also with open connections. NULL is allowed. */
+/* Ends the thread immediately, even with open connections. NULL is allowed. */
 FLMEM_API void flmem_endpoint_close(struct flmem_endpoint *endpoint);
 
 /* "http://127.0.0.1:9477/metrics", with the actual port; valid until the endpoint is closed. */

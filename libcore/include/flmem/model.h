@@ -36,17 +36,17 @@ struct flmem_model {
 /*
  * Reads the size of a model from a safetensors file (its header), a PyTorch checkpoint (the
  * directory of its archive; nothing is unpickled), or a folder of either, shards included; or
- * computes it from the shape of a model that is known by name. `dtype` NULL keeps that of the
- * model; another one ("fp32", "bf16") gives the size after conversion. FLMEM_EUSAGE for
- * other, broken or too large input, FLMEM_EPERM for unreadable input.
+ * computes it from the shape of a model that is known by name. `dtype` NULL keeps the model's type;
+ * "fp32", "bf16", ... give the size after conversion. FLMEM_EUSAGE for unsupported, damaged or too
+ * large input, FLMEM_EPERM for unreadable input.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_model_read(const char *what, const char *dtype,
 						struct flmem_model *ret_model,
 						struct flmem_error *err);
 
 /*
- * A model with this many parameters. `dtype` NULL means fp32. FLMEM_EUSAGE for an unknown type, no
- * parameter, and sizes beyond 64 bits.
+ * A model with this many parameters. `dtype` NULL means fp32. FLMEM_EUSAGE for an unknown type, 0
+ * parameters, or a size beyond 64 bits.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_model_make(uint64_t parameters, const char *dtype,
 						struct flmem_model *ret_model,

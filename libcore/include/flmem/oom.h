@@ -15,8 +15,8 @@
 
 #include <flmem/value.h>
 
-#define FLMEM_OOM_NAME_MAX  64	/* the kernel's are 15 bytes, escaped by dmesg */
-#define FLMEM_OOM_GROUP_MAX 256 /* of the path; longer ones are cut */
+#define FLMEM_OOM_NAME_MAX  64	/* the kernel limits names to 15 bytes; dmesg escapes them */
+#define FLMEM_OOM_GROUP_MAX 256 /* of the path; longer paths are cut */
 
 /* One report, up to the line "Killed process". */
 struct flmem_oom_kill {
@@ -43,11 +43,11 @@ struct flmem_oom_log {
  * figures.
  */
 struct flmem_gpu_oom {
-	size_t count;  /* lines of the text that report it; 0: none */
-	unsigned line; /* of the last; the rest is of that line */
+	size_t count;  /* lines of the text that report it */
+	unsigned line; /* line number of the last report, which the other fields describe */
 	struct flmem_u64 device;
 	struct flmem_u64 tried_bytes, total_bytes, free_bytes;
-	/* Of PyTorch: in tensors; in its pool, but not in a tensor. */
+	/* Of PyTorch: in tensors; in its pool but unused. */
 	struct flmem_u64 allocated_bytes, unused_bytes;
 };
 

@@ -42,7 +42,7 @@ enum flmem_cleanup {
 /*
  * The same with a sum of enum flmem_cleanup. Everything is tried; the first failure is reported:
  * FLMEM_EFAILED with CUDA's error number, or that of flmem_cleanup_memory(). *ret_cuda_bytes (may
- * be NULL): by how much the pools of CUDA shrank.
+ * be NULL): decrease of CUDA's pools.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory_with(unsigned flags, uint64_t *ret_cuda_bytes,
 							 struct flmem_error *err);

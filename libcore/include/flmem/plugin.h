@@ -3,9 +3,9 @@
 #define FLMEM_PLUGIN_H
 
 /*
- * Shared libraries that only one command needs: they are loaded on use, so that the others start
- * without them and work where they are not installed. The tables are the caller's and are only
- * read. Any thread may call; one at a time for the same slots.
+ * Shared libraries that only one command needs. They are loaded on use, so that the other commands
+ * work and start fast without them. The caller owns the tables, which are only read. Any thread may
+ * call, but only one at a time for the same slots.
  */
 
 #include <stdbool.h>

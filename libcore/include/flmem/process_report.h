@@ -41,7 +41,7 @@ struct flmem_memory_report {
 	struct flmem_u64 hugetlb_bytes; /* HugetlbPages; not in RSS */
 	struct flmem_u64 thp_bytes;	/* anonymous memory in transparent huge pages */
 	struct flmem_u64
-		madv_free_bytes;      /* of anon: free, reclaimed by the kernel under pressure */
+		madv_free_bytes; /* of anon: free; the kernel reclaims it under memory pressure */
 	struct flmem_u64 drift_bytes; /* change of RSS while the heap was read */
 };
 
@@ -56,7 +56,7 @@ struct flmem_figure {
 /* One arena of an allocator; memory that is not trimmable stays. */
 struct flmem_arena_report {
 	uint64_t number; /* the allocator's numbering; glibc: order of the list from main_arena */
-	struct flmem_u64 threads; /* that allocate from it */
+	struct flmem_u64 threads; /* threads that allocate from it */
 	uint64_t resident_bytes;
 	uint64_t trimmable_bytes; /* of that: `flmem trim` returns it */
 };
@@ -77,8 +77,8 @@ struct flmem_arena_list {
  * jemalloc: trimmable are its dirty and muzzy pages, also before their decay is due, since a trim
  * purges them immediately; decaying are the dirty ones if jemalloc has a background thread; cached
  * are the contents of thread caches. jemalloc and tcmalloc count allocated but untouched pages as
- * resident. google/tcmalloc: cached includes its free pages, of which it releases a part of its
- * choice.
+ * resident. google/tcmalloc: cached includes its free pages; it decides how many of them it
+ * releases.
  */
 struct flmem_heap_report {
 	struct flmem_u64 resident_bytes; /* all resident memory of the allocator */
@@ -137,7 +137,7 @@ struct flmem_allocator_report {
 	char *path;	      /* its file, as the process sees it */
 	char *prefix;	      /* of its symbols: "", "je_", "_rjem_"; NULL: unknown */
 	bool serves_malloc;   /* plain malloc calls it */
-	bool answers;	      /* flmem_detect_options.ask can query it */
+	bool answers;	      /* can be queried with flmem_detect_options.ask */
 	const char *evidence; /* static text: how it was recognised */
 	struct flmem_heap_report heap;
 };
@@ -227,7 +227,7 @@ struct flmem_python_report {
 	struct flmem_u64 used_bytes;   /* blocks in use, with headers and rounding */
 	struct flmem_u64 free_bytes;   /* available for small objects only */
 	struct flmem_u64 error_bytes;  /* maximum error of used and free; 0: exact */
-	/* At the time of reading. */
+	/* At the time of the read: */
 	struct flmem_u64 threads;    /* with a Python thread state */
 	struct flmem_u64 gil_held;   /* 1: a thread holds the interpreter's lock */
 	pid_t gil_holder;	     /* that thread; 0: none or unknown */
@@ -275,7 +275,7 @@ struct flmem_process_report {
 	/* Why a trim would refuse the process now, as seen from outside; NULL: no reason seen. */
 	char *trim_refused;
 	int trim_refused_code; /* the code of that refusal, 0: none */
-	/* The profile of flmem that it writes now; "FILE": its name is odd; NULL: none is seen. */
+	/* The flmem profile that it is writing; "FILE": its name is odd; NULL: none seen. */
 	char *sampled_into;
 	bool trim_is_filtered; /* seccomp filters, which only a trim or its dry run evaluates */
 };

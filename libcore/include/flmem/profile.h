@@ -3,7 +3,7 @@
 #define FLMEM_PROFILE_H
 
 /*
- * Sampled heap profiles: what a process allocates, by the code that did it, in a file of fixed size
+ * Sampled heap profiles: the allocations of a process by code location, in a file of fixed size
  * that is readable while the process runs and after it was killed.
  */
 
@@ -17,7 +17,7 @@ struct flmem_profile_request {
 	uint64_t interval_bytes; /* average distance of samples; 0: 512 KiB */
 	uint64_t limit_bytes;	 /* size of the file; 0: 64 MiB */
 	bool native;		 /* native frames also inside and between Python frames */
-	bool follow_children;	 /* each child has a file, FILE.PID */
+	bool follow_children;	 /* each child writes its own file, FILE.PID */
 	bool python_allocators;	 /* Python's small objects one by one: PYTHONMALLOC=malloc */
 	bool force;		 /* replace an existing file */
 };
@@ -36,8 +36,8 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_prepare(const struct flmem_profile_
 						     struct flmem_error *err);
 
 /*
- * FLMEM_EFAILED if the folder of a file that is to be written is on a file system whose server does
- * not answer; flmem could not end. Other errors are left to the caller that writes the file.
+ * FLMEM_EFAILED if the folder of an output file is on a file system whose server does not respond:
+ * a write would block forever. Other errors appear when the caller writes the file.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_output_check(const char *path,
 							  struct flmem_error *err);
@@ -51,9 +51,9 @@ FLMEM_API FLMEM_MUST_CHECK int
 flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err);
 
 /*
- * The same, and each program makes a socket, through which it can be attached to without being
- * traced: in a thread, which has side effects (docs/guides/profile.md). Below seccomp filters
- * only with `assume_seccomp`: they may end the program for what the socket needs.
+ * The same, and each program opens a socket in a new thread, for attaching without tracing. This
+ * has side effects (docs/guides/profile.md). Under seccomp filters only with `assume_seccomp`: a
+ * filter may kill the program for the system calls that the socket needs.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 							  char *const *environment,
@@ -61,17 +61,17 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 							  struct flmem_error *err);
 
 /*
- * Whether the program can start with the sampler: musl's loader ends it (status 127) when a
- * preloaded library needs what only glibc has. FLMEM_EUNSUPPORTED: it runs with another C library
- * than the sampler; FLMEM_ENOCOMMAND: there is no such command. Before flmem_profile_ready().
+ * Checks that the program can start with the sampler; call it before flmem_profile_ready(). musl's
+ * loader ends a program (status 127) if a preloaded library needs symbols that only glibc has.
+ * FLMEM_EUNSUPPORTED: its C library differs from the sampler's; FLMEM_ENOCOMMAND: no such command.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_program_check(const char *program,
 							   struct flmem_error *err);
 
 /*
  * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
- * not a heap profile, a copy that no process reads, or of a process that is no longer sampled.
- * FLMEM_ENOPROC if its process is not seen, which was killed or is of another container or host:
+ * not a heap profile, is a copy that no process reads, or belongs to a process that is no longer
+ * sampled. FLMEM_ENOPROC if its process is not visible (killed, or in another container or host);
  * the round is stored nevertheless.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_set_round(const char *path, uint32_t round,
