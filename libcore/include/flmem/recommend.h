@@ -35,8 +35,9 @@ struct flmem_recommend_options {
 	bool search_leftovers;
 	bool leftovers_of_host; /* also of frameworks of which no process was found */
 	/*
-	 * For files: a plan, and the framework that it is for. Memory limits in the files are held
-	 * against its peaks; that there is none is a problem, FLMEM_EUNDECIDED. NULL: none.
+	 * For files: a plan, and the framework that it is for. Memory limits in the files are
+	 * compared with its peaks; if the files have no limits, the result has a problem,
+	 * FLMEM_EUNDECIDED. NULL: none.
 	 */
 	const struct flmem_plan *plan;
 	enum flmem_framework plan_framework;
@@ -49,9 +50,9 @@ struct flmem_recommend_options {
 };
 
 /*
- * A comment "flmem: ignore RULE reason" on the line of a finding or the one above silences it, as
- * does an entry of .flmem-recommend.yaml in a checked folder: a list `ignore` of maps with `rule`,
- * `reason` and optionally `path`, a pattern relative to that folder.
+ * A comment "flmem: ignore RULE reason" on the line of a finding or on the line above suppresses
+ * it, as does an entry of .flmem-recommend.yaml in a checked folder: a list `ignore` of maps with
+ * `rule`, `reason` and optionally `path`, a pattern relative to that folder.
  *
  * Checks files and folders. Folders are searched for the kinds of files that have rules; other
  * files are ignored. Recordings of flmem watch, heap profiles, kernel logs with out-of-memory kills
@@ -77,9 +78,9 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_recommend_processes(
 /* Sets of rules for the processes of a watch. */
 enum flmem_watch_rules {
 	FLMEM_WATCH_RULES_NONE,
-	FLMEM_WATCH_RULES_TRENDS, /* those about recordings, which read nothing else */
+	FLMEM_WATCH_RULES_TRENDS, /* only rules about recordings, which read nothing else */
 	/*
-	 * Also those about live processes, for processes that still run: reads them like
+	 * Also rules about live processes, for processes that still run: reads them like
 	 * flmem_detect(), within a few seconds in total. Not for replays.
 	 */
 	FLMEM_WATCH_RULES_LIVE,
@@ -92,7 +93,7 @@ struct flmem_watch_span {
 
 /* Findings about the processes of a watch. */
 struct flmem_watch_advice {
-	enum flmem_watch_rules rules;	    /* that were checked; NONE: the rest is empty */
+	enum flmem_watch_rules rules;	    /* rules that were checked; NONE: the rest is empty */
 	struct flmem_recommendations found; /* findings in the order of the results */
 	struct flmem_watch_span *spans;	    /* one for each result of the summary */
 };
@@ -134,7 +135,7 @@ struct flmem_file_identity {
 struct flmem_correction {
 	char *file;
 	char *before, *after;
-	unsigned syntax; /* of its text: enum flmem_syntax (internal) */
+	unsigned syntax; /* syntax of its text: enum flmem_syntax (internal) */
 	size_t changes;	 /* number of corrections */
 	/* The file as read, and its directory. */
 	struct flmem_file_identity identity, folder;
@@ -162,12 +163,12 @@ FLMEM_API void flmem_corrections_clear(struct flmem_corrections *corrections);
 FLMEM_API FLMEM_MUST_CHECK char *flmem_correction_diff(const struct flmem_correction *correction);
 
 /*
- * Replaces the file, so that readers see the old or the new text and never a part, and keeps the
- * old one as `*ret_backup` (FILE.orig, or FILE.orig.N), which the caller frees. The new file has
- * the owner, the permissions, the ACL and the attributes of the old one, but no set-id bits; the
- * backup is the old file itself. Refused, with nothing changed: a file that was replaced, moved or
- * changed since the check, a symbolic link, and one of several hard links (FLMEM_EUSAGE); a
- * read-only file, and an owner or attribute that cannot be set on the new file (FLMEM_EPERM).
+ * Replaces the file, so that readers see either the old or the new text, and keeps the old file as
+ * `*ret_backup` (FILE.orig, or FILE.orig.N), which the caller frees. The new file has the owner,
+ * the permissions, the ACL and the attributes of the old one, but no set-id bits; the backup is the
+ * old file itself. Refused without changes: a file that was replaced, moved or changed since the
+ * check, a symbolic link, and a file with several hard links (FLMEM_EUSAGE); a read-only file, and
+ * an owner or attribute that cannot be set on the new file (FLMEM_EPERM).
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_correction_write(const struct flmem_correction *correction,
 						      char **ret_backup, struct flmem_error *err);

@@ -76,7 +76,7 @@ struct flmem_repeat_options {
 
 /*
  * Checks the processes immediately and then every `every_us`. `start_times` identifies the
- * processes (clock ticks after boot; 0: whichever has the PID now). Returns 0 when a stop was
+ * processes (clock ticks after boot; 0: any process with the PID). Returns 0 when a stop was
  * requested, or when no process is left for which a trim was or could be made; the code of the
  * refusal when all were refused permanently, FLMEM_EPARTLY when some were.
  */

@@ -57,7 +57,7 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_report_settings_json(const struct flmem_s
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_recommend_json(const struct flmem_recommendations *found);
 
-/* The same with the troubleshooting lists. */
+/* The same, with the troubleshooting lists. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
 			       const struct flmem_troubleshoot_report *troubles);
@@ -136,7 +136,7 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_report_error_json(const char *command,
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_served(const struct flmem_exchange_served *served);
 
-/* One event of its log, on one line. */
+/* One event of the log of `exchange serve`, on one line. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_event(const struct flmem_exchange_event *event);
 

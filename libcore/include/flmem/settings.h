@@ -35,16 +35,16 @@ enum flmem_settings_allocator {
  * take instead of the job's own settings. They are set only if LEFT.
  */
 enum flmem_settings_job {
-	FLMEM_SETTINGS_JOB_UNKNOWN, /* no job is known */
-	FLMEM_SETTINGS_JOB_SET,	    /* it sets the interval of its cleanups, or may do so */
-	FLMEM_SETTINGS_JOB_LEFT,    /* it does not set it */
-	FLMEM_SETTINGS_JOB_UNREAD,  /* it has no trainers that read the variables */
+	FLMEM_SETTINGS_JOB_UNKNOWN, /* no job known */
+	FLMEM_SETTINGS_JOB_SET,	    /* the job sets its cleanup interval, or may do so */
+	FLMEM_SETTINGS_JOB_LEFT,    /* the job does not set it */
+	FLMEM_SETTINGS_JOB_UNREAD,  /* the job has no trainers that read the variables */
 };
 
 struct flmem_settings_request {
 	enum flmem_role role;	 /* server, client or trainer */
 	bool high_parallelism;	 /* a server that works on many clients at once */
-	bool gpu;		 /* a client or trainer that uses one */
+	bool gpu;		 /* the process uses a GPU (client or trainer) */
 	const char *gpu_missing; /* static: why `gpu` is false, the reason of settings left out */
 	enum flmem_settings_allocator allocator;
 	const char *jemalloc_library; /* absolute path to preload; NULL: the installed one */
@@ -52,7 +52,7 @@ struct flmem_settings_request {
 	enum flmem_framework framework; /* NONE: NVFlare */
 	enum flmem_settings_job job;
 	const char *framework_version; /* "2.8", "2.8.1"; NULL: unknown, then every version's */
-	bool force;		       /* values of the role replace those of the user */
+	bool force;		       /* values of the role replace the user's values */
 	char *const *environment;      /* the user's environment, as environ; NULL: empty */
 };
 
@@ -64,7 +64,7 @@ struct flmem_settings_request {
 	X(OMITTED, "omitted")
 
 /*
- * ROLE: the value of the role, also in place of a value of the user that its reader ignores. USER:
+ * ROLE: the value of the role, also if it replaces a user's value that its reader ignores. USER:
  * the value of the user is kept. JOINED: the value of the role appended to that of the user.
  * OMITTED: left out although the role has a value, for the given `reason`.
  */

@@ -5,11 +5,11 @@
 /*
  * Keeps a command running in a workspace, controlled by the files of NVFlare's start scripts:
  *
- *	daemon_pid.fl	the supervisor's process id; a second one does not start while a lock on the
- *			workspace is held, or a shell has that process id
- *	pid.fl		the process id of the command itself
- *	shutdown.fl	appears: the command is stopped, and the supervisor ends
- *	restart.fl	appears: the command is stopped and started again
+ * 	daemon_pid.fl	the supervisor's process id; a second one does not start while a lock on the
+ * 			workspace is held, or a shell has that process id
+ * 	pid.fl		the process id of the command itself
+ * 	shutdown.fl	appears: the command is stopped, and the supervisor ends
+ * 	restart.fl	appears: the command is stopped and started again
  *
  * A command that exits by itself is restarted. After 5 starts, each less than 300 seconds after the
  * one before, supervision fails. The supervisor removes all four files when it ends.
@@ -21,8 +21,8 @@
  * not hold, nothing is started and nothing is signalled, also for root.
  *
  * NVFlare's processes write a request, then need a few seconds to exit in order, and have no
- * handler for SIGTERM; a command that runs one gets this time. Any other command receives SIGTERM
- * immediately, and SIGKILL after the grace period.
+ * handler for SIGTERM; a command that runs one of them gets this time. Any other command receives
+ * SIGTERM immediately, and SIGKILL after the grace period.
  */
 
 #include <stdint.h>
@@ -63,8 +63,8 @@ struct flmem_supervise_news {
 #define FLMEM_SUPERVISE_GRACE_US UINT64_C(10000000)
 
 /*
- * For wait_us: the time in which processes of the framework exit by themselves, if the command runs
- * one of a framework that needs it (NVFlare: 10 s), else 0.
+ * For wait_us: the time that the framework's processes need to exit by themselves (NVFlare: 10 s);
+ * 0 for other commands.
  */
 #define FLMEM_SUPERVISE_WAIT_AUTO UINT64_MAX
 
@@ -81,8 +81,8 @@ struct flmem_supervise_options {
 
 /*
  * Supervises until a shutdown request, an ending signal, or too many restarts. Signals are caught
- * and forwarded: SIGTERM, SIGINT and SIGQUIT also end the supervision, SIGHUP if it ends the
- * command. One supervision per process at a time, in a single-threaded process.
+ * and forwarded. SIGTERM, SIGINT and SIGQUIT also end the supervision; SIGHUP does if the command
+ * exits from it. One supervision per process at a time, in a single-threaded process.
  *
  * ret_wait_status: wait status of the command if a signal ended the supervision, 0 after a
  * shutdown. FLMEM_EUSAGE for a missing or unwritable workspace, FLMEM_EPERM if pid.fl names a

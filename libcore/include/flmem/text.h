@@ -10,14 +10,15 @@
 #include <flmem/visibility.h>
 
 /*
- * Copies `text` with control characters, those of the direction of text among them, and invalid
- * UTF-8 as \xNN; text that does not fit `size` bytes is cut and ends in "...". Always terminates;
- * returns `out`.
+ * Copies `text` with control characters (including those for text direction) and invalid UTF-8 as
+ * \xNN; text that does not fit `size` bytes is cut and ends in "...". Always terminates; returns
+ * `out`.
  */
 FLMEM_API char *flmem_text_escape(const char *text, char *out, size_t size);
 
 /*
- * Edit distance: letters to insert, delete or replace between the words; of `b` the first 63 count.
+ * Edit distance: letters to insert, delete or replace between two words; only the first 63 of `b`
+ * count.
  */
 FLMEM_API size_t flmem_text_distance(const char *a, const char *b);
 
@@ -34,8 +35,8 @@ FLMEM_API char *flmem_text_span(uint64_t seconds, char *out, size_t size);
 #define FLMEM_TEXT_COUNTED_MAX 64
 
 /*
- * A count with its noun in the number that it needs: "1 round", "2 rounds", "0 processes", "3
- * entries". Of several words the last is the noun. Returns `out`.
+ * A count with its noun in singular or plural: "1 round", "2 rounds", "0 processes", "3 entries".
+ * If `noun` has several words, the last one is inflected. Returns `out`.
  */
 FLMEM_API char *flmem_text_counted(uint64_t count, const char *noun, char *out, size_t size);
 

@@ -5,10 +5,10 @@
 /*
  * Trend of memory. Memory rises and falls within every round; in a leak it does not return to the
  * same level after each round. So a trend uses one value per round, best the minimum after the end
- * of the round, or, without rounds, the minimum of each of many equal time spans.
+ * of the round. Without rounds it uses the minimum of each of many equal time spans.
  *
  * The confidence is bounded by the phases of the job that were covered: rounds, else rises and
- * falls of memory, and the time. What happens less often than that cannot be seen.
+ * falls of memory, and the time. Rarer events cannot be seen.
  *
  * The slope is the Theil-Sen estimate with Sen's interval, which is robust against outliers;
  * one-off steps and growth that has ended are recognised. Pure functions of their arguments, any

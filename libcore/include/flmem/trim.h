@@ -24,8 +24,8 @@ struct flmem_trim_code {
 };
 
 struct flmem_trim_options {
-	bool dry_run; /* report the steps and the thread, change nothing */
-	bool predict; /* read the heap first, for predicted_bytes; takes up to a quarter second */
+	bool dry_run;	     /* report the steps and the thread, change nothing */
+	bool predict;	     /* read the heap first, for predicted_bytes; takes up to 250 ms */
 	uint64_t timeout_us; /* for finding a safe moment, and for the call; 0: the default */
 	uint64_t settle_us;  /* wait this long before measuring again */
 	const struct flmem_trim_code *python; /* runs first, or NULL */
@@ -39,8 +39,9 @@ struct flmem_trim_options {
 
 /*
  * Makes the kernel kill the calling process if it holds a thread of another one for more than three
- * seconds (a borrow takes about ten microseconds), because it was stopped or frozen meanwhile; the
- * thread then continues. For commands; programs with other work leave it off (the default).
+ * seconds (a borrow takes about ten microseconds), because the caller was stopped or frozen
+ * meanwhile; the thread then continues. For command-line tools; other programs leave it off (the
+ * default).
  */
 FLMEM_API void flmem_trim_limit_hold(bool limited);
 
@@ -94,13 +95,13 @@ struct flmem_trim_result {
 	int code; /* 0 or the negative enum flmem_code that `reason` explains */
 	enum flmem_trim_outcome outcome;
 	char reason[FLMEM_ERROR_MESSAGE_MAX]; /* "" unless refused or failed */
-	char note[FLMEM_ERROR_MESSAGE_MAX];   /* remark on the outcome, or "" */
+	char note[FLMEM_ERROR_MESSAGE_MAX];   /* note about the outcome, or "" */
 	struct flmem_u64 rss_before_bytes;
 	struct flmem_u64 rss_after_bytes;
 	struct flmem_u64 released_bytes; /* before - after, 0 when it grew */
 	/*
-	 * By how much RSS fell while the calls were made: at least what they returned, where the
-	 * program only takes memory meanwhile. `taken_bytes`: by how much it has grown besides.
+	 * Decrease of RSS while the calls were made: a lower bound of what they returned if the
+	 * program only takes memory meanwhile. `taken_bytes`: growth besides.
 	 */
 	struct flmem_u64 returned_bytes, taken_bytes;
 	uint64_t device_bytes;		  /* memory of GPUs that the steps released */

@@ -54,7 +54,7 @@ enum flmem_step_state {
 /* "done", ...; never NULL. */
 FLMEM_API const char *flmem_step_state_name(enum flmem_step_state state);
 
-/* A step as the guide has it. */
+/* A step of the guide. */
 struct flmem_troubleshoot_step {
 	enum flmem_troubleshoot_list list;
 	const char *id;	  /* "SRV-ARENA"; stable */
@@ -90,12 +90,11 @@ struct flmem_troubleshoot_report {
 
 /*
  * Evaluates a list for each process of `report` (NULL: none) and each recorded process in `found`:
- * the list of its role, or that of OOM errors if the kernel has killed in its control group and,
- * for a live process, that group has a limit; and the list of OOM errors for the last killed
+ * the list of its role, or that of OOM errors if the kernel killed a process in its control group
+ * and, for a live process, that group has a limit; and the list of OOM errors for the last killed
  * process of each kernel log in `found`, and for each log of a job that ran out of GPU memory.
- * `role` selects the list for all of them, FLMEM_ROLE_NONE
- * the one of each process. Processes of unknown role are skipped; if no process remains,
- * FLMEM_EUSAGE names the option to use.
+ * `role` selects the list for all of them, FLMEM_ROLE_NONE the one of each process. Processes of
+ * unknown role are skipped; if no process remains, FLMEM_EUSAGE names the option to use.
  *
  * `found` holds the findings of the files, joined with those of the processes.
  */

@@ -34,8 +34,8 @@ struct flmem_growth_limit {
 
 /*
  * Returns retained memory by policy: after every round on clients (and processes without a role),
- * after every fifth round on servers, less often while memory is flat, after every round again once
- * memory climbs or under memory pressure; and while a condition holds. Trims run one at a time in
+ * after every fifth round on servers, less often while memory is flat, again after every round once
+ * memory climbs or under memory pressure; also while a condition holds. Trims run one at a time in
  * parallel to the sampling, which never waits for them.
  */
 struct flmem_watch_auto {
@@ -64,9 +64,9 @@ struct flmem_watch_options {
 	int stop_fd;	      /* becomes readable to end the watch; -1: none */
 	bool wait;	      /* for the first process that matches; not by pid or tree */
 	/*
-	 * Logs of the job that contain its rounds. A process that has one of several open uses the
-	 * rounds of that log only; all others use all logs, which may contain the same rounds.
-	 * Files may appear later, disappear and be rotated.
+	 * Logs of the job that contain its rounds. A process that has one of several logs open uses
+	 * the rounds of that log only; other processes use all logs, which may contain the same
+	 * rounds. Files may appear later, disappear and be rotated.
 	 */
 	const char *const *logs;
 	size_t log_count;
@@ -94,7 +94,7 @@ struct flmem_watch_callbacks {
 	bool (*round)(void *context, const struct flmem_watch_round *round);
 	bool (*action)(void *context, const struct flmem_watch_action *action);
 	bool (*tick)(void *context); /* after all samples of one interval */
-	/* What a user should know while it runs: lost blocks of a recording, a missing log. */
+	/* Messages for the user during the watch: lost blocks of a recording, a missing log. */
 	void (*warning)(void *context, const char *text);
 };
 

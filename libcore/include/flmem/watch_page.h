@@ -39,7 +39,7 @@ FLMEM_API void flmem_watch_page_action(struct flmem_watch_page *page,
 struct flmem_watch_page_profile {
 	const char *path;
 	const struct flmem_heap_profile *profile; /* of all rounds; NULL: could not be read */
-	const char *reason;			  /* why it could not */
+	const char *reason;			  /* why it could not be read */
 };
 
 /*
@@ -58,7 +58,7 @@ FLMEM_API FLMEM_MUST_CHECK char *flmem_watch_page_html(const struct flmem_watch_
 
 /*
  * Checks that a page can be written there: FLMEM_EUSAGE for an unwritable folder and for an
- * existing file, unless it is empty or such a page. Call it before a long watch.
+ * existing file, unless it is empty or a page of a watch. Call it before a long watch.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_watch_page_place(const char *path, struct flmem_error *err);
 

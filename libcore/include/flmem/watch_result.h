@@ -107,16 +107,16 @@ struct flmem_watch_action {
 struct flmem_watch_actions {
 	uint64_t count[FLMEM_WATCH_ACTION_KINDS];
 	uint64_t released_bytes; /* fall of RSS over all trims, as far as known */
-	uint64_t stopped_us;	 /* the same */
+	uint64_t stopped_us;	 /* over all trims, as far as known */
 	uint64_t every_rounds;	 /* latest value; 0: no action yet */
 };
 
-/* What shows which code holds the memory of a process that climbs. */
+/* How to find the code that holds the memory of a climbing process. */
 enum flmem_watch_next {
-	FLMEM_WATCH_NEXT_NONE,	 /* it does not climb, has ended, or is one of a recording */
-	FLMEM_WATCH_NEXT_ATTACH, /* a profile, from now on */
-	FLMEM_WATCH_NEXT_LEAKS,	 /* the profile that there is */
-	FLMEM_WATCH_NEXT_RUN,	 /* a profile from its next start on: it has no Python */
+	FLMEM_WATCH_NEXT_NONE,	 /* none: it does not climb, has ended, or is from a recording */
+	FLMEM_WATCH_NEXT_ATTACH, /* start a profile now */
+	FLMEM_WATCH_NEXT_LEAKS,	 /* read the existing profile */
+	FLMEM_WATCH_NEXT_RUN,	 /* profile it from its next start: it has no Python */
 };
 
 /* Result of a watch for one process. */
@@ -137,7 +137,7 @@ struct flmem_watch_result {
 	struct flmem_u64 gpu_bytes;	/* in use now, on all GPUs together */
 	struct flmem_pressure pressure; /* of its control group, latest value */
 	struct flmem_pressure
-		pressure_rise; /* increase of its counters since the process is watched */
+		pressure_rise; /* increase of its counters since the watch of the process began */
 	struct flmem_watch_actions actions;
 	const char *findings[2];    /* static: exceeded limits of the options; NULL: none */
 	const char *undecided;	    /* static: why the limit of growth cannot be judged; or NULL */
@@ -155,7 +155,7 @@ struct flmem_watch_summary {
 	uint64_t record_lost; /* blocks of the recording that could not be written */
 	int record_errno;     /* why the last of them was lost */
 	uint64_t record_skipped_bytes; /* of a replay: damaged */
-	bool limit_passed;	       /* a process has findings */
+	bool limit_passed;	       /* findings about a process */
 	/* The limit of growth cannot be judged, of a live process or of all. */
 	bool limit_undecided;
 };
