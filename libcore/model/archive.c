@@ -40,13 +40,13 @@ static int damaged_archive(const char *path, const char *why, struct flmem_error
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a valid archive: %s", path, why);
 }
 
-/* Some readers prefer the 64-bit record, others take it only for a mark in the one of 32 bits. */
+/* Some readers prefer the 64-bit record, others use it only if the 32-bit record has a mark. */
 static bool agrees_with_zip64(uint64_t small, uint64_t mark, uint64_t large)
 {
 	return small == mark || small == large;
 }
 
-/* As PyTorch requires, and Python of the disks. */
+/* As PyTorch requires; Python requires the same of the disk numbers. */
 static bool is_of_one_disk(const char *locator, const char *record)
 {
 	return !flmem_read_little(locator + 4, 4) && flmem_read_little(locator + 16, 4) <= 1 &&
@@ -54,7 +54,7 @@ static bool is_of_one_disk(const char *locator, const char *record)
 	       flmem_read_little(record + 24, 8) == flmem_read_little(record + 32, 8);
 }
 
-/* As above, of the record without 64 bits; `mark` stands for a number in the one of 64 bits. */
+/* The same for the 32-bit record; `mark` refers to a number in the 64-bit record. */
 static bool ends_on_one_disk(const char *end, uint64_t mark)
 {
 	uint64_t disk = flmem_read_little(end + 4, 2), first = flmem_read_little(end + 6, 2);
@@ -114,7 +114,7 @@ static bool find_archive_end(const struct flmem_source *source, uint64_t file_by
 	return false;
 }
 
-/* Takes the next number of 64 bits from the extra field, if `number` is the mark for that. */
+/* Takes the next 64-bit number from the extra field, if `number` is the mark for one. */
 static bool take_large(const char **at, const char *end, uint64_t *number)
 {
 	if (*number != LARGE)
@@ -126,7 +126,7 @@ static bool take_large(const char **at, const char *end, uint64_t *number)
 	return true;
 }
 
-/* Sizes and place: in the record, or in this order in the extra field for large ones. */
+/* Sizes and offset: in the record, or, if large, in this order in the extra field. */
 static bool read_sizes(const char *record, size_t name_bytes, size_t extra_bytes,
 		       struct flmem_archive_entry *entry)
 {
@@ -152,7 +152,7 @@ static bool read_sizes(const char *record, size_t name_bytes, size_t extra_bytes
 	return false;
 }
 
-/* The length of the record, or 0 for a damaged one. The name moves to `names`. */
+/* Returns the length of the record, or 0 if it is damaged. Appends the name to `names`. */
 static size_t read_directory_record(const char *record, size_t left,
 				    struct flmem_archive_entry *entry, char **names)
 {
@@ -164,7 +164,7 @@ static size_t read_directory_record(const char *record, size_t left,
 	extra = (size_t)flmem_read_little(record + 30, 2);
 	length = ENTRY_BYTES + name + extra + (size_t)flmem_read_little(record + 32, 2);
 	if (length > left || !read_sizes(record, name, extra, entry) ||
-	    flmem_read_little(record + 34, 2) /* the disk that it begins on */ ||
+	    flmem_read_little(record + 34, 2) /* the disk where it begins */ ||
 	    memchr(record + ENTRY_BYTES, '\0', name))
 		return 0;
 	entry->flags = (unsigned)flmem_read_little(record + 8, 2);
@@ -233,7 +233,7 @@ static int read_directory(const struct flmem_source *source, const char *path,
 	return 0;
 }
 
-/* Finds the directory; `ret_end` is what follows it. */
+/* Finds the directory; `ret_end` is the offset of its end. */
 static int find_directory(const struct flmem_source *source, const char *path, uint64_t file_bytes,
 			  struct central_directory *ret_directory, uint64_t *ret_end,
 			  struct flmem_error *err)

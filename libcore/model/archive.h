@@ -4,7 +4,7 @@
 
 /*
  * Zip archives (APPNOTE.TXT 4.3, 4.5.3), whose entries are read in place: PyTorch checkpoints and
- * NumPy's .npz. The amount read is limited, and every place is checked against the file.
+ * NumPy's .npz. The amount read is limited, and every offset is checked against the file size.
  */
 
 #include <stdbool.h>
@@ -23,10 +23,10 @@
 
 struct flmem_archive_entry {
 	const char *name;	      /* untrusted: escape it to print */
-	uint64_t record;	      /* place of its record in the directory, in the file */
-	uint64_t header;	      /* place of its local header */
-	uint64_t offset;	      /* of its bytes; with flmem_archive_check() */
-	uint64_t bytes, stored_bytes; /* stored: compressed, perhaps */
+	uint64_t record;	      /* offset of its directory record in the file */
+	uint64_t header;	      /* offset of its local header */
+	uint64_t offset;	      /* offset of its bytes; set by flmem_archive_check() */
+	uint64_t bytes, stored_bytes; /* bytes as stored, perhaps compressed */
 	uint32_t crc32;
 	unsigned method, flags, attributes;
 };
@@ -35,12 +35,12 @@ struct flmem_archive {
 	struct flmem_archive_entry *entries; /* sorted by name */
 	size_t count;
 	char *names;
-	uint64_t end; /* of all entries: the begin of the directory */
+	uint64_t end; /* end of all entries: the start of the directory */
 };
 
 /*
- * Lists the directory. FLMEM_EUSAGE for a damaged one. *ret_found is false if the file has none: it
- * is not an archive. `path` is for messages.
+ * Lists the directory. FLMEM_EUSAGE for a damaged one. *ret_found is false if the file has no
+ * directory, so is not an archive. `path` is for messages.
  */
 int flmem_archive_list(const struct flmem_source *source, const char *path,
 		       struct flmem_archive *ret_archive, bool *ret_found, struct flmem_error *err);
@@ -53,7 +53,7 @@ int flmem_archive_list(const struct flmem_source *source, const char *path,
 int flmem_archive_check(const struct flmem_source *source, const char *path,
 			struct flmem_archive *archive, struct flmem_error *err);
 
-/* NULL for none. */
+/* NULL if not found. */
 const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive *archive,
 						     const char *name);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the directory of an archive says is compared with the local header before each entry:
- * readers that trust one or the other would otherwise see different models in one file.
+ * Compares the directory of an archive with the local header before each entry. Otherwise readers
+ * that trust one or the other could see different models in the same file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ bool flmem_archive_name_is_safe(const char *name)
 	return true;
 }
 
-/* Those of the directory, in 32 or 64 bits, or 0 if they follow the bytes. */
+/* Sizes as in the directory, in 32 or 64 bits, or 0 if they follow the bytes. */
 static bool has_size(const char *local, const char *extra, size_t extra_bytes,
 		     const struct flmem_archive_entry *entry)
 {
@@ -97,7 +97,7 @@ static const char *compare_local(const char *local, const char *rest, size_t nam
 	return NULL;
 }
 
-/* Reads the local header, and sets where the bytes begin. NULL, or what is wrong. */
+/* Reads the local header and sets the offset of the bytes. Returns NULL or the defect. */
 static const char *read_local(const struct flmem_source *source, uint64_t end,
 			      struct flmem_archive_entry *entry, struct flmem_buf *rest)
 {

@@ -62,7 +62,7 @@ static int checkpoint_nomem(const struct checkpoint *checkpoint)
 				 checkpoint->path);
 }
 
-/* An entry beside the pickle; NULL for none. */
+/* An entry in the folder of the pickle; NULL if absent. */
 static const struct flmem_archive_entry *find_storage_entry(const struct checkpoint *checkpoint,
 							    const char *name, size_t length)
 {
@@ -164,7 +164,7 @@ static int place_tensor(struct checkpoint *checkpoint, const struct flmem_pickle
 	return 0;
 }
 
-/* The name: NUL-terminated in the pickle, where an operation follows that was done already. */
+/* The name: NUL-terminated in the pickle, where an opcode follows that has been executed. */
 static int take_tensor_name(struct checkpoint *checkpoint, const struct flmem_pickle_value *key,
 			    const char **ret_name)
 {
@@ -219,7 +219,7 @@ static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_
 	return place_tensor(checkpoint, from, elements, tensor);
 }
 
-/* The dict that has the tensors. */
+/* The dict with the tensors. */
 static int find_dict(const struct checkpoint *checkpoint, struct flmem_pickle_value *ret_dict)
 {
 	const struct flmem_pickle *pickle = &checkpoint->pickle;
@@ -261,7 +261,7 @@ static int compare_keys(const void *a, const void *b, void *context)
 	return memcmp(text + x->key.number, text + y->key.number, x->key.length);
 }
 
-/* PyTorch reads a storage once, with its first type, and would see other elements. */
+/* PyTorch reads a storage once, as its first type; another type would give other elements. */
 static int check_storages(const struct checkpoint *checkpoint)
 {
 	const struct flmem_pickle *pickle = &checkpoint->pickle;

@@ -3,8 +3,8 @@
 #define FLMEM_MODEL_JSON_SCAN_H
 
 /*
- * A strict reader of JSON, value by value, for headers of a million tensors: documents/ keeps a
- * node for each value, and its numbers have 63 bits. Strings are decoded in place.
+ * A strict JSON reader, value by value, for headers of a million tensors. documents/ is unsuitable:
+ * it allocates a node per value, and its numbers have 63 bits. Strings are decoded in place.
  */
 
 #include <stdbool.h>
@@ -15,22 +15,22 @@
 
 struct flmem_json_scan {
 	char *at, *end;	 /* *end is NUL */
-	const char *why; /* what is wrong at `at`, after a function returned false */
+	const char *why; /* the error at `at`, after a function returned false */
 };
 
 /* The text must be UTF-8 without NUL, which its caller checks. */
 void flmem_json_scan_begin(struct flmem_json_scan *scan, char *text, size_t length);
 
-/* True, and past it, if the next character that is not a space is `c`. */
+/* If the next character after spaces is `c`, skips it and returns true. */
 bool flmem_json_scan_take(struct flmem_json_scan *scan, char c);
 
-/* The same where another character is an error. */
+/* The same; any other character is an error. */
 bool flmem_json_scan_expect(struct flmem_json_scan *scan, char c);
 
-/* Nothing but spaces is left. */
+/* True if only spaces are left. */
 bool flmem_json_scan_ends(struct flmem_json_scan *scan);
 
-/* The string stays valid as long as the text. One that contains \u0000 is an error. */
+/* The string stays valid as long as the text. A string with \u0000 is an error. */
 bool flmem_json_scan_string(struct flmem_json_scan *scan, const char **ret_string);
 
 /* A whole number of 64 bits without a sign, fraction or exponent. */

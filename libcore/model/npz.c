@@ -131,7 +131,7 @@ static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor
 		       : bad_array(npz, "has no valid header");
 }
 
-/* The text of the header, and where the elements begin. */
+/* Reads the text of the header and the offset of the elements. */
 static int read_npy_header(const struct flmem_source *source, struct npz *npz, char *text,
 			   uint64_t *ret_begin)
 {

@@ -13,12 +13,15 @@
 /* Whether all entries are .npy files. */
 bool flmem_npz_is(const struct flmem_archive *archive);
 
-/* Lists the arrays of a checked archive. FLMEM_EUSAGE for other orders, types and objects. */
+/*
+ * Lists the arrays of a checked archive. FLMEM_EUSAGE for unsupported byte or element orders, types
+ * and objects.
+ */
 int flmem_npz_read(const struct flmem_source *source, const char *path,
 		   const struct flmem_archive *archive, struct flmem_tensor_list *ret_list,
 		   struct flmem_error *err);
 
-/* Appends what is before the elements of a .npy file. False for a type that NumPy lacks. */
+/* Appends the header of a .npy file. False for a type that NumPy lacks. */
 bool flmem_npz_print(const struct flmem_tensor_list *list, const struct flmem_tensor *tensor,
 		     struct flmem_buf *buf);
 

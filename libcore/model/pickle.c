@@ -62,7 +62,7 @@ int flmem_pickle_push(struct flmem_pickle *pickle, enum flmem_pickle_kind kind, 
 	return push_value(pickle, (struct flmem_pickle_value){.kind = kind, .number = number});
 }
 
-/* Marks are popped with what is above them. */
+/* A mark is popped together with the objects above it. */
 bool flmem_pickle_pop(struct flmem_pickle *pickle, struct flmem_pickle_value *ret_value)
 {
 	if (!pickle->stack_count ||
@@ -126,7 +126,7 @@ const struct flmem_pickle_value *flmem_pickle_element(const struct flmem_pickle 
 	return &pickle->nodes[node].value;
 }
 
-/* Moves what is on the stack from `from` on into a box, and removes it. */
+/* Moves the stack's objects from index `from` on into a box. */
 static int move_into(struct flmem_pickle *pickle, size_t box, size_t from)
 {
 	for (size_t i = from; i < pickle->stack_count; i++) {
@@ -142,7 +142,7 @@ static int move_into(struct flmem_pickle *pickle, size_t box, size_t from)
 	return 0;
 }
 
-/* The place of the last mark; false for none. */
+/* The index of the last mark; false if there is none. */
 static bool find_mark(const struct flmem_pickle *pickle, size_t *ret_at)
 {
 	for (size_t i = pickle->stack_count; i-- > 0;)
@@ -184,7 +184,7 @@ static int do_tuple(struct flmem_pickle *pickle, uint64_t argument)
 	return make_tuple(pickle, mark);
 }
 
-/* Adds what is above `from` to the object below: `kind` or, for sets, to nothing. */
+/* Adds the objects above `from` to the object below, a `kind`; elements of sets are dropped. */
 static int add_items(struct flmem_pickle *pickle, size_t above, size_t from,
 		     enum flmem_pickle_kind kind)
 {
@@ -435,7 +435,7 @@ static int do_build(struct flmem_pickle *pickle, uint64_t argument)
 static const struct opcode {
 	unsigned char code, argument_bytes;
 	int (*run)(struct flmem_pickle *pickle, uint64_t argument);
-	uint64_t argument; /* of opcodes that have none in the text */
+	uint64_t argument; /* for opcodes without an argument in the text */
 } opcodes[] = {
 	{0x80, 1, do_protocol, FIXED},
 	{0x95, 8, do_frame, FIXED},

@@ -21,11 +21,11 @@ enum flmem_pickle_kind {
 	FLMEM_PICKLE_OTHER, /* None, floats, bytes, sets, large integers */
 	FLMEM_PICKLE_BOOL,
 	FLMEM_PICKLE_INTEGER,
-	FLMEM_PICKLE_STRING,  /* number: its place in the text, length: its bytes */
+	FLMEM_PICKLE_STRING,  /* number: its offset in the text, length: in bytes */
 	FLMEM_PICKLE_TUPLE,   /* number: index of the box */
 	FLMEM_PICKLE_LIST,    /* the same */
 	FLMEM_PICKLE_DICT,    /* the same; keys and values in turn */
-	FLMEM_PICKLE_NAME,    /* of a function or a class; number: what it is */
+	FLMEM_PICKLE_NAME,    /* name of a function or class; number: its kind */
 	FLMEM_PICKLE_DTYPE,   /* number: index of the type */
 	FLMEM_PICKLE_STORAGE, /* number: index of the storage */
 	FLMEM_PICKLE_TENSOR,  /* number: index of the tensor */
@@ -44,7 +44,7 @@ struct flmem_pickle_node {
 	uint32_t next; /* 0: none */
 };
 
-/* What a tuple, a list or a dict has. */
+/* The elements of a tuple, a list or a dict. */
 struct flmem_pickle_box {
 	uint32_t first, last, count; /* nodes */
 };
@@ -58,7 +58,7 @@ struct flmem_pickle_storage {
 struct flmem_pickle_tensor {
 	size_t storage;
 	const struct flmem_dtype *dtype;
-	uint64_t first;				/* element of the storage */
+	uint64_t first;				/* first element in the storage */
 	struct flmem_pickle_box shape, strides; /* tuples of integers */
 };
 
@@ -75,13 +75,16 @@ struct flmem_pickle {
 	size_t storage_count, storage_room;
 	struct flmem_pickle_tensor *tensors;
 	size_t tensor_count, tensor_room;
-	/* While it is read. */
+	/* State during reading. */
 	const char *path;
 	size_t at;
 	struct flmem_error *err;
 };
 
-/* Reads `text`, which it takes; the object is on the stack then. FLMEM_EUSAGE for other pickles. */
+/*
+ * Reads `text` and takes ownership of it; leaves the object on the stack. FLMEM_EUSAGE for other
+ * pickles.
+ */
 int flmem_pickle_read(const char *path, char *text, size_t length, struct flmem_pickle *ret_pickle,
 		      struct flmem_error *err);
 
@@ -92,7 +95,7 @@ void flmem_pickle_clear(struct flmem_pickle *pickle);
 bool flmem_pickle_is_text(const struct flmem_pickle *pickle, const struct flmem_pickle_value *value,
 			  const char *text);
 
-/* Element `index` of a box; NULL for none. */
+/* Element `index` of a box; NULL if absent. */
 const struct flmem_pickle_value *flmem_pickle_element(const struct flmem_pickle *pickle,
 						      const struct flmem_pickle_value *box,
 						      size_t index);
@@ -110,11 +113,11 @@ bool flmem_pickle_room(void **array, size_t count, size_t *room, size_t size);
 /* Pushes an empty box. */
 int flmem_pickle_push_box(struct flmem_pickle *pickle, enum flmem_pickle_kind kind);
 
-/* Pushes what a name means. */
+/* Pushes the object that a name stands for. */
 int flmem_pickle_name(struct flmem_pickle *pickle, const struct flmem_pickle_value *module,
 		      const struct flmem_pickle_value *name);
 
-/* Replaces a name and its arguments on the stack by what the call makes. */
+/* Replaces a name and its arguments on the stack by the result of the call. */
 int flmem_pickle_reduce(struct flmem_pickle *pickle);
 
 /* Replaces a tuple on the stack by the storage that it names. */

@@ -36,7 +36,7 @@ struct flmem_recommend_options {
 	bool leftovers_of_host; /* also of frameworks of which no process was found */
 	/*
 	 * For files: a plan, and the framework that it is for. Memory limits in the files are
-	 * compared with its peaks; if the files have no limits, the result has a problem,
+	 * compared with its peaks; if no limit could be compared, the result has a warning,
 	 * FLMEM_EUNDECIDED. NULL: none.
 	 */
 	const struct flmem_plan *plan;

@@ -5,11 +5,11 @@
 /*
  * Keeps a command running in a workspace, controlled by the files of NVFlare's start scripts:
  *
- * 	daemon_pid.fl	the supervisor's process id; a second one does not start while a lock on the
- * 			workspace is held, or a shell has that process id
- * 	pid.fl		the process id of the command itself
- * 	shutdown.fl	appears: the command is stopped, and the supervisor ends
- * 	restart.fl	appears: the command is stopped and started again
+ *	daemon_pid.fl	the supervisor's process id; a second one does not start while a lock on the
+ *			workspace is held, or a shell has that process id
+ *	pid.fl		the process id of the command itself
+ *	shutdown.fl	appears: the command is stopped, and the supervisor ends
+ *	restart.fl	appears: the command is stopped and started again
  *
  * A command that exits by itself is restarted. After 5 starts, each less than 300 seconds after the
  * one before, supervision fails. The supervisor removes all four files when it ends.

@@ -155,7 +155,7 @@ struct flmem_watch_summary {
 	uint64_t record_lost; /* blocks of the recording that could not be written */
 	int record_errno;     /* why the last of them was lost */
 	uint64_t record_skipped_bytes; /* of a replay: damaged */
-	bool limit_passed;	       /* findings about a process */
+	bool limit_passed;	       /* a process exceeded a limit of the options */
 	/* The limit of growth cannot be judged, of a live process or of all. */
 	bool limit_undecided;
 };
