@@ -103,7 +103,7 @@ static bool can_have_gradient(const struct flmem_dtype *dtype)
 	       flmem_text_starts(dtype->stored, "BF");
 }
 
-/* Whether a call has the arguments about gradients from `index` on: yes or no, and hooks. */
+/* True if the arguments from `index` on are those about gradients: a boolean, and hooks. */
 static bool has_gradient_arguments(const struct flmem_pickle *pickle,
 				   const struct flmem_pickle_value *arguments, size_t index,
 				   const struct flmem_dtype *dtype)

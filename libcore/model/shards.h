@@ -2,7 +2,7 @@
 #ifndef FLMEM_MODEL_SHARDS_H
 #define FLMEM_MODEL_SHARDS_H
 
-/* model.safetensors.index.json: which file of a folder has which tensor. */
+/* model.safetensors.index.json: maps each tensor to a file of the folder. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #define FLMEM_SHARDS_MAX   10000U
 
 struct flmem_shard_entry {
-	const char *tensor, *file; /* in the text */
+	const char *tensor, *file; /* points into the text */
 	uint32_t shard;
 };
 

@@ -43,7 +43,7 @@ static bool is_archive(const char start[8])
 	return memcmp(start, "PK\3\4", 4) == 0 && memcmp(start + 4, "\0\0\0\0", 4) != 0;
 }
 
-/* Only its end record, which has the length of a comment at most. */
+/* An empty archive: only the end record, with a comment of limited length. */
 static bool is_empty_archive(const struct flmem_source *source, const char start[8])
 {
 	uint64_t bytes;

@@ -15,11 +15,11 @@ enum flmem_tensor_format {
 
 struct flmem_tensor_file {
 	enum flmem_tensor_format format;
-	/* Of formats that are one; also after a failure, if it was not about the archive. */
+	/* For archive formats; also set after failures not caused by the archive. */
 	struct flmem_archive archive;
 };
 
-/* The name of a format, for people. */
+/* Printable name of a format. */
 const char *flmem_tensor_format_name(enum flmem_tensor_format format);
 
 /*

@@ -58,7 +58,7 @@ bool flmem_tensor_list_merge(struct flmem_tensor_list *list, struct flmem_tensor
 		list->tensors[i].file = file;
 	}
 	list->data_bytes += other->data_bytes;
-	other->text_count = 0; /* they have moved */
+	other->text_count = 0; /* moved to `list` */
 	flmem_tensor_list_clear(other);
 	return true;
 }

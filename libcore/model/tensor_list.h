@@ -75,7 +75,7 @@ const struct flmem_tensor *flmem_tensor_list_find(const struct flmem_tensor_list
 void flmem_tensor_shape_print(const struct flmem_tensor_list *list,
 			      const struct flmem_tensor *tensor, struct flmem_buf *buf);
 
-/* Appends a text as the headers of the format have it: a string of JSON. */
+/* Appends a text as in the format's headers: a JSON string. */
 void flmem_tensor_text_print(const char *text, struct flmem_buf *buf);
 
 /*

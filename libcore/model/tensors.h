@@ -16,13 +16,14 @@
 #include <flmem/error.h>
 
 struct flmem_dtype {
-	const char *name;   /* as people write it */
+	const char *name;   /* as users write it */
 	const char *stored; /* as safetensors does */
 	unsigned bits;
-	unsigned order; /* the format's own writer puts tensors of a higher one first */
+	unsigned
+		order; /* the format's own writer stores tensors of types with a higher order first */
 };
 
-/* Finds a type by either name; NULL for none. */
+/* Finds a type by either name; NULL if unknown. */
 const struct flmem_dtype *flmem_dtype_find(const char *name);
 
 /* The same for what users write, also PyTorch's and NumPy's names: float16, torch.bfloat16. */

@@ -134,10 +134,9 @@ struct flmem_watch_result {
 	struct flmem_u64 limit_bytes;	 /* of its control group or the host, the lower one */
 	struct flmem_u64 headroom_bytes; /* memory left below that limit */
 	bool limit_is_cgroup;
-	struct flmem_u64 gpu_bytes;	/* in use now, on all GPUs together */
-	struct flmem_pressure pressure; /* of its control group, latest value */
-	struct flmem_pressure
-		pressure_rise; /* increase of its counters since the watch of the process began */
+	struct flmem_u64 gpu_bytes;	     /* in use now, on all GPUs together */
+	struct flmem_pressure pressure;	     /* of its control group, latest value */
+	struct flmem_pressure pressure_rise; /* increase since the watch of the process began */
 	struct flmem_watch_actions actions;
 	const char *findings[2];    /* static: exceeded limits of the options; NULL: none */
 	const char *undecided;	    /* static: why the limit of growth cannot be judged; or NULL */
