@@ -367,8 +367,7 @@ int flmem_safetensors_read(const struct flmem_source *source, const char *path,
 
 static void sum_tensor(struct flmem_tensors *sum, const struct flmem_tensor *tensor)
 {
-	sum->elements +=
-		tensor->bytes * 8 / tensor->dtype->bits; /* cannot overflow within one file */
+	sum->elements += tensor->bytes * 8 / tensor->dtype->bits; /* no overflow within one file */
 	if (tensor->bytes > sum->largest_bytes)
 		sum->largest_bytes = tensor->bytes;
 	sum->mixed |= sum->dtype && sum->dtype != tensor->dtype;

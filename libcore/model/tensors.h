@@ -19,8 +19,7 @@ struct flmem_dtype {
 	const char *name;   /* as users write it */
 	const char *stored; /* as safetensors does */
 	unsigned bits;
-	unsigned
-		order; /* the format's own writer stores tensors of types with a higher order first */
+	unsigned order; /* the format's writer stores higher ones first */
 };
 
 /* Finds a type by either name; NULL if unknown. */
