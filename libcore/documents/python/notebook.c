@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jupyter notebooks: the code of their cells (notebook_cells.h). Lines are those of the file. Since
- * nbformat 4 the cells are a list of the notebook, before that one of each of its worksheets.
+ * Jupyter notebooks: the code of their cells (notebook_cells.h). Line numbers are those of the
+ * file. Since nbformat 4 the notebook holds one list of cells; before that, each of its worksheets
+ * held one.
  */
 #include <string.h>
 
@@ -19,7 +20,9 @@ static const struct flmem_node *source_of(const struct flmem_node *cell)
 	return source;
 }
 
-/* Kernels of shells. Cells of others are read as Python, which finds no imports in them. */
+/*
+ * Kernels of shells. Cells for any other kernel are read as Python, which finds no imports in them.
+ */
 static bool is_shell_name(const char *language)
 {
 	static const char *const names[] = {"bash", "sh", "zsh", "shell", NULL};

@@ -2,7 +2,10 @@
 #ifndef FLMEM_DOCUMENTS_PYTHON_NOTEBOOK_ALIASES_H
 #define FLMEM_DOCUMENTS_PYTHON_NOTEBOOK_ALIASES_H
 
-/* Names that a notebook gives to magic commands, and programs that it makes commands of a cell. */
+/*
+ * Names that a notebook gives to magic commands, and programs that it makes available as commands
+ * of a cell.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +14,7 @@
 #define FLMEM_NOTEBOOK_ALIAS_BYTES 32
 
 struct flmem_notebook_aliases {
-	/* %alias_magic NAME OTHER; of more the first ones */
+	/* %alias_magic NAME OTHER; only the first ones are kept */
 	struct {
 		char name[FLMEM_NOTEBOOK_ALIAS_BYTES], other[FLMEM_NOTEBOOK_ALIAS_BYTES];
 	} rows[FLMEM_NOTEBOOK_ALIASES];
@@ -19,11 +22,11 @@ struct flmem_notebook_aliases {
 	bool programs; /* %rehashx: each program in PATH is a command of a cell */
 };
 
-/* Notes %alias_magic and %rehashx; false: the line is another one. */
+/* Notes %alias_magic and %rehashx. Returns false for any other line. */
 bool flmem_notebook_alias_note(struct flmem_notebook_aliases *aliases, const char *line,
 			       size_t length);
 
-/* The magic command that "%NAME" or "%%NAME" at the start of a line stands for; NULL: itself. */
+/* The magic command that "%NAME" or "%%NAME" at the start of a line stands for; NULL: no alias. */
 const char *flmem_notebook_alias_of(const struct flmem_notebook_aliases *aliases, const char *line);
 
 /* "PROGRAM WORD", which is not Python. */

@@ -79,7 +79,7 @@ static bool has_any_suffix(const char *name, const char *const *suffixes)
 	return *suffixes;
 }
 
-/* Whether "%%writefile NAME" writes a file with commands, whose lines are read as some. */
+/* Whether "%%writefile NAME" writes a file of commands, whose lines are read as commands. */
 static bool writes_commands(const char *line, size_t length)
 {
 	static const char *const suffixes[] = {".sh",	   ".bash",    ".yml", ".yaml", ".slurm",
@@ -93,7 +93,7 @@ static bool writes_commands(const char *line, size_t length)
 	return has_any_suffix(name, suffixes) || flmem_text_is_one_of(name, names);
 }
 
-/* Whether it writes one with settings, which is not read. */
+/* Whether "%%writefile NAME" writes a file of settings, which is not read. */
 static bool writes_settings(const char *code)
 {
 	static const char *const suffixes[] = {".json", ".toml", ".conf", ".ini",
@@ -144,7 +144,7 @@ static bool begins_with(const char *line, const char *magic, const char **ret_re
 	return strncmp(line, magic, length) == 0 && strchr(" \t", line[length]);
 }
 
-/* Text within a raw string, which quotes may not end. */
+/* Text within a raw string: characters that would end the string are replaced or padded. */
 static void add_raw(struct flmem_buf *code, const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++) {
@@ -156,7 +156,7 @@ static void add_raw(struct flmem_buf *code, const char *text, size_t length)
 		flmem_buf_putc(code, ' ');
 }
 
-/* Whether the line goes on in the next one; then without the mark of that. */
+/* Whether the line continues on the next one; removes the continuation mark if so. */
 static bool drop_continuation(const char *line, size_t *length)
 {
 	size_t end = *length;

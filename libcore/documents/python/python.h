@@ -32,7 +32,7 @@ struct flmem_python_word {
 struct flmem_python {
 	const char *text; /* ends in a NUL */
 	size_t at, line_start;
-	size_t limit; /* offset where it ends; 0: at the NUL */
+	size_t limit; /* offset where the part ends; 0: at the NUL */
 	unsigned line;
 	int brackets; /* that are open */
 };
@@ -74,20 +74,20 @@ bool flmem_python_ends(const struct flmem_python_word *word);
 /* Whether the word ends an argument or another value in brackets. */
 bool flmem_python_ends_value(const struct flmem_python_word *word);
 
-/* The word as a text; false if it has no room. */
+/* Copies the word as text; false if the buffer is too small. */
 bool flmem_python_word_text(const struct flmem_python_word *word,
 			    char ret_text[FLMEM_PYTHON_DOTTED_MAX]);
 
-/* Whether the word is "=" or begins "-=", "//=" and the like, which assign, too. */
+/* Whether the word is "=" or begins an augmented assignment ("-=", "//="). */
 bool flmem_python_assigns(const struct flmem_python_reader *reader);
 
 /* Whether a statement may begin at the reader's word. */
 bool flmem_python_at_statement(const struct flmem_python_reader *reader);
 
-/* At the "(" of a call of what a call or an entry is: f()(...), a[0](...). */
+/* At the "(" of a call whose callee is the result of a call or an entry: f()(...), a[0](...). */
 bool flmem_python_is_result_call(const struct flmem_python_reader *reader);
 
-/* The word that begins a statement which only makes names known. */
+/* Whether the word begins a statement that only declares names. */
 bool flmem_python_is_declaration(const struct flmem_python_word *word);
 
 /* A built-in function whose calls are read: setattr, delattr, __import__, exec, eval and others. */
@@ -96,13 +96,13 @@ bool flmem_python_is_builtin(const char *name);
 /* Whether Python takes a literal value as false. */
 bool flmem_python_is_false(const struct flmem_node *value);
 
-/* The next word; at the end always END. */
+/* The next word; after the end of the source always END. */
 struct flmem_python_word flmem_python_next(struct flmem_python *python);
 
 /* Whether the word is a name or a mark with this text. */
 bool flmem_python_is(const struct flmem_python_word *word, const char *text);
 
-/* The same for one of `texts`, which ends in NULL. */
+/* The same for any of `texts`, which ends in NULL. */
 bool flmem_python_is_any(const struct flmem_python_word *word, const char *const *texts);
 
 #endif

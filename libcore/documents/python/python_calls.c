@@ -37,7 +37,7 @@ struct call_collector {
 	size_t open_count; /* may exceed the maximum */
 	char next;	   /* kind of the next "(" */
 	size_t vars_at;	   /* of the "." after vars(...) */
-	size_t value_at;   /* of the word before a value that nothing else shows as such */
+	size_t value_at;   /* of the word before a value whose use only that word shows */
 	struct flmem_python_partials partials;
 };
 
@@ -180,7 +180,7 @@ static int read_keyed(struct call_collector *calls, struct flmem_node *map, cons
 	return calls_read_value(calls, value);
 }
 
-/* A key that is not a literal is "**": it could be any. */
+/* A key that is not a literal is stored as "**": it could be any key. */
 static int read_entry(struct call_collector *calls, struct flmem_node *map)
 {
 	struct flmem_python_reader ahead = calls->reader;
@@ -266,7 +266,7 @@ static int read_arguments(struct call_collector *calls, struct flmem_node *args)
 	return rc;
 }
 
-/* A call of `path`; `*ret_args` gets its arguments, NULL when there is no room. */
+/* A call of `path`; `*ret_args` gets its arguments, or NULL when there is no room. */
 static struct flmem_node *add_call(struct call_collector *calls, struct flmem_node *list,
 				   const char *path, const struct flmem_place *place,
 				   struct flmem_node **ret_args)
@@ -283,7 +283,7 @@ static struct flmem_node *add_call(struct call_collector *calls, struct flmem_no
 	return call;
 }
 
-/* The same call, of what else the name may be. */
+/* The same call under each further path that the name may have. */
 static int repeat_call(struct call_collector *calls, struct flmem_node *list, const char *path,
 		       const struct flmem_node *call)
 {
@@ -380,7 +380,7 @@ static int note_use(struct call_collector *calls, const char *name,
 				     place);
 }
 
-/* Some built-in functions, and methods of values. They give way to what is imported. */
+/* Some built-in functions, and methods of values. An imported name takes precedence. */
 static bool is_unbound_call(const struct call_collector *calls, const char *name,
 			    char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
@@ -392,7 +392,7 @@ static bool is_unbound_call(const struct call_collector *calls, const char *name
 	return true;
 }
 
-/* A method or attribute of what a call or an entry is: "f().name", "a[0].name". */
+/* A method or attribute of the result of a call or of an entry: "f().name", "a[0].name". */
 static int scan_member(struct call_collector *calls)
 {
 	struct flmem_place place = calls->reader.word.place;
@@ -412,7 +412,7 @@ static int scan_member(struct call_collector *calls)
 	return 0;
 }
 
-/* "Class.__init__(self, ...)": a class that is called in another way. */
+/* "Class.__init__(self, ...)": a class that is called through its constructor. */
 static int note_constructor(struct call_collector *calls, char path[FLMEM_PYTHON_DOTTED_MAX],
 			    const struct flmem_place *place)
 {

@@ -32,7 +32,7 @@
 /* Reads the tree into the cursor's document. FLMEM_EUSAGE at a limit. */
 int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_python_source *source);
 
-/* FLMEM_EUSAGE where a string hides the rest of a part, as it does not end. */
+/* FLMEM_EUSAGE if an unterminated string hides the rest of a part. */
 int flmem_python_check_ends(struct flmem_cursor *cursor, const struct flmem_python_source *source);
 
 #endif

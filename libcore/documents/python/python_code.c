@@ -28,7 +28,7 @@ static bool is_own_function(const struct flmem_python_code_search *search)
 	       flmem_python_is_any(&search->earlier, modules);
 }
 
-/* "run = exec", "f(exec)", of eval, which is a usual name of variables, only the former. */
+/* For eval, which is also a common variable name, only "run = exec" counts, not "f(exec)". */
 static bool is_kept_function(const struct flmem_python_code_search *search,
 			     const struct flmem_python_reader *ahead)
 {
@@ -93,7 +93,7 @@ static bool is_name_letter(char c)
 	       (c >= 'a' && c <= 'z');
 }
 
-/* A string has at least its quotes, so there are characters around each name in it. */
+/* A string has at least its quotes, so a name in it always has a character on both sides. */
 static bool has_whole_name(const struct flmem_python_word *string, const char *name, bool call)
 {
 	const char *end = string->text + (string->place.end - string->place.start), *at;

@@ -27,7 +27,7 @@ void flmem_python_code_start(struct flmem_python_code_search *search,
 bool flmem_python_code_next(struct flmem_python_code_search *search,
 			    struct flmem_python_code *ret_code);
 
-/* Whether a string has a name that the source imports from `package`; `call`: and calls it. */
+/* Whether a string holds a name that the source imports from `package`; with `call`, calls it. */
 bool flmem_python_code_has_name(const struct flmem_python_word *string,
 				const struct flmem_node *root, const char *package, bool call);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Dictionaries that a script assigns to a name and then only passes on: their entries are known
- * where the name is an argument. A name that occurs in any other way may hold something else by
- * then, and is left out.
+ * where the name is an argument. A name with any other use may hold another value by then, and is
+ * left out.
  */
 #include "documents/python/python_dictionaries.h"
 
@@ -32,7 +32,7 @@ struct dictionary_candidates {
 struct use_scan {
 	struct dictionary_candidates *found;
 	struct flmem_python_reader reader;
-	bool reads_only[BRACKETS_MAX]; /* whether what is called leaves its arguments alone */
+	bool reads_only[BRACKETS_MAX]; /* whether the callee leaves its arguments unchanged */
 	bool definition, lambda;       /* within their parameters */
 };
 
@@ -61,7 +61,7 @@ static void note_candidate(struct dictionary_candidates *found,
 	found->count++;
 }
 
-/* Functions that change no dictionary which they get by position. */
+/* Functions that do not change a dictionary passed by position. */
 static bool is_reading_function(const struct flmem_python_word *word)
 {
 	static const char *const names[] = {"set_per_site_config",
@@ -183,7 +183,7 @@ static void skip_value(struct flmem_python_reader *reader)
 	}
 }
 
-/* The key of an entry, "**" for one that is not a literal; false where there is none. */
+/* The key of an entry, "**" for a key that is not a literal; false if there is no key. */
 static bool read_key(struct flmem_cursor *cursor, struct flmem_python_reader *reader, bool call,
 		     struct flmem_node *key)
 {

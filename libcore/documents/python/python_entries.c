@@ -6,7 +6,7 @@
 
 #include "documents/python/python_nodes.h"
 
-/* "[ ... ]", of which the reader is at the first; whether what it holds is not a literal. */
+/* "[ ... ]", with the reader at the first bracket; whether its content is not a literal. */
 static bool skip_entry(struct flmem_python_reader *reader, struct flmem_place *ret_key)
 {
 	int outside = reader->python.brackets - 1;

@@ -40,7 +40,7 @@ static size_t field_end(const char *text, size_t at, size_t end)
 	return end;
 }
 
-/* Without the quotes at the end, which would begin a string in a field that does not end. */
+/* Excludes the closing quotes, which would begin a string in a field that is not closed. */
 static size_t content_end(const struct flmem_python_word *string)
 {
 	const char *open = string->text + strcspn(string->text, "\"'");
@@ -62,7 +62,7 @@ static void go_to_offset(struct flmem_python *python, size_t at)
 		}
 }
 
-/* Lines are counted on from where the reader is in the field before, if there is one. */
+/* Line counting continues from the reader of the previous field, if there is one. */
 static void go_to_field(struct flmem_python_reader *reader, const struct flmem_python *before,
 			const struct flmem_python_word *string, size_t start)
 {

@@ -6,7 +6,9 @@
 #include "documents/python/python_syntax.h"
 #include "documents/python/python_unicode.h"
 
-/* To Python, carriage returns alone end lines, too. The length of the text stays as it is. */
+/*
+ * Python also accepts a carriage return alone as a line end. The length of the text is unchanged.
+ */
 static void unify_lines(char *text)
 {
 	while ((text = strchr(text, '\r'))) {
@@ -34,7 +36,7 @@ int flmem_python_check_ends(struct flmem_cursor *cursor, const struct flmem_pyth
 	return 0;
 }
 
-/* {"fault": text}, of a file that Python refuses. */
+/* {"fault": text}, for a file that Python rejects. */
 static int add_fault(struct flmem_cursor *cursor, const struct flmem_python_fault *fault)
 {
 	return flmem_python_node_add(cursor, cursor->document->root, "fault", fault->text,

@@ -19,7 +19,7 @@ struct modules_pass {
 	void *context;
 };
 
-/* A module, and the packages that it is in, which Python runs, too. */
+/* A module and the packages that contain it, which Python also runs. */
 static bool visit_with_packages(struct modules_pass *pass, const char *module, unsigned ups)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
@@ -156,7 +156,7 @@ void flmem_python_modules_clear(struct flmem_python_modules *modules)
 	*modules = (struct flmem_python_modules){0};
 }
 
-/* The part of a path after the name of a module; NULL: it is of another one. */
+/* The part of a path after the name of a module; NULL: the path is not in that module. */
 static const char *path_in(const char *path, const struct flmem_python_module *module)
 {
 	size_t length = strlen(module->name);
@@ -166,7 +166,7 @@ static const char *path_in(const char *path, const struct flmem_python_module *m
 		       : NULL;
 }
 
-/* One step: what a module beside the source imports by the name. */
+/* One step: what a module in the script's folder imports by the name. */
 static bool follow_link(const struct flmem_python_modules **modules,
 			char path[FLMEM_PYTHON_DOTTED_MAX])
 {
@@ -187,7 +187,7 @@ static bool follow_link(const struct flmem_python_modules **modules,
 	return false;
 }
 
-/* What a name stands for; NULL with no error where no module has it. */
+/* The path that a name stands for; NULL without an error if no module defines it. */
 static const char *linked_path(struct flmem_cursor *cursor,
 			       const struct flmem_python_modules *modules, const char *text)
 {

@@ -3,7 +3,7 @@
 #define FLMEM_DOCUMENTS_PYTHON_LINKS_H
 
 /*
- * Names that a script imports from modules beside it, which import them themselves: after "from
+ * Names that a script imports from modules in its folder, which import them themselves: after "from
  * common import Recipe" its full path is the one that common.py imports.
  */
 
@@ -13,13 +13,13 @@
 #include "documents/document.h"
 #include "documents/python/python_names.h"
 
-/* A module beside a script. */
+/* A module in the folder of a script. */
 struct flmem_python_module {
-	char *name; /* with dots; one in front if its import is relative */
+	char *name; /* with dots; begins with a dot if its import is relative */
 	char *file;
 	struct flmem_document document; /* has the texts of `names`, and no root */
 	struct flmem_python_names names;
-	struct flmem_python_modules *modules; /* beside that module; NULL: none */
+	struct flmem_python_modules *modules; /* in the folder of that module; NULL: none */
 };
 
 struct flmem_python_modules {

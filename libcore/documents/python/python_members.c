@@ -6,7 +6,7 @@
 #include "documents/python/python_nodes.h"
 #include "documents/python/python_targets.h"
 
-/* What nothing imported needs is left out when half of the nodes are used. */
+/* When half of the nodes are used, names that no imported name needs are left out. */
 static int add_definition(struct flmem_cursor *cursor, const struct flmem_python_members *members,
 			  const char *name, const struct flmem_place *place)
 {

@@ -12,7 +12,7 @@ struct flmem_python_members {
 	struct flmem_node *attributes, *rebound, *definitions;
 };
 
-/* At an assignment of a dotted name, or of a plain one. */
+/* At an assignment of a name, with or without dots. */
 int flmem_python_member_assigned(struct flmem_cursor *cursor,
 				 const struct flmem_python_names *names,
 				 const struct flmem_python_members *members, const char *dotted,

@@ -61,7 +61,7 @@ static int bind_import(struct names_pass *pass, const char *name, const char *pa
 	return add_row(pass->cursor, pass->found, &row);
 }
 
-/* import a.b as c, d: a name without "as" binds its first part. */
+/* import a.b as c, d: without "as", the first part of the name is bound. */
 static int read_import(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader;
@@ -78,7 +78,7 @@ static int read_import(struct names_pass *pass)
 			rc = bind_import(pass, name, module, &place);
 			continue;
 		}
-		/* Two rows: the first part is the name, the whole is what is imported. */
+		/* Two rows: the name is the first part, the imported path is the whole. */
 		rc = bind_import(pass, module, module, &place);
 		if (!rc && strchr(module, '.')) {
 			*strchr(module, '.') = '\0';
@@ -102,7 +102,7 @@ static int bind_member(struct names_pass *pass, const char *module, const char *
 	return bind_import(pass, name, path, place);
 }
 
-/* Relative imports have a path that begins with a dot, however many there are. */
+/* The path of a relative import begins with one dot, however many dots the source has. */
 static void read_module(struct flmem_python_reader *reader, char module[FLMEM_PYTHON_DOTTED_MAX])
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX] = "";
@@ -191,7 +191,7 @@ static int read_imports(struct names_pass *pass)
 	return 0;
 }
 
-/* The row of a name that counts at an offset; NULL when nothing binds it. */
+/* The row that binds a name at an offset; NULL when nothing binds it. */
 static const struct flmem_python_binding *find_binding(const struct flmem_python_bindings *rows,
 						       const char *name, size_t at)
 {

@@ -55,11 +55,11 @@ void flmem_python_names_clear(struct flmem_python_names *names);
 bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,
 			     size_t choice, char ret_path[FLMEM_PYTHON_DOTTED_MAX]);
 
-/* Where functools.partial() makes what a dotted name is at an offset; 0: elsewhere, or nothing. */
+/* The offset of the functools.partial() call that a dotted name stands for; 0: none. */
 size_t flmem_python_names_partial(const struct flmem_python_names *names, const char *dotted,
 				  size_t at);
 
-/* With "from a import *" r.f() is a.r.f(), or a method of a value. */
+/* With "from a import *", r.f() is either a.r.f() or a method of a value. */
 bool flmem_python_is_of_star(const struct flmem_python_names *names, const char *name,
 			     const char *path);
 

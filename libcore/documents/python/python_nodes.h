@@ -5,8 +5,8 @@
 #include "documents/build.h"
 
 /*
- * Adds an EXPRESSION with copies of key and text (NULL: "") at a place. NULL, with the cursor's
- * code set, when there is no room.
+ * Adds an EXPRESSION with copies of key and text (NULL: "") at a place. Returns NULL, with the
+ * cursor's code set, when there is no room.
  */
 struct flmem_node *flmem_python_node_add(struct flmem_cursor *cursor, struct flmem_node *parent,
 					 const char *key, const char *text,

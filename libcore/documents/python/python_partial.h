@@ -9,17 +9,18 @@
 
 #define FLMEM_PYTHON_PARTIALS_MAX 32U
 
-/* Calls of functools.partial(); further ones are not followed by their names. */
+/* Calls of functools.partial(); names bound to calls beyond the limit are not followed. */
 struct flmem_python_partials {
 	struct flmem_node *rows[FLMEM_PYTHON_PARTIALS_MAX];
 	size_t count;
 };
 
 /*
- * Makes a call of functools.partial(f, ...) one of f, whose other arguments come later; `value` is
- * the use of f as the first argument, or NULL, which then is none. A call of the name of what that
- * made gets the arguments of both, of which its own win, and the former no longer calls f.
- * `name` is "" for a call of anything else.
+ * Turns a call of functools.partial(f, ...) into a call of f whose other arguments follow later.
+ * `value` is the use of f as the first argument, which then no longer counts as a value, or NULL. A
+ * call through the name of the result gets the arguments of both calls, where its own take
+ * precedence, and the former no longer counts as a call of f. `name` is "" for a call of anything
+ * else.
  */
 int flmem_python_partial_resolve(struct flmem_cursor *cursor,
 				 const struct flmem_python_names *names,

@@ -10,7 +10,7 @@
 #define METHOD	".__setitem__"
 #define DELETES ".__delitem__"
 
-/* Steps over "[ ... ]"; the key, if it is one word, else a word of no length. */
+/* Steps over "[ ... ]"; returns the key if it is one word, else a word of length 0. */
 static bool skip_subscript(struct flmem_python_reader *reader, struct flmem_python_word *ret_key)
 {
 	size_t depth = 0, words = 0;

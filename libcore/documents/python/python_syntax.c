@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define BRACKETS_MAX 200 /* CPython's limit, as is the next one */
+#define BRACKETS_MAX 200 /* CPython's limit, as is the next constant */
 #define LEVELS_MAX   100
 
 enum syntax_state {
@@ -82,7 +82,7 @@ static size_t span_string(const char *p, size_t quotes, bool *ret_closed)
 	return (size_t)(q - p);
 }
 
-/* Whether a field of an f-string is open at its end: quotes in it are such of the field then. */
+/* Whether a field of an f-string is open at its end: then quotes in it belong to the field. */
 static bool has_open_field(const char *string, size_t length)
 {
 	long depth = 0;
@@ -189,7 +189,7 @@ static enum syntax_state scan_line_start(struct syntax_scan *scan)
 	return scan_indent(scan, indent);
 }
 
-/* Blanks, comments and the ends of lines; false: none is here. */
+/* Blanks, comments and line ends; false: none at this place. */
 static bool skip_between(struct syntax_scan *scan)
 {
 	const char *p = scan_at(scan);
@@ -203,7 +203,7 @@ static bool skip_between(struct syntax_scan *scan)
 	return length > 0;
 }
 
-/* One word of a line; `*last` is the last character of it that counts. */
+/* One word of a line; `*last` is its last significant character. */
 static enum syntax_state scan_next(struct syntax_scan *scan, char *last)
 {
 	char c = *scan_at(scan);
@@ -218,7 +218,7 @@ static enum syntax_state scan_next(struct syntax_scan *scan, char *last)
 	if (c == '\\') {
 		size_t length = line_end_length(scan_at(scan) + 1);
 
-		if (!length) /* not what this judges */
+		if (!length) /* not judged here */
 			return SYNTAX_UNKNOWN;
 		*last = '\0';
 		step_over(scan, length);

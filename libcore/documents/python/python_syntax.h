@@ -6,17 +6,17 @@
 
 #include "documents/document.h"
 
-/* For what CPython refuses a file with a SyntaxError. */
+/* Faults for which CPython rejects a file with a SyntaxError. */
 struct flmem_python_fault {
 	const char *text;
 	struct flmem_place place;
 };
 
 /*
- * The first fault of a file that is certain: brackets and strings that do not end, a bracket that
- * closes another one, and blocks that are not indented as Python needs them. False: none of these,
- * or not known. Indentation with tabs, and text after an f-string that has quotes of its own kind
- * in a field (3.12), are not judged.
+ * The first certain fault of a file: brackets and strings that are not closed, a closing bracket of
+ * another kind, and blocks without the indentation that Python requires. False: no such fault, or
+ * not known. Tabs in indentation are not judged, nor is text after an f-string with its own kind of
+ * quotes in a field (3.12).
  */
 bool flmem_python_find_fault(const char *text, struct flmem_python_fault *ret_fault);
 

@@ -5,7 +5,7 @@
 
 #include "documents/python/python_literal.h"
 
-/* "==", "<=" and the like, whose second mark would look like an assignment. */
+/* "==", "<=" and the like, whose second character would look like an assignment. */
 static bool step_over_comparison(struct flmem_python_reader *reader)
 {
 	const struct flmem_python_word *word = &reader->word;
@@ -103,7 +103,7 @@ int flmem_python_item_read(struct flmem_cursor *cursor, const struct flmem_pytho
 	return cursor->code;
 }
 
-/* Steps over brackets, of which the reader is at the first one. */
+/* Steps over brackets; the reader is at the opening one. */
 static bool skip_brackets(struct flmem_python_reader *reader)
 {
 	int outside = reader->python.brackets - 1;

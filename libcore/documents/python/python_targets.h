@@ -32,7 +32,7 @@ size_t flmem_python_vars_method(const struct flmem_python_reader *reader);
 /* The last part of a dotted name; "__dict__.update" for such a method. */
 const char *flmem_python_method_name(const char *dotted);
 
-/* The last part of "a.name", NULL for "self.name", "cls.name" and what has no dot. */
+/* The last part of "a.name"; NULL for "self.name", "cls.name" and a name without a dot. */
 const char *flmem_python_foreign_attribute(const char *dotted);
 
 #endif

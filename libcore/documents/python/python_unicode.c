@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-/* A blank stands for a code point that is none. Unicode 14.0, UnicodeData.txt. */
+/* A blank marks a code point without an ASCII equivalent. Unicode 14.0, UnicodeData.txt. */
 static const struct {
 	uint32_t first;
 	const char *letters;
@@ -53,7 +53,7 @@ static const struct {
 #define PAIR_FIRST	 0xfb00U
 #define PAIR_LAST	 0xfb06U
 
-/* The letters of a code point; 0: it is not one that stands for ASCII. */
+/* The ASCII letters that a code point stands for; 0: it stands for none. */
 static size_t ascii_letters(uint32_t code, char ret_letters[4])
 {
 	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -78,7 +78,7 @@ static size_t ascii_letters(uint32_t code, char ret_letters[4])
 	return strlen(ret_letters);
 }
 
-/* The code point at `text`, which has `room` bytes; 0: it is cut off. */
+/* The code point at `text`, which has `room` bytes; 0: it is truncated. */
 static uint32_t code_point(const char *text, size_t room, size_t *ret_length)
 {
 	static const unsigned char masks[] = {0x7f, 0x7f, 0x1f, 0x0f, 0x07};
@@ -94,7 +94,7 @@ static uint32_t code_point(const char *text, size_t room, size_t *ret_length)
 	return code;
 }
 
-/* Writes the name in ASCII, blanks after it; a name with any other letter stays as it is. */
+/* Writes the name in ASCII, padded with blanks; a name with any other letter is unchanged. */
 static void fold_name(char *name, size_t length)
 {
 	char folded[FLMEM_PYTHON_DOTTED_MAX], letters[4];

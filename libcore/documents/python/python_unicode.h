@@ -10,7 +10,7 @@
  */
 void flmem_python_fold_letters(char *text, const struct flmem_python_source *source);
 
-/* The same of every letter of a text, whatever it is in; false: it has no such letter. */
+/* The same for every letter of a text, wherever it is; false: the text has no such letter. */
 bool flmem_python_fold_text(const struct flmem_buf *text, struct flmem_buf *ret_folded);
 
 #endif
