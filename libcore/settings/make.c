@@ -23,12 +23,12 @@
 	"it holds another allocator, which serves malloc and does not read " \
 	"MALLOC_ARENA_MAX"
 
-/* The request, as it is compared with the rows. */
+/* The request, in the form that is compared with the rows. */
 struct request_context {
 	const struct flmem_settings_request *request;
 	struct flmem_settings *settings;
 	struct flmem_version_number release;
-	unsigned needs; /* FLMEM_NEEDS_* that are met */
+	unsigned needs; /* FLMEM_NEEDS_* that are satisfied */
 };
 
 enum row_verdict {
@@ -65,7 +65,7 @@ static const char *find_user_value(char *const *environment, const char *name)
 	return NULL;
 }
 
-/* Why a row for a GPU is left out; NULL: it is not, or silently. */
+/* Why a row for a GPU is left out; NULL: it is kept, or left out without a message. */
 static const char *find_gpu_reason(const struct request_context *c,
 				   const struct flmem_setting_row *row)
 {
@@ -170,14 +170,14 @@ static void join_preload(const struct request_context *c, const char *user,
 		setting->note = "it holds another allocator, and the first one serves malloc";
 }
 
-/* Whether a job may say otherwise than the variable. */
+/* Whether a job may set a value that differs from the variable. */
 static bool overrides_known_job(const struct request_context *c,
 				const struct flmem_setting_row *row)
 {
 	return row->overrides_job && c->request->job != FLMEM_SETTINGS_JOB_LEFT;
 }
 
-/* The value of the user stays, unless it is ignored anyway or the role has one that is forced. */
+/* The user's value is kept, unless it is ignored anyway or the role forces another value. */
 static bool is_setting_kept(const struct request_context *c, const struct flmem_setting_row *row,
 			    const char *problem)
 {
@@ -266,7 +266,7 @@ static int add_setting(const struct request_context *c, const struct flmem_setti
 	return setting->value ? 0 : flmem_error_nomem(err, "cannot hold %s", row->name);
 }
 
-/* The library that was named, if it is usable, else an installed one; NULL: none. */
+/* The named library, if it is usable, else an installed one; NULL: none. */
 static int choose_jemalloc_library(const struct flmem_settings_request *request, char **ret_library,
 				   struct flmem_error *err)
 {
@@ -283,7 +283,7 @@ static int choose_jemalloc_library(const struct flmem_settings_request *request,
 		return 0;
 	free(*ret_library);
 	*ret_library = NULL;
-	/* One that was not asked for is not used where it does not fit. */
+	/* A library that the user did not name is skipped where it does not fit. */
 	return !named && request->allocator == FLMEM_SETTINGS_ALLOCATOR_AUTO ? 0 : rc;
 }
 

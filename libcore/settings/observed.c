@@ -104,7 +104,7 @@ int flmem_settings_observe(const struct flmem_argv_env *environment,
 		const char *word = environment->values[i];
 		size_t length = strcspn(word, "=");
 
-		/* Like getenv(3), keep the first of a name. */
+		/* Like getenv(3), keep the first value of a name. */
 		if (word[length] && is_observed_setting(word, length) &&
 		    !has_setting(&gathered, word, length))
 			rc = add_observed_variable(&gathered, word, length);

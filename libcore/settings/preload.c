@@ -101,7 +101,7 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 	return 0;
 }
 
-/* The program of this process: it can be run, and loads libraries. */
+/* The program of this process: known to be executable and to load libraries. */
 static int run_with(const char *path, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;

@@ -47,7 +47,7 @@ int flmem_preload_check_pages(const char *path, struct flmem_error *err);
  */
 char *flmem_preload_entry(const char *value, const char *prefix);
 
-/* True when the list has another known allocator than jemalloc, which would serve malloc first. */
+/* True when the list has a known allocator other than jemalloc, which would serve malloc first. */
 bool flmem_preload_lists_other_allocator(const char *value);
 
 #endif

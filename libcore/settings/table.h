@@ -11,7 +11,7 @@
 /* The rows of any framework, then those of each; NULL after the last. */
 const struct flmem_setting_row *flmem_setting_row_at(size_t index);
 
-/* Static: why this value of a variable does not do what is meant; NULL when nothing is known. */
+/* Static: why this value of a variable is ineffective; NULL when no reason is known. */
 const char *flmem_setting_problem(const char *name, const char *value);
 
 #endif
