@@ -18,7 +18,7 @@ struct call_search {
 	const char *const *names; /* of the variables; ends in NULL */
 	const char *files[CALLERS_MAX];
 	size_t depth;
-	unsigned *calls; /* read so far, of all levels */
+	unsigned *calls; /* files read so far, on all levels */
 	bool any;
 	enum flmem_launch_reach reach;
 };
@@ -115,7 +115,7 @@ static enum flmem_launch_reach reach_of_row(const struct flmem_launches *launche
 								  : FLMEM_LAUNCH_ALWAYS;
 }
 
-/* Of these files all variables are for all that they start. */
+/* In these files, all variables apply to every program that they start. */
 static bool is_of_one_program(const char *file)
 {
 	const char *name = flmem_text_basename(file);
@@ -158,7 +158,7 @@ static enum flmem_launch_reach reach_in_document(const struct flmem_buf *text,
 		       : FLMEM_LAUNCH_NEVER;
 }
 
-/* Not inlined, as a recursion calls it, each level of which would have variables on the stack. */
+/* Not inlined: a recursion calls it, and each level would hold the variables on the stack. */
 __attribute__((noinline)) static enum flmem_launch_reach
 reach_at(const struct call_search *search, const struct flmem_rule_input *caller, const char *call)
 {
@@ -168,7 +168,7 @@ reach_at(const struct call_search *search, const struct flmem_rule_input *caller
 		       : reach_in_document(&caller->document.text, search->names);
 }
 
-/* With a caller that sets it and one that does not, it may be set. */
+/* If one caller sets the variable and another one does not, it may be set. */
 static void add_reach(struct call_search *search, enum flmem_launch_reach reach)
 {
 	if (search->any && search->reach != reach)
@@ -187,7 +187,7 @@ static bool is_searched(const struct call_search *search, const char *file)
 
 static void search_callers(struct call_search *search, const char *file);
 
-/* Where the caller sets nothing, those that start it may. */
+/* If the caller sets nothing, the files that start the caller may. */
 static void note_calls(struct call_search *search, const struct flmem_rule_input *caller,
 		       const char *name)
 {
@@ -241,7 +241,7 @@ static bool is_compose(const char *name)
 	return flmem_text_starts(name, "compose.") || flmem_text_starts(name, "docker-compose.");
 }
 
-/* foreman and honcho read .env beside it. */
+/* foreman and honcho read .env in the same folder. */
 static bool is_procfile(const char *name)
 {
 	return strcmp(name, "Procfile") == 0;
@@ -321,7 +321,7 @@ bool flmem_launch_sets_for_others(const struct flmem_buf *text)
 {
 	static const char *const files[] = {"env_file", "envFrom", "EnvironmentFile=", NULL};
 
-	/* With what memory sbatch submits a script. */
+	/* The memory with which sbatch submits a script. */
 	return text->data && (flmem_launch_mentions_variable(text->data) ||
 			      flmem_file_has_any_word(text, files) ||
 			      (strstr(text->data, "sbatch") && strstr(text->data, "--mem")));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What in Python starts a program, and the commands and variables that it does so with. */
+/* Which calls in Python start a program, and the commands and variables that they pass to it. */
 #include "frameworks/launch/launch_calls.h"
 
 #include <stdio.h>
@@ -176,7 +176,7 @@ static bool begins_with_python(const char *words)
 	       flmem_text_starts(words, "{sys.executable") || flmem_text_starts(words, "python");
 }
 
-/* Python with a file that no literal names; "-m pip" and "--version" run none. */
+/* Python with a file that no literal names; "-m pip" and "--version" run no file. */
 static bool runs_any_python(const char *words)
 {
 	static const char *const others[] = {".py", " -m ", " -c ", " -V", " --version"};
@@ -196,7 +196,7 @@ static bool begins_with_literal(const char *text)
 	return strchr("\"'", *text) && !strchr("{$", text[strspn(text, "\"'")]);
 }
 
-/* After the first literal of a command at `text` what follows it; `*ret_length` is its own. */
+/* What follows the first literal of a command at `text`; `*ret_length` is that literal's length. */
 static const char *literal_end(const char *text, const char **ret_literal, size_t *ret_length)
 {
 	const char *end;
@@ -239,7 +239,7 @@ static bool has_unclear_verb(const char *text)
 	return false;
 }
 
-/* The argument that is the command of a call, or its program; NULL: none. */
+/* The argument of a call that is its command, or its program; NULL: none. */
 static const struct flmem_node *command_of_call(const struct flmem_node *call)
 {
 	static const char *const names[] = {"0", "args", "cmd", "*"};
@@ -314,7 +314,7 @@ static bool has_variable_at(const struct flmem_launches *launches, size_t start)
 	return false;
 }
 
-/* Variables whose values the Python has itself; others are not known before it runs. */
+/* Variables whose values the Python source holds; others are known only when it runs. */
 static void add_literal(struct flmem_launches *launches, const char *name,
 			const struct flmem_node *value, int launch)
 {
@@ -372,7 +372,7 @@ static bool is_configuration(const char *words)
 	return false;
 }
 
-/* As a script of the shell would be read that has this command. Not inlined: `inner` is large. */
+/* Read as a shell script that holds this command. Not inlined: `inner` is large. */
 __attribute__((noinline)) static void read_started_command(const struct flmem_rule_input *input,
 							   const struct flmem_node *call,
 							   struct flmem_launches *launches)
@@ -404,7 +404,7 @@ __attribute__((noinline)) static void read_started_command(const struct flmem_ru
 		add_literals(launches, FLMEM_NODE_AT(call, "args", env[i]), launch);
 }
 
-/* The call around an offset by which something is started; NULL: none. */
+/* The call around an offset that starts a program; NULL: none. */
 static const struct flmem_node *start_around(const struct flmem_node *root, size_t at)
 {
 	static const char *const lists[] = {"calls", "methods"};
@@ -523,7 +523,7 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 	for (n = first_of(root, "items"); n && !launches->cut; n = n->next)
 		note_item(input, n, launches);
 	flmem_launch_note_entry_points(root, launches);
-	texts.stop = launches->cut; /* nothing more is kept */
+	texts.stop = launches->cut; /* further entries are not kept */
 	flmem_launch_texts_each(&texts);
 }
 

@@ -20,13 +20,13 @@ bool flmem_launch_is_start(const char *path);
 bool flmem_launch_has_start(const struct flmem_node *root);
 
 /*
- * The words of the command of a call, in one string or in a list of them, with its other arguments;
- * in front of them "cd FOLDER" where it is started in one.
+ * The words of the command of a call, in one string or in a list, with its other arguments; "cd
+ * FOLDER" precedes them if the call starts the command in a folder.
  */
 void flmem_launch_call_words(const struct flmem_document *document, const struct flmem_node *call,
 			     char words[FLMEM_LAUNCH_CALL_MAX]);
 
-/* Whether the program that a call starts is a variable, or what that shall do. */
+/* Whether the program that a call starts, or the verb of that program, is a variable. */
 bool flmem_launch_is_unclear_call(const struct flmem_document *document,
 				  const struct flmem_node *call);
 
@@ -34,7 +34,7 @@ bool flmem_launch_is_unclear_call(const struct flmem_document *document,
 bool flmem_launch_call_only_names(const struct flmem_document *document,
 				  const struct flmem_node *call);
 
-/* The same of the call around an offset; false where there is none. */
+/* The same for the call around an offset; false without a call. */
 bool flmem_launch_is_only_named(const struct flmem_document *document, size_t at);
 
 /* Whether a method of what is not imported starts programs: get_ipython().system() and others. */
@@ -45,10 +45,10 @@ bool flmem_launch_is_library_method(const struct flmem_node *root, const char *n
 
 #define FLMEM_LAUNCH_UNREAD_TEXT "the notebook writes a file that is not read"
 
-/* Whether it stands for a file of settings about a framework that a cell of a notebook writes. */
+/* Whether the text is a file of settings about a framework that a cell of a notebook writes. */
 bool flmem_launch_is_unread_text(const struct flmem_node *call);
 
-/* Reads what Python starts, with the variables that it sets for that. */
+/* Reads what Python starts, with the variables that it sets for these programs. */
 void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_launches *launches);
 
 /*
@@ -83,7 +83,7 @@ bool flmem_launch_text_in_environment(const struct flmem_launch_texts *texts);
 /* The word without the quotes of a string, or as much as fits. */
 void flmem_launch_text_copy(const struct flmem_python_word *word, char *out, size_t size);
 
-/* The program of the framework that a line of the text is the command of; NULL: none. */
+/* The program of the framework that a line of the text starts; NULL: none. */
 const struct flmem_launch_program *flmem_launch_text_program(const struct flmem_launch_texts *texts,
 							     enum flmem_framework framework);
 

@@ -67,7 +67,7 @@ void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_pla
 			   &(struct flmem_remark){.node = &node, .path = path, .detail = why});
 }
 
-/* A doubt about a script ends where it is checked, unless its variables count. */
+/* A doubt about a script is resolved where that script is checked, unless its variables count. */
 static bool doubt_remains(const struct flmem_check *check, const struct flmem_launch_doubt *doubt)
 {
 	const struct flmem_rule_input *script = flmem_launch_script_of(check, doubt);
@@ -89,7 +89,7 @@ static void report_start(const struct flmem_launch_check *one)
 	flmem_launch_report_doubt(one->check, &one->launch->place, "environment", NULL);
 }
 
-/* Python is about the framework whose package it names; "job.py" is a file of any. */
+/* Python belongs to the framework whose package it names: "job.py" alone fits any framework. */
 static enum flmem_framework owner_of_starts(const struct flmem_document *document)
 {
 	bool python = flmem_syntax_is_python(document->syntax);
@@ -100,7 +100,9 @@ static enum flmem_framework owner_of_starts(const struct flmem_document *documen
 	return flmem_launch_owner(&document->text);
 }
 
-/* What is not a start has no doubt about its allocator, but may be about the framework. */
+/*
+ * Such a text starts nothing, so its allocator is not in doubt; it may still concern the framework.
+ */
 static void report_unread_texts(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	for (size_t i = 0; i < launches->doubt_count; i++)

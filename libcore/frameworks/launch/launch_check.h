@@ -48,7 +48,7 @@ void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_pla
 /* The doubt about a file that sets or starts more than is kept. */
 #define FLMEM_LAUNCH_CUT "not all of the file was read: it is too long"
 
-/* Reports each doubt of a file that the other files leave. */
+/* Reports each doubt of a file that the other checked files do not resolve. */
 void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches);
 
 /* The message of a rule that does only this. */
@@ -57,8 +57,8 @@ void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_la
 	"are checked; start it with flmem start, and check what runs with flmem recommend --pid"
 
 /*
- * For a framework without rules about its start: reports each program of it that the file starts,
- * or where there is none the Python that a file about it runs.
+ * For a framework without rules about its start: reports each of its programs that the file starts.
+ * If there is none, reports the Python that a file about the framework runs.
  */
 void flmem_launch_check_starts(struct flmem_check *check);
 
@@ -71,8 +71,8 @@ const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *
 
 /*
  * Whether files that start the checked one or belong to it (drop-ins of a unit, an override of
- * Compose, the Dockerfile that it builds), as far as they are read with it, set one of the
- * variables for it; the names end in NULL. NEVER also if no one starts it.
+ * Compose, the Dockerfile that it builds) set one of the variables for it, as far as they are read
+ * with it; the names end in NULL. NEVER also if no file starts it.
  */
 enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *check,
 						      const char *const *names);

@@ -14,7 +14,9 @@ struct code_check {
 	const char *const *words;
 };
 
-/* eval(NAME) is used for numbers and the like, too; a text elsewhere may be what it runs. */
+/*
+ * eval(NAME) is also used for numbers; a text elsewhere in the file may be the code that it runs.
+ */
 static bool has_text_about(const struct code_check *code, const struct flmem_python_source *source)
 {
 	struct flmem_python_reader reader;

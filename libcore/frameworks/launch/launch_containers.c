@@ -7,7 +7,10 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Adds words of a list, or one text; with blanks only where they can be quoted. */
+/*
+ * Adds the words of a list, or one text. Words with blanks are added only where quotes are
+ * possible.
+ */
 static void join_command(struct flmem_buf *line, const struct flmem_node *words, bool quotes)
 {
 	const struct flmem_node *n =
@@ -67,7 +70,7 @@ static int read_container_lists(const struct flmem_node *map,
 	return launch;
 }
 
-/* [env, -i] in front of what another list of the container runs: all of them are one command. */
+/* [env, -i] before another list of the container: together they are one command. */
 static int read_behind_env(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	return read_container_lists(map, is_env_command, 1, launches);
@@ -441,7 +444,7 @@ static bool is_command_key(const struct flmem_node *node)
 	return named && named->key && flmem_text_is_one_of(dot ? dot + 1 : named->key, keys);
 }
 
-/* One word at a key that names something: the name of a service, no command. */
+/* One word at a key that names something, such as the name of a service: not a command. */
 static bool is_only_name(const struct flmem_node *node, const char *text)
 {
 	static const char *const keys[] = {

@@ -12,7 +12,7 @@
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Any script may set TMPDIR, so it identifies none. */
+/* Any script may set TMPDIR, so it does not identify a framework. */
 static bool is_variable_file(const struct flmem_buf *text)
 {
 	static const char *const common[] = {"_ARENA", FLMEM_LAUNCH_LD_PRELOAD,
@@ -46,8 +46,8 @@ bool flmem_launch_simulates(const struct flmem_buf *text, enum flmem_framework f
 }
 
 /*
- * Any program may be written in Python, and a file of commands may start any; `script_words` are
- * those of a framework's users.
+ * Python files and files of commands may belong to any program; `script_words` are those that users
+ * of a framework write.
  */
 static bool runs_python(const struct flmem_buf *text)
 {
@@ -59,7 +59,9 @@ static bool runs_python(const struct flmem_buf *text)
 	return flmem_launch_owner(text) && flmem_file_has_any_word(text, words);
 }
 
-/* After the name of a package: the rest of a host or a file, as nvflare.com and nvflare.log. */
+/*
+ * After the name of a package: the rest of a host or file name, as in nvflare.com and nvflare.log.
+ */
 static bool is_host_or_file(const char *rest)
 {
 	static const char *const ends[] = {
@@ -152,7 +154,7 @@ static bool finds_start_script(const struct flmem_buf *text)
 
 static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	/* In other documents than scripts the keys show what is a command. */
+	/* In documents other than scripts, the keys show which values are commands. */
 	bool about = syntax == FLMEM_SYNTAX_HOCON || syntax == FLMEM_SYNTAX_TOML
 			     ? flmem_launch_owner(text) != FLMEM_FRAMEWORK_NONE
 			     : runs_python(text);

@@ -37,7 +37,7 @@ static void drop_pattern(struct flmem_launch_scan *scan, const char *pattern,
 			flmem_launch_add_unset(scan->launches, name, -1, place);
 }
 
-/* A variable that an option names. */
+/* A variable named by an option. */
 static void pass_named(struct flmem_launch_scan *scan, const char *text,
 		       const struct flmem_place *place)
 {
@@ -67,7 +67,7 @@ static bool is_host_option(const char *text)
 	return flmem_text_is_one_of(text, options);
 }
 
-/* --host a,b of mpirun, unless that is the own one. */
+/* --host a,b of mpirun, unless the list names only the local host. */
 static void note_hosts(struct flmem_launch_scan *scan, const char *text)
 {
 	static const char attached[] = "--host=";
@@ -151,7 +151,7 @@ static void drop_for_hosts(struct flmem_launch_scan *scan, const struct flmem_pl
 	const struct flmem_launches *launches = scan->launches;
 	size_t count = launches->variable_count;
 
-	if (scan->now.dropper) /* by another one of these options */
+	if (scan->now.dropper) /* another of these options has already dropped them */
 		return;
 	flmem_launch_drop(scan, place, "parallel --sshlogin");
 	for (size_t i = scan->now.first; i < count; i++)

@@ -72,7 +72,10 @@ static void take_bounds(struct range_search *search, const struct flmem_node *mo
 	}
 }
 
-/* The maximum of a container is its default, too; that of a pod bounds each of its containers. */
+/*
+ * The maximum of a container is also its default; the maximum of a pod bounds each of its
+ * containers.
+ */
 static void take_limit(struct range_search *search, const struct flmem_node *limit)
 {
 	const char *type = flmem_node_string(flmem_node_get(limit, "type"));
@@ -105,7 +108,7 @@ static void take_range(struct range_search *search, const struct flmem_node *ran
 		take_limit(search, n);
 }
 
-/* Objects of a file: documents of YAML, and entries of a List. False: there is none. */
+/* Objects of a file: documents of YAML, and entries of a List. False after the last object. */
 static bool visit_manifests(const struct flmem_node *node, struct range_search *search,
 			    unsigned depth)
 {

@@ -18,7 +18,7 @@ struct flmem_limit_range {
 	const struct flmem_node *fallback;	/* the limit of a container without one */
 	const struct flmem_node *most, *least;	/* bounds of a limit, the tightest ones */
 	const char *fallback_file, *bound_file; /* where they are */
-	const char *doubt; /* static: why it is not known what applies; NULL: known */
+	const char *doubt; /* static: why it is unknown which values apply; NULL: known */
 };
 
 /* Whether a text may hold one. */

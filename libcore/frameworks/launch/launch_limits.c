@@ -35,7 +35,7 @@ static bool holds_launch(const struct flmem_node *node, size_t start)
 	return false;
 }
 
-/* Long-running programs only pass messages if others run the apps for them. */
+/* Long-running programs only pass messages if other processes run the apps for them. */
 static bool runs_apps_elsewhere(const struct flmem_node *node)
 {
 	const char *text = flmem_node_string(node);
@@ -175,8 +175,8 @@ static void hold_ranges(const struct limit_search *search, const struct flmem_no
 }
 
 /*
- * A service of Compose, or a container of a pod. The outermost map is none: that of a Helm chart
- * is about a parent process, whose jobs are pods apart from it.
+ * A service of Compose, or a container of a pod. The outermost map is skipped: in a Helm chart it
+ * describes a parent process, whose jobs run in separate pods.
  */
 static void hold_containers(const struct limit_search *search, const struct flmem_node *node,
 			    unsigned depth)
@@ -382,7 +382,10 @@ static bool find_submitted_limit(const struct limit_search *search, const char *
 	return false;
 }
 
-/* Holds what another file of the folder submits this one with: it precedes the directive. */
+/*
+ * Checks the options with which another file of the folder submits this one: they override the
+ * directive.
+ */
 static void hold_submissions(const struct limit_search *search, const struct flmem_rule_input *from,
 			     struct flmem_place place, const struct flmem_limit_need *need)
 {

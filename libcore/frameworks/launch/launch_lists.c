@@ -272,7 +272,7 @@ static bool next_argument(struct flmem_launch_scan *scan, struct flmem_launch_wo
 	return true;
 }
 
-/* What is after an option in the same argument, "" for one alone; NULL: it is another one. */
+/* The rest of the argument after an option, "" if the option is alone; NULL: another option. */
 static char *find_option_value(char *argument, const char *option)
 {
 	char *value = argument + strlen(option);
@@ -284,7 +284,9 @@ static char *find_option_value(char *argument, const char *option)
 	return !*value || !option[2] ? value : NULL;
 }
 
-/* A list without the word for all variables keeps the others of the submitting shell out. */
+/*
+ * A list without the word for all variables keeps out the other variables of the submitting shell.
+ */
 static void note_isolation(struct flmem_launch_scan *scan, const struct directive *directive,
 			   const char *list, bool more)
 {

@@ -165,7 +165,7 @@ static const char *program_in(const char *text)
 	return text + strspn(text, "-@:+!`");
 }
 
-/* "echo TEXT", whose output nothing but a terminal gets: no pipe, and no file but ">&2". */
+/* "echo TEXT" whose output only a terminal gets: no pipe, and no file except ">&2". */
 static bool prints_to_user(const struct flmem_launch_scan *scan, const char *program)
 {
 	static const char *const names[] = {"echo", "printf", "logger", NULL};

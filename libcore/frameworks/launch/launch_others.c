@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands inside the words of a script: substitutions, texts for commands that are not known. */
+/* Commands inside the words of a script: substitutions, and quoted texts for unknown programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static const char *substitution_end(const char *text, const char *end)
 	return end;
 }
 
-/* `COMMAND`, and "$(COMMAND)" in quotes; without these the words of the script are its own. */
+/* `COMMAND`, and "$(COMMAND)" in quotes; an unquoted $(COMMAND) is read as words of the script. */
 void flmem_launch_note_substitutions(struct flmem_launch_scan *scan,
 				     const struct flmem_launch_word *word)
 {
@@ -79,7 +79,7 @@ void flmem_launch_note_substitutions(struct flmem_launch_scan *scan,
 	}
 }
 
-/* A text that begins as a command does: a sentence rather has the program inside. */
+/* A text that begins as a command does; a sentence has the program in the middle. */
 static bool begins_as_command(const char *text)
 {
 	size_t first = strcspn(text, " "), second = first + strspn(text + first, " ");
@@ -94,7 +94,7 @@ static bool begins_as_command(const char *text)
 	return flmem_launch_is_likely(words);
 }
 
-/* alias NAME='COMMAND', and a quoted command that a program gets which is not known. */
+/* alias NAME='COMMAND', and a quoted command that is an argument of an unknown program. */
 void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
 				  const struct flmem_launch_word *word)
 {
@@ -111,7 +111,7 @@ void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
 		flmem_launch_add_doubt(scan->launches, &word->place, flmem_launch_by_others);
 }
 
-/* The start script of a kit by its name alone; false where the text is about something else. */
+/* The start script of a kit by its name alone; false if the text concerns something else. */
 static bool names_start_script(const struct flmem_launch_scan *scan, const char *text)
 {
 	struct flmem_launch_programs at = {0};

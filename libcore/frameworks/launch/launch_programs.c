@@ -20,7 +20,7 @@ const struct flmem_launch_program *flmem_launch_program_next(struct flmem_launch
 	return NULL;
 }
 
-/* flower_superlink: the function of a console script; false: the program is none. */
+/* flower_superlink: the function of a console script; false: the program has no such function. */
 static bool name_console_function(const struct flmem_launch_program *program,
 				  char name[FLMEM_LAUNCH_PROGRAM_MAX])
 {
@@ -32,7 +32,7 @@ static bool name_console_function(const struct flmem_launch_program *program,
 	return true;
 }
 
-/* What in Python runs the command line of a framework: a call, or a function that is passed on. */
+/* Python that runs the command line of a framework: a call, or a function that is passed on. */
 struct entry_point {
 	const struct flmem_framework_ops *owner;
 	enum flmem_role role;
@@ -74,7 +74,7 @@ static bool find_function(const char *path, struct entry_point *ret_entry)
 	return false;
 }
 
-/* runpy.run_module("PACKAGE.part"), unless its text is the name of a program itself. */
+/* runpy.run_module("PACKAGE.part"), unless the text itself names a program. */
 static bool find_run_module(const struct flmem_node *call, struct entry_point *ret_entry)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));

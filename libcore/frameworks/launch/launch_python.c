@@ -91,7 +91,9 @@ static bool has_doubts_only(const struct flmem_framework_ops *framework)
 	return true;
 }
 
-/* "python3 -m MODULE", except what comes with Python, its tools, and what starts other files. */
+/*
+ * "python3 -m MODULE", except Python's own modules, its tools, and modules that start other files.
+ */
 static bool is_own_module(const char *text)
 {
 	static const char *const tools[] = {"pip",
@@ -277,7 +279,7 @@ static bool is_for_options(const struct flmem_launch_scan *scan,
 	       strcmp(word->text, "$@") == 0 || *scan->now.previous == '-';
 }
 
-/* The file may be in a variable, unless a later word is one. */
+/* The file may be in a variable, unless a later word names a file. */
 static void note_python_variable(struct flmem_launch_scan *scan,
 				 const struct flmem_launch_word *word)
 {

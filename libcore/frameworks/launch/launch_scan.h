@@ -188,7 +188,7 @@ bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_l
 void flmem_launch_note_substitutions(struct flmem_launch_scan *scan,
 				     const struct flmem_launch_word *word);
 
-/* alias NAME='COMMAND', and a quoted command that a program gets which is not known: a doubt. */
+/* alias NAME='COMMAND', and a quoted command that is an argument of an unknown program: a doubt. */
 void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
 				  const struct flmem_launch_word *word);
 
@@ -203,7 +203,7 @@ bool flmem_launch_note_command(struct flmem_launch_scan *scan,
 const char *flmem_launch_program_of(struct flmem_launch_scan *scan, const char *text,
 				    char out[FLMEM_LAUNCH_PROGRAM_MAX]);
 
-/* The text after the option -S of env, which splits it; NULL: the word is none. */
+/* The text after the option -S of env, which splits it; NULL: the word is not that text. */
 const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, const char *text,
 				      const char *before);
 
@@ -226,7 +226,7 @@ void flmem_launch_read_tasks(const struct flmem_node *root, struct flmem_launche
 /* Variables anywhere, for a program that the file does not show. */
 void flmem_launch_read_bare(const struct flmem_node *root, struct flmem_launches *launches);
 
-/* The end of a variable; "": of all of them. */
+/* Marks where a variable stops applying; "": all variables. */
 void flmem_launch_add_unset(struct flmem_launches *launches, const char *name, int launch,
 			    const struct flmem_place *place);
 
@@ -252,7 +252,7 @@ void flmem_launch_add_listed(struct flmem_launch_scan *scan, const char *list,
 void flmem_launch_pass_on(struct flmem_launch_scan *scan, const char *name,
 			  const struct flmem_place *place);
 
-/* An option of the command takes back what dropped variables before. */
+/* An option of the command cancels an earlier drop of variables. */
 void flmem_launch_undo_drop(struct flmem_launch_scan *scan);
 
 /* The command in a word that begins with a key of a unit or the like; else the word. */
@@ -273,7 +273,10 @@ bool flmem_launch_is_naming(const char *program);
 /* Whether a command's texts in quotes are only for people, or compared. */
 bool flmem_launch_only_shows(const char *program);
 
-/* Whether what the command that begins here prints are commands or arguments of another program. */
+/*
+ * Whether the output of the command that begins here is read by another program as commands or
+ * arguments.
+ */
 bool flmem_launch_is_piped_to_others(const struct flmem_launch_scan *scan);
 
 /* The start script of a kit that find and the like list: at each word, after the command. */
@@ -321,14 +324,18 @@ bool flmem_launch_note_own_code(struct flmem_launch_scan *scan, const char *code
 /* Whether a command runs code that makes a job or runs a simulator. */
 bool flmem_launch_is_code(const char *text);
 
-/* Adds what such code starts, with the place, scope and dropper of `at`. False if it is other. */
+/*
+ * Adds what such code starts, with the place, scope and dropper of `at`. False for any other code.
+ */
 bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,
 			    const struct flmem_launch *at, int *launch);
 
 /* The text after APPTAINERENV_ or SINGULARITYENV_; else the text. */
 const char *flmem_launch_skip_apptainer(const char *text);
 
-/* Skips a comment, with what a scheduler reads in it: #SBATCH --export=ALL,NAME=VALUE. */
+/*
+ * Skips a comment and reads the directives of a scheduler in it: #SBATCH --export=ALL,NAME=VALUE.
+ */
 void flmem_launch_note_comment(struct flmem_launch_scan *scan);
 
 /* The shell's exports, and what runs commands in another environment (launch_shell.c). */

@@ -112,7 +112,7 @@ static void end_script_line(struct flmem_launch_scan *scan)
 	scan->heredoc_drops = NULL;
 }
 
-/* && and ||: what follows depends on what was before; of several && in a row the first counts. */
+/* && and ||: the commands after them run depending on those before; a row of && is one scope. */
 static void note_chain(struct flmem_launch_scan *scan, char mark, bool decided)
 {
 	if (mark == '|')
@@ -122,7 +122,7 @@ static void note_chain(struct flmem_launch_scan *scan, char mark, bool decided)
 	flmem_launch_skip(scan, 2);
 }
 
-/* ";;" ends one case of several, of which only one runs. */
+/* ";;" ends one branch of a case statement, of which only one runs. */
 static void note_next_case(struct flmem_launch_scan *scan)
 {
 	bool decided = scan->launches->scopes[scan->scope].decided;
@@ -132,7 +132,7 @@ static void note_next_case(struct flmem_launch_scan *scan)
 	flmem_launch_skip(scan, 2);
 }
 
-/* Where one of these fails, so does the script: what follows its && counts as running. */
+/* If one of these fails, the script fails too, so the command after its && counts as running. */
 static bool is_preparation(const char *command)
 {
 	static const char *const names[] = {"cd", "pushd", "popd", "mkdir", "ulimit", "true", ":"};
@@ -152,7 +152,7 @@ static bool keeps_last(const struct flmem_launch_scan *scan)
 	       (memmem(scan->text, length, "zsh", 3) || memmem(scan->text, length, "ksh", 3));
 }
 
-/* "a | b" and "a &", not "a 2>&1" or "a &> b": variables of these reach nothing else. */
+/* "a | b" and "a &", not "a 2>&1" or "a &> b": their variables do not reach other commands. */
 static void note_forked(struct flmem_launch_scan *scan, const char *p, bool empty)
 {
 	bool pipe = scan->shell && *p == '|' && p[1] != '|';

@@ -174,7 +174,7 @@ static bool is_program(const struct flmem_launch_program *program,
 	       (length == own || name[length - own - 1] == '/');
 }
 
-/* What a word starts after another one; NULL if nothing. */
+/* What a word starts after the word before it; NULL: nothing. */
 static const struct flmem_launch_program *find_launch_program(const struct flmem_launch_scan *scan,
 							      const char *text,
 							      enum flmem_framework *ret_framework)
@@ -406,7 +406,7 @@ static void note_program_word(struct flmem_launch_scan *scan, struct flmem_launc
 	note_program(scan, word);
 }
 
-/* "NAME=VALUE python3 job.py": a command that may start one of the programs by itself. */
+/* "NAME=VALUE python3 job.py": a command that may start one of the programs without naming it. */
 static bool may_start(const struct flmem_launch_scan *scan)
 {
 	static const char *const starts[] = {"python", "start.sh", "sub_start.sh", "srun",
@@ -426,7 +426,7 @@ static bool is_build_argument(const struct flmem_launch_scan *scan)
 	return !scan->shell && strcmp(scan->now.command, "ARG") == 0;
 }
 
-/* Commands of a unit beside ExecStart=, except those that set variables of systemd itself. */
+/* Commands of a unit other than ExecStart=, except those that set variables of systemd itself. */
 static void note_unit_command(struct flmem_launch_scan *scan, const char *text)
 {
 	static const char *const keys[] = {
@@ -510,7 +510,7 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 		(struct flmem_launch_statement){.launch = -1, .first = launches->variable_count};
 }
 
-/* A stage of a Dockerfile begins with nothing but what its image has. */
+/* A new stage of a Dockerfile has only the variables of its image. */
 static void note_stage(struct flmem_launch_scan *scan, const char *image)
 {
 	struct flmem_launches *launches = scan->launches;

@@ -86,7 +86,7 @@ static bool mentions_program(const char *text, const char *part,
 		if (!folder)
 			return false;
 	}
-	/* The text is searched last: it is the whole file, and the part one of many. */
+	/* The text is searched last: it is the whole file, while the part is short. */
 	if (program->of && !strstr(text, program->of))
 		return false;
 	if (!folder)
@@ -368,7 +368,7 @@ static bool is_scope_above(const struct flmem_launches *launches, unsigned char 
 	return below == scope;
 }
 
-/* Where the scope of a variable ends before the launch, nothing or not all of it remains. */
+/* If the scope of a variable ends before the launch, the variable does not reach it, or may not. */
 static enum flmem_launch_reach reach_out(const struct flmem_launches *launches,
 					 const struct flmem_launch_variable *variable,
 					 unsigned char launch)

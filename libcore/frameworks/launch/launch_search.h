@@ -103,7 +103,7 @@ struct flmem_launch_doubt {
 	const char *why;		    /* static */
 	char script[FLMEM_LAUNCH_PATH_MAX]; /* only where this file is not checked, too; or "" */
 	bool musl;			    /* as of a launch */
-	bool unfollowed; /* what sets variables for the script: one that simulates is a doubt */
+	bool unfollowed; /* its variables are not followed: a doubt if the script simulates */
 };
 
 /* Whether a variable reaches a program. */
@@ -115,7 +115,7 @@ enum flmem_launch_reach {
 
 /* Whether the whole file has a mark of a table, which is searched once and not for each word. */
 struct flmem_launch_marks {
-	const char *const *marks; /* NULL: none was searched */
+	const char *const *marks; /* NULL: none was searched for */
 	bool found;
 };
 
@@ -155,10 +155,10 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 /* The first line that is not blank: the place of what is about the whole file. */
 struct flmem_place flmem_launch_first_line(const char *text);
 
-/* Whether a file is of make or the like, another shell or a template, which are not read. */
+/* Whether a file belongs to make or the like, another shell or a template; these are not read. */
 bool flmem_launch_is_unread(const char *path, const char *text);
 
-/* The framework of which a text that runs Python mentions a word; NONE: no one. */
+/* The framework of which a text that runs Python mentions a word; NONE: no framework. */
 enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);
 
 /* Whether a file of Python runs a simulator of the framework. */
@@ -221,7 +221,7 @@ const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launch
 const struct flmem_launch_variable *flmem_launch_find_lost(const struct flmem_launches *launches,
 							   int launch, const char *name);
 
-/* Whether a variable reaches a launch; -1: some program of the file. */
+/* Whether a variable reaches a launch; -1: whether it reaches any program of the file. */
 enum flmem_launch_reach flmem_launch_reach(const struct flmem_launches *launches,
 					   const struct flmem_launch_variable *variable,
 					   int launch);

@@ -60,7 +60,7 @@ static struct flmem_place place_of(const struct flmem_launch_scan *scan)
 	};
 }
 
-/* What was started before has the variable. */
+/* Programs started before this still have the variable. */
 static void unset_name(struct flmem_launch_scan *scan, const char *name)
 {
 	const size_t size = FLMEM_ARRAY_SIZE(scan->exported);
@@ -71,7 +71,7 @@ static void unset_name(struct flmem_launch_scan *scan, const char *name)
 	flmem_launch_add_unset(scan->launches, name, -1, &place);
 }
 
-/* "export -n NAME", "declare +x NAME": programs get the variable no longer. */
+/* "export -n NAME", "declare +x NAME": programs started later do not get the variable. */
 static bool ends_export(const struct flmem_launch_statement *now, const char *text)
 {
 	return now->declares ? *text == '+' && strchr(text, 'x')
@@ -139,7 +139,7 @@ void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, 
 		export_assigned(scan, text);
 }
 
-/* What is set before, also in front of the command, does not reach the program. */
+/* Variables set earlier, also in front of the command, do not reach the program. */
 void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place *place,
 		       const char *dropper)
 {
@@ -199,7 +199,10 @@ static const struct runner_row runners[] = {
 	{"enroot", FLMEM_LAUNCH_BY_ENROOT, NULL},
 };
 
-/* Such a program is the first word of a command: elsewhere it is a word of a text or a file. */
+/*
+ * These programs count only as the first word of a command: elsewhere the word is plain text or a
+ * file name.
+ */
 static bool is_common_word(const char *name)
 {
 	return strcmp(name, "at") == 0 || strcmp(name, "batch") == 0;

@@ -17,7 +17,7 @@
 
 #define READER_MAX 16
 
-/* Whether a text ends a variable for a launch in it: bash -c "unset NAME; COMMAND". */
+/* Whether a text unsets a variable for a launch in it: bash -c "unset NAME; COMMAND". */
 static bool ends_in_text(const struct flmem_launches *inner, int launch, const char *name)
 {
 	for (size_t i = inner->variable_count; i--;) {
@@ -147,7 +147,7 @@ const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, cons
 	return NULL;
 }
 
-/* The text after "<<<" of what runs commands; NULL: it is none. */
+/* The text after "<<<" of a program that runs commands; NULL: no such text. */
 static const char *here_string_of(const struct flmem_launch_scan *scan, const char *text,
 				  const char *before)
 {
@@ -213,7 +213,7 @@ static bool note_code_text(struct flmem_launch_scan *scan, const struct flmem_la
 	return flmem_launch_note_own_code(scan, string, &word->place);
 }
 
-/* A text that starts something, of which flmem does not know what runs it. */
+/* A text that starts something, passed to a program that flmem does not know. */
 static bool note_printed(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	bool starts = flmem_launch_is_likely_for(scan->launches, word->text);
@@ -321,7 +321,7 @@ static const char *command_end(const char *text, const char *end)
 	return end;
 }
 
-/* The same of one command: by its first word, if it is also the first one after the pipe. */
+/* The same for one command: by its first word, if that is also the first one after the pipe. */
 static enum flmem_launch_prints reader_in(const char *text, const char *end, bool first)
 {
 	enum flmem_launch_prints reader = FLMEM_LAUNCH_NOWHERE;
@@ -376,7 +376,7 @@ void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem
 		scan->now.interprets = true;
 }
 
-/* The file in "<FILE" or "< FILE", not in "<(COMMAND)"; NULL: the word is none. */
+/* The file in "<FILE" or "< FILE", not in "<(COMMAND)"; NULL: the word names no such file. */
 static const char *redirected_file(const struct flmem_launch_scan *scan,
 				   const struct flmem_launch_word *word, const char *before)
 {
@@ -445,7 +445,10 @@ static bool has_verbs(const char *text)
 	return false;
 }
 
-/* Keeps a command; another value of the name ends it, except one that has more words. */
+/*
+ * Keeps a command. A later value of the name that starts nothing removes it, unless it begins with
+ * "$".
+ */
 static void keep_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			 size_t name_length)
 {
@@ -471,7 +474,7 @@ static void keep_command(struct flmem_launch_scan *scan, const struct flmem_laun
 						 .length = (size_t)(end - value)};
 }
 
-/* Whether a variable at this place is the command: not of echo, test and the like. */
+/* Whether a variable at this place is run as a command; false after echo, test and the like. */
 static bool is_run_here(const struct flmem_launch_scan *scan)
 {
 	static const char *const runners[] = {"exec", "nohup", "eval", "time",	 "srun",   "sudo",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs a program with variables that the command does not show: scripts, .env files. */
+/* What runs a program with variables that its command does not show: scripts, .env files. */
 #include <stdio.h>
 #include <string.h>
 
