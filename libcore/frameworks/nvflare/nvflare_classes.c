@@ -281,7 +281,7 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 	return flmem_node_is_true(value) || (flmem_node_integer(value, &number) && number);
 }
 
-/* In Python a member of ExchangeFormat, by its path or as whatever name it was imported. */
+/* In Python a member of ExchangeFormat, by its path or by the name under which it was imported. */
 static enum flmem_nvflare_format format_of_expression(const char *text)
 {
 	static const char *const others[] = {".RAW", ".NUMPY", ".KERAS_LAYER_WEIGHTS"};
@@ -319,7 +319,10 @@ enum flmem_nvflare_format flmem_nvflare_format_of(const struct flmem_check *chec
 	return value ? flmem_nvflare_format_in(value) : FLMEM_NVFLARE_FORMAT_UNCLEAR;
 }
 
-/* Of another class, "memory_gc_rounds" is what its author takes it for: NVFlare's. */
+/*
+ * In a class that flmem does not know, "memory_gc_rounds" is taken to mean what it means in
+ * NVFlare.
+ */
 const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nvflare_side side)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);

@@ -61,7 +61,7 @@ extern const char *const flmem_nvflare_names[];
 /* The full name of what is called, or of a class; "" if it has none. */
 const char *flmem_nvflare_path_text(const struct flmem_node *call);
 
-/* The first entry of a list of the script that is checked; NULL: none. */
+/* The first entry of a list of the checked script; NULL: none. */
 const struct flmem_node *flmem_nvflare_first(const struct flmem_check *check, const char *list);
 
 /* The node with the full name of a class: `path`, or `class_path`, in NVFlare's order; or NULL. */
@@ -83,8 +83,8 @@ bool flmem_nvflare_is_module_entry(const struct flmem_check *check, const struct
 bool flmem_nvflare_resends(const struct flmem_nvflare_class *known);
 
 /*
- * Reports the first part of a job file that is of NVFlare and none of these classes, if no part is
- * one of them. `within`: the key of the part in an entry of `list`, or NULL.
+ * Reports the first part of a job file that is of NVFlare but not in this table, if no part is in
+ * it. `within`: the key of the part in an entry of `list`, or NULL.
  */
 void flmem_nvflare_report_no_settings(struct flmem_check *check, const char *list,
 				      const char *within);
@@ -215,7 +215,9 @@ bool flmem_nvflare_is_settable(const char *path);
 /* Reports such classes that a script replaces, and what makes their objects. */
 void flmem_nvflare_report_constructors(struct flmem_check *check);
 
-/* Reports where the name of such a class may become that of something else before it is called. */
+/*
+ * Reports places where the name of such a class may be bound to something else before it is called.
+ */
 void flmem_nvflare_report_rebound_names(struct flmem_check *check);
 
 #endif

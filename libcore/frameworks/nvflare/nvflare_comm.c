@@ -97,7 +97,7 @@ void flmem_comm_find_zero(const struct flmem_comm_config *config)
 			report_key(config, rows[i].key, true, NULL);
 }
 
-/* What is sent before the sender waits: it goes on until more than a window is in flight. */
+/* The bytes sent before the sender waits: it sends until more than a window is in flight. */
 static bool bytes_on_the_way(const struct flmem_comm_config *config, bool newer, int64_t *ret_bytes)
 {
 	int64_t chunk, window;
@@ -107,7 +107,9 @@ static bool bytes_on_the_way(const struct flmem_comm_config *config, bool newer,
 	       !__builtin_mul_overflow(window / chunk + 1, chunk, ret_bytes);
 }
 
-/* The receiver acknowledges what is more than its interval; 2.9 lowers it to the window. */
+/*
+ * The receiver acknowledges once its interval is exceeded; 2.9 lowers the interval to the window.
+ */
 void flmem_comm_find_stalls(const struct flmem_comm_config *config)
 {
 	static const enum flmem_comm_key order[] = {FLMEM_COMM_WINDOW, FLMEM_COMM_ACK,

@@ -10,7 +10,7 @@
 #include "frameworks/launch/launch_scan.h"
 #include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 
-/* What of a command that runs Python is not checked; NULL: nothing. */
+/* The part of a command for Python that is not checked; NULL: everything is checked. */
 static const char *python_run_by(const struct flmem_check *check, const char *words)
 {
 	struct flmem_launches launches = {.text = check->input->document.text.data};
@@ -78,7 +78,7 @@ static bool runs_code(const struct flmem_check *check, const struct flmem_node *
 	return flmem_launch_is_code(source);
 }
 
-/* What a call starts that has to be checked by itself; NULL: nothing that is known. */
+/* What a call starts that has to be checked separately; NULL: nothing known. */
 static const char *started_by(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *text = check->input->document.text.data;

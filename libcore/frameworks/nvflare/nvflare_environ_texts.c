@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of a script that set variables or start NVFlare, wherever they end: in a call of a package
- * that is not known, in a file that the script writes, in the options of a scheduler.
+ * Texts of a script that set variables or start NVFlare, wherever they are used: in a call of an
+ * unknown package, in a file that the script writes, in the options of a scheduler.
  */
 #include <stdio.h>
 #include <string.h>

@@ -115,7 +115,10 @@ static bool locate_job(const struct flmem_found_file *file, char **ret_job, char
 	}
 	if (!config)
 		return false;
-	/* Else it is not as NVFlare lays out a job, and the folders above are not part of one. */
+	/*
+	 * Otherwise the layout is not that of an NVFlare job, and the folders above are not part of
+	 * one.
+	 */
 	laid_out = strcmp(flmem_text_basename(config), "config") == 0;
 	app = laid_out ? flmem_file_folder(config) : FLMEM_TAKE(config);
 	if (!app)

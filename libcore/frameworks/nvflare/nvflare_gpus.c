@@ -227,7 +227,7 @@ const char *flmem_nvflare_gpu_site_of_script(const struct flmem_check *check, co
 	return site.texts[0];
 }
 
-/* "env.gpu_config = value", except one that is none. */
+/* "env.gpu_config = value", except a value that assigns no GPU. */
 static bool assigns_gpus(const struct flmem_check *check)
 {
 	static const char *const names[] = {"gpu_config", "gpu_ids", NULL};

@@ -102,7 +102,7 @@ static bool makes_path(const struct flmem_python_word *function)
 	return flmem_python_is_any(function, names);
 }
 
-/* shutil.copy(SOURCE, TARGET) and the like; a file that is moved is another one then, too. */
+/* shutil.copy(SOURCE, TARGET) and the like: unlike a move, they leave the source unchanged. */
 static bool copies_file(const struct flmem_python_word *function)
 {
 	static const char *const names[] = {"copy",	"copy2", "copyfile", "copyfileobj",
@@ -357,7 +357,7 @@ static void walk_files(struct job_file_search *search)
 	}
 }
 
-/* Whether a script has what writes files, in any way. */
+/* Whether a script uses anything that writes files. */
 static bool writes_files(const char *text)
 {
 	static const char *const words[] = {"\"w\"",   "'w'",	   "write_text", "write_bytes",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files that start NVFlare leave open: the rules about their variables cannot decide it. */
+/* Doubts about files that start NVFlare, which the rules about their variables cannot resolve. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -49,7 +49,7 @@ static bool runs_others(const struct flmem_check *check, const struct flmem_laun
 	return false;
 }
 
-/* Of files that start nothing those about other frameworks are theirs. */
+/* A file that starts no program counts for NVFlare unless it is about another framework. */
 static bool starts_nvflare(const struct flmem_check *check, const struct flmem_launches *launches)
 {
 	enum flmem_framework owner = flmem_launch_owner(&check->input->document.text);

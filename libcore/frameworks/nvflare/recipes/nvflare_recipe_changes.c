@@ -293,7 +293,7 @@ static bool is_tested(const struct flmem_nvflare_use *use)
 	return flmem_python_is(&ahead->word, "=") && ahead->word.text[1] == '=';
 }
 
-/* The level whose operand it is: parentheses around nothing else are none. */
+/* The level whose operand the use is: parentheses that only group do not count as a level. */
 static const struct flmem_nvflare_use_level *operand_level(struct flmem_nvflare_use_search *search,
 							   const struct flmem_nvflare_use *use)
 {
@@ -307,7 +307,7 @@ static const struct flmem_nvflare_use_level *operand_level(struct flmem_nvflare_
 	return &search->levels[depth];
 }
 
-/* A recipe as a whole operand: what gets it? */
+/* A recipe as a whole operand: which call or variable receives it? */
 static bool passes_recipe(struct flmem_nvflare_use_search *search,
 			  const struct flmem_nvflare_use *use)
 {

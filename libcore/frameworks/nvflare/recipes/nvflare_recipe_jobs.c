@@ -80,7 +80,7 @@ bool flmem_nvflare_only_shows_object(const struct flmem_python_word *function)
 	return flmem_python_is_any(function, names);
 }
 
-/* "j = recipe.job", f(recipe.job): from there it is reached by other names. */
+/* "j = recipe.job", f(recipe.job): afterwards the job is reachable under other names. */
 static bool passes_on(const struct job_search *search, const struct flmem_python_word *next)
 {
 	static const char *const fronts[] = {"=", "(",	  ",",	   "return", "[",   ":",

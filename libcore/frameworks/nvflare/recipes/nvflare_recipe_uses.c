@@ -194,7 +194,9 @@ static void check_rebinding(struct flmem_nvflare_use_search *search)
 	report_use(search, &search->reader.word);
 }
 
-/* Of what is called there with a string: no method of the same name, as in re.compile("x"). */
+/*
+ * For functions called with a string: false for a method of the same name, as in re.compile("x").
+ */
 static bool is_built_in_call(const struct flmem_nvflare_use_search *search)
 {
 	return search->first.place.start == search->earlier.place.start ||

@@ -93,7 +93,7 @@ struct flmem_nvflare_argument {
 };
 
 /*
- * Adds the parameter that gets it. False where the script does not define the function;
+ * Adds the parameter that receives a recipe. False if the script does not define the function;
  * `*ret_new` is set if the name is new.
  */
 bool flmem_nvflare_recipe_pass(struct flmem_nvflare_recipes *recipes,

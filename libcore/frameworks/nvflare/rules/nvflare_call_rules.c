@@ -10,7 +10,7 @@
 
 #define DETAIL_MAX 200
 
-/* A recipe by its name; the class that all of them inherit from is none. */
+/* A recipe by its name; the base class of all recipes does not count. */
 static bool is_recipe_path(const char *path)
 {
 	return flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe") &&
@@ -243,7 +243,7 @@ static bool has_settings(const struct flmem_nvflare_class *known)
 	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 }
 
-/* What may get settings, or be refused with one; of a recipe without any it is also said. */
+/* Classes that may get settings, or reject one; recipes also if they have no settings. */
 static bool is_recipe_or_set(const struct flmem_nvflare_class *known)
 {
 	return known->part == FLMEM_NVFLARE_RECIPE || has_settings(known);
@@ -409,7 +409,7 @@ static void report_site(struct flmem_check *check, const struct flmem_node *call
 	}
 }
 
-/* Whether the only recipes that the script makes have no setting for clients. */
+/* Whether none of the recipes that the script makes has a setting for clients. */
 static bool lacks_client_settings(const struct flmem_check *check)
 {
 	bool found = false;

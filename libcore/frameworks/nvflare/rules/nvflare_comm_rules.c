@@ -68,7 +68,9 @@ static void report_set_fault(const struct comm_check *comm, const char *key, con
 		flmem_nvflare_set_report(comm->check, row, key, detail);
 }
 
-/* Of variables only the one that is checked: the others have their turn. */
+/*
+ * With variables, reports only the one that is checked: each of the others is checked separately.
+ */
 static void report_fault(const struct flmem_comm_config *config,
 			 const struct flmem_comm_fault *fault)
 {

@@ -246,7 +246,7 @@ static void visit_script(struct flmem_check *check, note_variable *note)
 		visit_dictionaries(check, note);
 }
 
-/* Why what is set may be for another program; "": it is for that alone; NULL: it is late. */
+/* Why what is set may be for another program; "": only for another program; NULL: set too late. */
 static const char *in_time_for(const struct flmem_check *check, const struct flmem_node *node)
 {
 	if (executes_another(check))
@@ -305,7 +305,10 @@ static void note_unclear_named(struct flmem_check *check, enum place_of_variable
 		note_unclear(check, place, name, node);
 }
 
-/* What a module starts, or sets by names that it does not show, may be about anything. */
+/*
+ * A module that starts programs, or sets variables whose names it does not show, may affect any
+ * program.
+ */
 static void check_module_variables(struct flmem_check *check)
 {
 	visit_script(check, note_unclear_named);

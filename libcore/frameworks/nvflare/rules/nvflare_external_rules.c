@@ -198,7 +198,9 @@ static bool is_own_method(const char *method)
 	return strcmp(method, "simulator_run") == 0 || strcmp(method, "export_job") == 0;
 }
 
-/* Whether the object of a method is called as one is: "recipe", "fl_job", "self.job". */
+/*
+ * Whether the object of a method has the name of a job or recipe: "recipe", "fl_job", "self.job".
+ */
 static bool is_named_job(const char *object, size_t length)
 {
 	return memmem(object, length, "recipe.", 7) || memmem(object, length, "job.", 4);

@@ -237,7 +237,7 @@ static void check_cuda_invalid(struct flmem_check *check)
 					    "'false'"});
 }
 
-/* Whether a class takes a value that is neither True nor False for one of them. */
+/* Whether a class accepts a value other than True and False, and treats it as one of them. */
 static bool takes_offload(const struct flmem_nvflare_class *known, const struct flmem_node *value)
 {
 	const char *text = flmem_node_string(value);

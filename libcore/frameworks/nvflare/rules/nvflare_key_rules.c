@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about keys as such: misspelt, or of another version than the one in use. */
+/* Rules about keys: misspelt, or of another version than the one in use. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
@@ -92,7 +92,7 @@ static const char *meant_setting(const struct flmem_nvflare_class *known, const 
 	return meant_interval(known, key);
 }
 
-/* The class's own argument for what the key is the name of elsewhere. */
+/* The class's own argument for a setting that has the name of the key in other classes. */
 static void put_meant(const struct flmem_nvflare_class *known, const char *key, char *out,
 		      size_t size)
 {

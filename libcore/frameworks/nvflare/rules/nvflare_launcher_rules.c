@@ -28,7 +28,7 @@ static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 	return flmem_file_has_word(text, "job_launcher");
 }
 
-/* Settings that are no setting there have rules, too. */
+/* Keys that have no effect in this file have rules, too. */
 static bool are_resources_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	static const char *const words[] = {
@@ -39,7 +39,7 @@ static bool are_resources_likely(enum flmem_syntax syntax, const struct flmem_bu
 	return flmem_file_has_any_word(text, words);
 }
 
-/* Other programs have files with this name; those that add to another one have few keys. */
+/* Other programs also have files with this name; a file that adds to another one has few keys. */
 static bool are_resources(const struct flmem_document *document)
 {
 	const struct flmem_node *root = document->root;
@@ -91,7 +91,7 @@ const struct flmem_input_kind flmem_nvflare_deployment_file = {.is_likely = is_l
 const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_study_likely,
 							    .is_one = is_studies};
 
-/* Whether glibc or the loader heeds a value; of one that a shell expands that is not known. */
+/* Whether glibc or the loader heeds a value; unknown for a value that a shell expands. */
 static bool is_applied(const char *name, const char *value)
 {
 	uint64_t arenas;

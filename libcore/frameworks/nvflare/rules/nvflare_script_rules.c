@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for what the Python of a job does besides calling classes, and for what it lacks. */
+/* Rules for what the Python of a job does other than calling classes, and for what it lacks. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>

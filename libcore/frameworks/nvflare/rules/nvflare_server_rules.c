@@ -42,7 +42,10 @@ static void server_gc_off(struct flmem_check *check)
 		flmem_nvflare_report_gc_off(check, FLMEM_NVFLARE_SERVER, good_interval(check));
 }
 
-/* Whoever sets an interval relies on it; else the server lacks cleanups in any case. */
+/*
+ * A user who sets an interval relies on it: a warning. Without one the server still has no
+ * cleanups.
+ */
 static void gc_ignored(struct flmem_check *check)
 {
 	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
@@ -70,13 +73,15 @@ static void gc_ignored(struct flmem_check *check)
 					      .severity = &info});
 }
 
-/* ", the default" of rounds that the arguments do not hold. */
+/* Returns ", the default" when the arguments do not hold the number of rounds. */
 static const char *default_rounds_text(const struct flmem_check *check)
 {
 	return flmem_nvflare_arg(check, "num_rounds") ? "" : ", the default";
 }
 
-/* Python has larger numbers, which are kept as the largest one of C. */
+/*
+ * Python integers may be larger than int64_t: these are kept as INT64_MAX, and the text is printed.
+ */
 static const char *interval_text(int64_t interval, const struct flmem_node *node, char out[32])
 {
 	if (interval == INT64_MAX && node->kind == FLMEM_NODE_INTEGER)

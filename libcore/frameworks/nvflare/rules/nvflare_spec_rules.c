@@ -192,7 +192,7 @@ static bool is_before_2_9(const struct flmem_check *check)
 	       flmem_version_number_compare(&check->release, &release_2_9) < 0;
 }
 
-/* Whether a key of a site is about memory, but no setting of NVFlare. */
+/* Whether a key of a site is about memory, but is not a setting of NVFlare. */
 static bool is_unread_memory(const char *key)
 {
 	static const char *const read[] = {"memory", "mem_per_gpu_in_GiB", NULL};
@@ -292,7 +292,10 @@ static bool makes_job_or_recipe(const struct flmem_node *call)
 	       (known && known->part == FLMEM_NVFLARE_RECIPE);
 }
 
-/* In 2.9.0 meta_props take the place of what the calls have added; of several jobs it is open. */
+/*
+ * In 2.9.0 meta_props replace what the calls have added. With several jobs it is unknown which one
+ * is meant.
+ */
 static void ignore_added(struct flmem_check *check)
 {
 	const struct flmem_node *call = NULL;

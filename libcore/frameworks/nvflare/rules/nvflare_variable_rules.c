@@ -54,7 +54,10 @@ static const char *meant_by_words(const char *name)
 	return NULL;
 }
 
-/* The variable that a name resembles; NULL: none, or it is one. TMPDIR is near to many names. */
+/*
+ * The known variable that a name resembles; NULL: none, or the name is one itself. TMPDIR resembles
+ * too many names.
+ */
 static const char *meant_variable(const struct token *token)
 {
 	char name[LONGEST + 1];

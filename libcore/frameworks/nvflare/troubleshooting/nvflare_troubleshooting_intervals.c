@@ -156,7 +156,10 @@ void flmem_troubleshoot_interval(const struct flmem_troubleshoot_case *one,
 	}
 }
 
-/* Why the interval of a side is not known, though a job has one; NULL: it is known, or none has. */
+/*
+ * Why the interval of a side is unknown, though a job has one; NULL: it is known, or no job has
+ * one.
+ */
 static const char *why_open(bool asked, struct flmem_u64 rounds)
 {
 	return asked && !flmem_nvflare_is_in_no_job(rounds) ? rounds.unknown : NULL;
