@@ -5,6 +5,7 @@ import re
 import time
 
 SETTLE_S = 10  # how long a change may last that the program itself makes now and then
+LATE_THREAD_S = 60  # what code of a call may last on a busy machine
 STEADY_TRIES = 50
 SIGNAL_FIELDS = ("SigBlk", "SigIgn", "SigCgt")
 # The two signals that glibc keeps for itself; it handles them from the first thread on.
@@ -173,7 +174,7 @@ def moved(before, after):
 def stuck(pid, wanted, timeout_s):
     """Those of the wanted threads that do nothing from now on; one that ends has not stuck."""
     start = activity(pid)
-    end = time.monotonic() + timeout_s
+    end = time.monotonic() + LATE_THREAD_S
     left = set(wanted) & set(start)
     while left and time.monotonic() < end:
         time.sleep(0.005)
@@ -235,7 +236,7 @@ class Snapshot:
         more = len(threads(self.pid)) - len(self.threads)
         return [f"{more} threads more than before"] if more > 0 else []
 
-    def await_threads(self, timeout_s):
+    def await_threads(self):
         """A thread with code that was reported as late ends by itself."""
         end = time.monotonic() + timeout_s
         while self._threads() and time.monotonic() < end:

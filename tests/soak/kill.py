@@ -110,6 +110,7 @@ class Target:
 
     def check(self):
         """Compares with the very beginning: a chain whose caller is dead runs on for a moment."""
+        self.before.await_threads()  # with code, on a busy machine
         self.problems += self.before.changes()
         if not self.victim.wait_for_rounds(2):
             self.problems.append("it makes no progress any more")

@@ -19,7 +19,6 @@ NO_ROOM = "unused bytes after its data"
 # What a machine without a processor to spare may lead to; the target goes on and is checked later.
 LATE = ("the call has not ended after", "the calls have returned, but ",
         "the code has not finished within")
-LATE_THREAD_S = 60
 MORE_CALLS = 8
 LATE_TIMEOUTS = ("2s", "20s")  # and what it must not lead to then
 CODE_TIMEOUT = "400ms"  # a program that only computes has no thread for the allocator's step
@@ -195,7 +194,7 @@ class Running:
             self.tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
         if before and trim.status != 7 and not self.waits:
             if again:  # the code of the first one may end after that of the second
-                before.await_threads(LATE_THREAD_S)
+                before.await_threads()
             self.tally.problems += self.victim.problems() + before.changes()
         return trim
 
