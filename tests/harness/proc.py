@@ -174,7 +174,7 @@ def moved(before, after):
 def stuck(pid, wanted, timeout_s):
     """Those of the wanted threads that do nothing from now on; one that ends has not stuck."""
     start = activity(pid)
-    end = time.monotonic() + LATE_THREAD_S
+    end = time.monotonic() + timeout_s
     left = set(wanted) & set(start)
     while left and time.monotonic() < end:
         time.sleep(0.005)
@@ -238,7 +238,7 @@ class Snapshot:
 
     def await_threads(self):
         """A thread with code that was reported as late ends by itself."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + LATE_THREAD_S
         while self._threads() and time.monotonic() < end:
             time.sleep(0.01)
 

@@ -27,7 +27,7 @@ struct flmem_exchange_server {
 	bool insecure;		  /* allow a token over http:// to other hosts */
 	unsigned retries;	  /* after failures without progress between them; 0: 10 */
 	bool never_retry;	  /* overrides `retries` */
-	unsigned timeout_seconds; /* give up below 1 KiB per second for this long; 0: 30 */
+	unsigned timeout_seconds; /* stop below 1 KiB per second for this long; 0: 30 */
 	/* Called a few times per second during a transfer; returns false to stop. May be NULL. */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	/* Called before the wait for a retry. May be NULL. */
