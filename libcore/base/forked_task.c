@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/silent_child.h"
 
 #define SLICE_MS     50U
 #define END_STEP_US  200U
@@ -41,12 +42,6 @@ struct outcome_message {
 
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t left[LEFT_MAX]; /* children that had not ended */
-
-/* Without SIGCHLD, and not seen by waitpid(-1): a program that uses the library may do either. */
-static pid_t start_forked(void)
-{
-	return (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, NULL);
-}
 
 static bool has_child_ended(pid_t child)
 {
@@ -235,7 +230,7 @@ static pid_t start_forked_child(const struct flmem_forked_task *task, const int 
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	child = start_forked();
+	child = flmem_silent_child_start();
 	if (!child)
 		be_forked_task(task, ends[1]);
 	child = child < 0 ? -errno : child;

@@ -175,7 +175,7 @@ int flmem_spool_check_place(const struct flmem_spool *spool, struct flmem_error 
 	if (!found && errno != ESTALE && flmem_code_of_open(errno) == FLMEM_EFAILED)
 		return flmem_error_set(err, FLMEM_EFAILED, errno,
 				       "cannot examine the state directory of the server");
-	if (found && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino)
+	if (found && flmem_file_is_same(&there, &ours))
 		return 0;
 	return flmem_error_set(err, FLMEM_EFAILED, ESTALE,
 			       "the state directory of the server was moved or replaced; move it "

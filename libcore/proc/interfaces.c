@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/portable.h"
+#include "base/silent_child.h"
 
 const struct flmem_interface_info flmem_interfaces[FLMEM_INTERFACE_COUNT] = {
 #define INTERFACE_ROW(name_, text_, since_, use_) {text_, since_, use_},
@@ -29,15 +30,6 @@ const struct flmem_interface_info flmem_interfaces[FLMEM_INTERFACE_COUNT] = {
 /* From include/uapi/linux/fs.h; the headers of Debian 12 are older than both. */
 #define PAGEMAP_SCAN_CALL  _IOC(_IOC_READ | _IOC_WRITE, 'f', 16, 96)
 #define PROCMAP_QUERY_CALL _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 104)
-
-/*
- * fork() without the handlers of the program, and without SIGCHLD at the end, which a program that
- * uses the library may not expect, or may handle by reaping all children.
- */
-static pid_t start_child(void)
-{
-	return (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, NULL);
-}
 
 static __attribute__((noreturn)) void be_target(void)
 {
@@ -109,26 +101,16 @@ static int (*const tries[FLMEM_INTERFACE_COUNT])(pid_t target) = {
 	[FLMEM_INTERFACE_PROCMAP_QUERY] = try_procmap_query,
 };
 
-static int wait_for_child(pid_t child, int *ret_status)
-{
-	pid_t got;
-
-	do
-		got = waitpid(child, ret_status, __WALL);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : 0;
-}
-
 static int probe_one(int (*attempt)(pid_t), pid_t target, struct flmem_interface_result *result)
 {
-	pid_t child = start_child();
+	pid_t child = flmem_silent_child_start();
 	int status, rc;
 
 	if (child < 0)
 		return -errno;
 	if (!child)
 		_exit(attempt(target) & 0xff); /* every errno is below 134 */
-	rc = wait_for_child(child, &status);
+	rc = flmem_silent_child_wait(child, &status);
 	if (rc)
 		return rc;
 	result->killed = WIFSIGNALED(status);
@@ -149,7 +131,7 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 			   struct flmem_error *err)
 {
 	struct flmem_interface_result results[FLMEM_INTERFACE_COUNT] = {0};
-	pid_t target = start_child();
+	pid_t target = flmem_silent_child_start();
 	int rc = 0, status;
 
 	if (target < 0)
@@ -159,7 +141,7 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 	for (size_t i = 0; i < FLMEM_INTERFACE_COUNT && !rc; i++)
 		rc = probe_one(tries[i], target, &results[i]);
 	kill(target, SIGKILL);
-	wait_for_child(target, &status);
+	flmem_silent_child_wait(target, &status);
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot start a child process");
 	if (prctl(PR_GET_DUMPABLE) != 1) {

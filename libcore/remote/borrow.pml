@@ -554,7 +554,7 @@ end:	do
 	:: atomic { is_own && masked && !stopped -> assert(false) }
 	/* Outside of the windows no process depends on flmem. */
 	:: atomic { tracer == FLMEM && !window -> assert(false) }
-	/* Time goes on even where no process acts: spin looks for fair cycles in runs without end. */
+	/* Time goes on even where no process acts: spin searches for fair cycles in runs without end. */
 	:: tick = !tick
 	od
 }

@@ -14,7 +14,7 @@ setup() {
 	RESTRICTED=$FLMEM_VICTIMS/sampled/restricted
 }
 
-# restrict HOW [CALL...]: the victim under the sampler, which looks at each of its allocations.
+# restrict HOW [CALL...]: the victim under the sampler, which sees each of its allocations.
 restrict() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --limit 4M --follow-children -- \
 		"$RESTRICTED" "$@" 3>&-

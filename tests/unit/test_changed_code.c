@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Breakpoints that a debugger has left in the code of a process. */
 #include "borrowed.h"
+#include "capabilities.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <linux/capability.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
@@ -308,54 +308,54 @@ static int start_python(void **state)
 	return 0;
 }
 
-/* All of it: the program would not go on if it came there itself. */
-static void python_with_a_breakpoint_starts_no_thread(void **state)
+/* Whether a thread may be started is asked before and after a breakpoint is put there. */
+static void expect_no_start_with_breakpoint(const struct flmem_module *module, const char *name,
+					    uint64_t inside)
 {
 	const struct flmem_cpython_call call = {.timeout_us = 1000000, .dry_run = true};
 	const unsigned char breakpoint = 0xcc;
 	struct flmem_allocator_list list = {0};
-	struct flmem_cpython python;
 	uint64_t stopped_us = 0, address;
 
-	(void)state;
-	if (!flmem_cpython_find(&target.view, &python)) {
-		print_message("SKIP: there is no " INTERPRETER "\n");
-		skip();
-	}
-	assert_true(flmem_module_symbol_any(python.module, "PyGC_Collect", &address));
+	assert_non_null(module);
+	assert_true(flmem_module_symbol_any(module, name, &address));
 	flmem_allocators_find(&target.view, &list);
 	assert_int_equal(
 		flmem_target_hooks_check_start(&target.view, &list, &call, &stopped_us, NULL), 0);
-	put_code(address + 30, &breakpoint, 1);
+	put_code(address + inside, &breakpoint, 1);
 	assert_int_equal(
 		flmem_target_hooks_check_start(&target.view, &list, &call, &stopped_us, &err),
 		FLMEM_EUNSUPPORTED);
 	assert_non_null(strstr(err.message, "breakpoints"));
+	assert_non_null(strstr(err.message, module->path));
+}
+
+static void require_python(struct flmem_cpython *ret_python)
+{
+	if (!flmem_cpython_find(&target.view, ret_python)) {
+		print_message("SKIP: there is no " INTERPRETER "\n");
+		skip();
+	}
+}
+
+/* All of it: the program would not go on if it came there itself. */
+static void python_with_a_breakpoint_starts_no_thread(void **state)
+{
+	struct flmem_cpython python;
+
+	(void)state;
+	require_python(&python);
+	expect_no_start_with_breakpoint(python.module, "PyGC_Collect", 30);
 }
 
 /* Every gdb that has continued a program has some there. */
 static void a_breakpoint_in_the_dynamic_linker_starts_no_thread(void **state)
 {
-	const struct flmem_cpython_call call = {.timeout_us = 1000000, .dry_run = true};
-	const struct flmem_module *linker = flmem_modules_linker(&target.modules);
-	const unsigned char breakpoint = 0xcc;
-	struct flmem_allocator_list list = {0};
 	struct flmem_cpython python;
-	uint64_t stopped_us = 0, address;
 
 	(void)state;
-	if (!flmem_cpython_find(&target.view, &python)) {
-		print_message("SKIP: there is no " INTERPRETER "\n");
-		skip();
-	}
-	assert_non_null(linker);
-	assert_true(flmem_module_symbol_any(linker, "__tls_get_addr", &address));
-	flmem_allocators_find(&target.view, &list);
-	put_code(address + 8, &breakpoint, 1);
-	assert_int_equal(
-		flmem_target_hooks_check_start(&target.view, &list, &call, &stopped_us, &err),
-		FLMEM_EUNSUPPORTED);
-	assert_non_null(strstr(err.message, linker->path));
+	require_python(&python);
+	expect_no_start_with_breakpoint(flmem_modules_linker(&target.modules), "__tls_get_addr", 8);
 }
 
 #define COPY "build_of_test_changed_code.so"
@@ -363,14 +363,7 @@ static void a_breakpoint_in_the_dynamic_linker_starts_no_thread(void **state)
 /* With these the file itself can be read. */
 static void drop_capabilities(void)
 {
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-
-	assert_int_equal(syscall(SYS_capget, &head, data), 0);
-	data[0].effective &= ~(1U << CAP_SYS_ADMIN);
-	data[CAP_TO_INDEX(CAP_CHECKPOINT_RESTORE)].effective &=
-		~CAP_TO_MASK(CAP_CHECKPOINT_RESTORE);
-	assert_int_equal(syscall(SYS_capset, &head, data), 0);
+	assert_true(capability_drop(CAP_SYS_ADMIN) && capability_drop(CAP_CHECKPOINT_RESTORE));
 }
 
 static void *updated; /* as the test has it, whose child it has at the same place */

@@ -53,7 +53,7 @@ static void what_is_no_answer_is_none(void **state)
 	size_t length;
 
 	(void)state;
-	memset(bytes, 'x', sizeof(bytes)); /* what lies after it is none of it */
+	memset(bytes, 'x', sizeof(bytes)); /* what lies after it is not part of it */
 	length = put_answer(bytes, UINT32_MAX, "ok\n1234");
 	assert_true(flmem_cpython_answer_parse(bytes, length, cookie, &answer));
 	assert_true(answer.cut);

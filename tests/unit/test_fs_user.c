@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capabilities.h"
 #include "proc/files/fs_user.h"
 
 #define NOBODY	   65534
@@ -166,14 +167,9 @@ static int try_as_another(void)
 /* Root that may take any group and no other user's id. */
 static int try_without_setuid(void)
 {
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
 	struct work work = {0};
 
-	if (syscall(SYS_capget, &head, data))
-		return 3;
-	data[0].effective &= ~(1U << CAP_SETUID);
-	if (syscall(SYS_capset, &head, data))
+	if (!capability_drop(CAP_SETUID))
 		return 3;
 	if (run_as(NOBODY, GROUP, &work) != -EACCES)
 		return 1;

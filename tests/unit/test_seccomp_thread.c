@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "capabilities.h"
 #include "child_require.h"
 #include "proc/process.h"
 #include "proc/status.h"
@@ -460,17 +461,6 @@ static void a_state_that_cannot_be_read_is_refused(void **state)
 	end_filtered(child);
 }
 
-static bool drop_admin(void)
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-
-	if (syscall(SYS_capget, &head, data))
-		return false;
-	data[0].effective &= ~(1U << CAP_SYS_ADMIN);
-	return syscall(SYS_capset, &head, data) == 0;
-}
-
 /* It alone: root without any other one may read them. */
 static void the_capability_that_shows_filters_is_named(void **state)
 {
@@ -485,7 +475,7 @@ static void the_capability_that_shows_filters_is_named(void **state)
 	if (asking == 0) {
 		struct flmem_error err = {0};
 
-		REQUIRE(drop_admin());
+		REQUIRE(capability_drop(CAP_SYS_ADMIN));
 		REQUIRE(check_from_outside(child, &calls, &err) == FLMEM_EPERM);
 		REQUIRE(strstr(err.message, "flmem lacks CAP_SYS_ADMIN"));
 		_exit(0);

@@ -131,7 +131,7 @@ static int report_unfit(const struct flmem_output *output, const struct flmem_te
 			       tensor->dtype->stored, why);
 }
 
-/* NumPy looks for a file of that name before it adds the suffix to it. */
+/* NumPy searches for a file of that name first, then for one with the suffix. */
 static bool is_name_of_other(const struct flmem_output *output, const struct flmem_tensor *tensor)
 {
 	char stem[FLMEM_ARCHIVE_NAME_MAX];

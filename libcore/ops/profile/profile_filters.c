@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/silent_child.h"
 #include "ops/profile/attached.h"
 #include "proc/status.h"
 
@@ -54,19 +55,15 @@ static __attribute__((noreturn)) void try_calls(const char *volatile *tried)
 	_exit(0);
 }
 
-/* As those of proc/interfaces.c: without the handlers of the program, and without SIGCHLD. */
 static int try_in_child(const char *volatile *tried, int *ret_status)
 {
-	pid_t child = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, NULL), got;
+	pid_t child = flmem_silent_child_start();
 
 	if (child < 0)
 		return -errno;
 	if (!child)
 		try_calls(tried);
-	do
-		got = waitpid(child, ret_status, __WALL);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : 0;
+	return flmem_silent_child_wait(child, ret_status);
 }
 
 static int check_in_child(const char *volatile *tried, struct flmem_error *err)

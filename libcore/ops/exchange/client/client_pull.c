@@ -312,7 +312,7 @@ static int fetch_file(struct pull_session *pull, size_t number, struct flmem_err
 	return rc;
 }
 
-/* Whether the received file is at its path, where users look for it. */
+/* Whether the received file is at its path, where users expect it. */
 static int check_output_place(const struct pull_session *pull, struct flmem_error *err)
 {
 	struct stat there, here;

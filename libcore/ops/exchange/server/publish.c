@@ -157,7 +157,7 @@ static bool is_changed_source(const struct flmem_exchange *x, const char *name,
 
 		if (x->shard_bytes && strcmp(flmem_text_basename(file->path), name) != 0)
 			continue;
-		return now->st_dev != file->status.st_dev || now->st_ino != file->status.st_ino ||
+		return !flmem_file_is_same(now, &file->status) ||
 		       now->st_mtim.tv_sec != file->status.st_mtim.tv_sec ||
 		       now->st_mtim.tv_nsec != file->status.st_mtim.tv_nsec;
 	}
