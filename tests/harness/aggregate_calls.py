@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the checks of `flmem aggregate` have in common; argument 1 of the program is the command."""
 import json
-import os
 import signal
 import subprocess
 import sys
+
+from harness.file_sizes import size_of
 
 FLMEM = sys.argv[1]
 
@@ -21,13 +22,6 @@ def run(*words):
     return json.loads(done.stdout)
 
 
-def journal_bytes(output):
-    try:
-        return os.path.getsize(output + ".part.journal")
-    except FileNotFoundError:
-        return 0
-
-
 def kill_begun(output, *words, prepare=lambda: None):
     """Kills it as soon as its journal grows, at any speed of the machine: there is something to resume. One that
     was over before is run again, after what has to be prepared for it."""
@@ -35,13 +29,13 @@ def kill_begun(output, *words, prepare=lambda: None):
         prepare()
         with subprocess.Popen([FLMEM, "aggregate", "--quiet", "--resume", *words], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as process:
-            while process.poll() is None and not journal_bytes(output):
+            while process.poll() is None and not size_of(output + ".part.journal"):
                 pass
-            first = journal_bytes(output)
-            while process.poll() is None and journal_bytes(output) <= first:
+            first = size_of(output + ".part.journal")
+            while process.poll() is None and size_of(output + ".part.journal") <= first:
                 pass
             process.kill()
-        if journal_bytes(output) > first:
+        if size_of(output + ".part.journal") > first:
             return
         assert process.returncode in (0, -signal.SIGKILL), (words, process.returncode)
 

@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import checkpoints, tensors  # noqa: E402
 from harness.aggregate_calls import FLMEM, call, content, put, refused, run  # noqa: E402
+from harness.file_sizes import size_of  # noqa: E402
 
 
 def made(*words):
@@ -283,7 +284,7 @@ def restarts():
     assert "not resumed" not in done.stdout, done
     started = subprocess.Popen([FLMEM, "aggregate", "-q", *words, "a", "b"])
     # The journal is there first; without a size of its own the output has nothing that could continue.
-    while not os.path.exists("out.part") or not os.path.getsize("out.part"):
+    while not size_of("out.part"):
         if started.poll() is not None:
             os.unlink("out")
             started = subprocess.Popen([FLMEM, "aggregate", "-q", *words, "a", "b"])

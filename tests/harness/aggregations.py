@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import digests, tensors  # noqa: E402
 from harness.aggregate_calls import kill_begun  # noqa: E402
+from harness.file_sizes import size_of  # noqa: E402
 
 FLMEM = sys.argv[1]
 NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else 0
@@ -311,8 +312,7 @@ def stop_midway(words):
                 os.unlink(left)
         process = start(*words)
         while process.poll() is None:
-            if os.path.exists("out.safetensors.part.journal") and \
-                    os.path.getsize("out.safetensors.part.journal") > 100:
+            if size_of("out.safetensors.part.journal") > 100:
                 process.send_signal(signal.SIGSTOP)
                 break
         time.sleep(0.02)

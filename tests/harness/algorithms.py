@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import aggregations, tensors  # noqa: E402
 from harness.aggregate_calls import kill_begun  # noqa: E402
+from harness.file_sizes import size_of  # noqa: E402
 
 run = aggregations.run
 REAL = ("F64", "F32", "F16", "BF16")
@@ -413,16 +414,9 @@ def refuse_huge():
         refused("is too large", "-a", "fedadam", "--state", "none", "--base", file.name, file.name)
 
 
-def journal_bytes():
-    try:
-        return os.stat("out.safetensors.part.journal").st_size
-    except FileNotFoundError:
-        return 0
-
-
 def kill_at(process, least_bytes):
     """Kills it once its journal has that size, unless it ends before."""
-    while process.poll() is None and journal_bytes() < least_bytes:
+    while process.poll() is None and size_of("out.safetensors.part.journal") < least_bytes:
         time.sleep(POLL_S)
     process.kill()
     process.communicate()

@@ -22,6 +22,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import checkpoints, digests, tensors  # noqa: E402
+from harness.file_sizes import size_of  # noqa: E402
 
 FLMEM = sys.argv[1]
 NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else 12
@@ -209,8 +210,7 @@ def leave(*words):
     for _ in range(20):
         with subprocess.Popen([FLMEM, "aggregate", "convert", *words], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as program:
-            while program.poll() is None and not (os.path.exists("out.part.journal") and
-                                                  os.path.getsize("out.part.journal") > 100):
+            while program.poll() is None and size_of("out.part.journal") <= 100:
                 pass
             program.kill()
         if os.path.exists("out.part"):

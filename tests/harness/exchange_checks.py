@@ -20,6 +20,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import exchange_fake  # noqa: E402
+from harness.file_sizes import size_of  # noqa: E402
 
 FLMEM = sys.argv[1]
 QUICK = ["--retries", "2", "--timeout", "2s"]
@@ -422,7 +423,7 @@ def kills(count=int(os.environ.get("FLMEM_KILLS", "50"))):
                 has = len(server.content("m")) if server.uploads else 0
                 resumed += bool(kept and has > kept)
             else:
-                has = os.path.getsize("out.part") if os.path.exists("out.part") else 0
+                has = size_of("out.part")
                 resumed += bool(kept and has > kept)
             kept = has
         found = run(*words)

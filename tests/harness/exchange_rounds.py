@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import ports  # noqa: E402
 from harness.exchange_checks import content, put, refused, run  # noqa: E402
 from harness.exchange_server import Served, write_model  # noqa: E402
+from harness.file_sizes import size_of  # noqa: E402
 
 FLMEM = sys.argv[1]
 INDEX = "model.safetensors.index.json"
@@ -150,10 +151,7 @@ def kill_one(server, words, measure, more, chance):
 
 def received():
     """Bytes that a pull has in its file."""
-    try:
-        return os.path.getsize("got.part")
-    except OSError:
-        return 0
+    return size_of("got.part")
 
 
 def restart():

@@ -18,6 +18,7 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import tensors  # noqa: E402
+from harness.file_sizes import size_of  # noqa: E402
 
 FLMEM = sys.argv[1]
 MASK = (1 << 64) - 1
@@ -135,8 +136,7 @@ def resumed():
         process = subprocess.Popen([FLMEM, "aggregate", "-q", "--resume", "--chunk", "64K", "-o",
                                     "out.safetensors", names[0], name])
         while process.poll() is None:
-            if os.path.exists("out.safetensors.part.journal") and \
-                    os.path.getsize("out.safetensors.part.journal") > 100:
+            if size_of("out.safetensors.part.journal") > 100:
                 process.kill()
         process.wait()
     run("-o", "out.safetensors", "--resume", "--chunk", "64K", names[0], names[1])

@@ -252,7 +252,7 @@ static void disturb_call(bool gives)
 	disturb_on_thread(gives);
 	if (!gives) {
 		flmem_clock_sleep_us(20000);
-		assert_true(is_asleep(report->tid, false));
+		await_true(report->done || is_asleep(report->tid, false));
 		assert_int_equal(write(ends[1], ".", 1), 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);

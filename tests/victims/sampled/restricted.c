@@ -13,6 +13,8 @@
 #include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,8 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BLOCK  ((size_t)100 << 10)
-#define BLOCKS 100
+#define BLOCK	((size_t)100 << 10)
+#define BLOCKS	100
+#define THREADS 4
 /* Of a register, of which the kernel takes the lower half for these arguments. */
 #define UPPER_HALF (1L << 32)
 #define ROOM	   (64U << 10)
@@ -88,10 +91,14 @@ static void restrict_by_call(unsigned flags)
 		_exit(3);
 }
 
+static atomic_uint started;
+
 /* It is in the sampler at most times. */
 static void *allocate_always(void *unused)
 {
 	(void)unused;
+	allocate(1);
+	started++;
 	for (;;)
 		allocate(1);
 	return NULL;
@@ -99,11 +106,14 @@ static void *allocate_always(void *unused)
 
 static void restrict_all_threads(void)
 {
-	pthread_t threads[4];
+	pthread_t threads[THREADS];
 
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, allocate_always, NULL) != 0)
 			_exit(3);
+	/* The start of a thread needs calls that the filter does not allow. */
+	while (started < THREADS)
+		sched_yield();
 	allocate(BLOCKS);
 	restrict_by_call(SECCOMP_FILTER_FLAG_TSYNC);
 	allocate(BLOCKS);
