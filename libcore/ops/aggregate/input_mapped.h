@@ -3,8 +3,8 @@
 #define FLMEM_OPS_AGGREGATE_INPUT_MAPPED_H
 
 /*
- * Inputs that the page cache has are read where they are, without a copy: a third less processor
- * time (docs/benchmarks.md, "Averaging"). A page that can no longer be read, as the file was
+ * Inputs that the page cache has are read where they are, without a copy: a quarter less processor
+ * time (docs/guides/aggregate.md, "Measured"). A page that can no longer be read, as the file was
  * truncated or its device failed, raises SIGBUS: then the pages of that window are replaced by
  * zeros, and the reader repeats it by flmem_input_read(), which reports the cause.
  */
