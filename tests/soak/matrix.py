@@ -21,6 +21,7 @@ import contextlib
 import functools
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
@@ -114,12 +115,12 @@ def show(tallies, missing):
 
 
 def print_row(total, kinds, bad):
-    """docs/safety.md, the first row of its table."""
+    """docs/safety.md, the first row of the table of its section "Soak"."""
     made, refused = total["trimmed"], total["refused"]
     found = "no problem" if not bad else f"{bad} problems"
-    print(f"| trims | {made + refused:,} trims of {kinds} kinds of target | {made:,} made "
-          f"({total['released']:,} of them gave memory back), {refused:,} refused, as they must be "
-          f"or as no thread was idle; {found} |")
+    print(f"| trims | {time.strftime('%d %b')} | {made + refused:,} trims of {kinds} kinds of target | {made:,} made "
+          f"({total['released']:,} of them returned memory), {refused:,} refused, because they must be "
+          f"or because no thread was idle; {found} |")
 
 
 def main():
