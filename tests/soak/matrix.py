@@ -13,7 +13,7 @@ time passes in waits (for refusals, for rounds of a target), so --jobs runs seve
 at the same time; a batch has --together targets, of which many compute all the time. --behind gives those a
 tenth of what flmem and the tests beside it get of the processors: flmem finds their moments sooner. --starved gives
 flmem itself a fiftieth of one processor, as a machine does that is far too busy. --row
-prints the figures as a row of docs/safety.md, too, and the progress meanwhile.
+prints the figures as a row of docs/soak.md, too, and the progress meanwhile.
 """
 import argparse
 import collections
@@ -115,7 +115,7 @@ def show(tallies, missing):
 
 
 def print_row(total, kinds, bad):
-    """docs/safety.md, the first row of the table of its section "Soak"."""
+    """docs/soak.md, the first row of its table."""
     made, refused = total["trimmed"], total["refused"]
     found = "no problem" if not bad else f"{bad} problems"
     print(f"| trims | {time.strftime('%d %b')} | {made + refused:,} trims of {kinds} kinds of target | {made:,} made "
