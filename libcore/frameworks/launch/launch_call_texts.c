@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of Python that may be commands, wherever they end, without those that are only shown. */
+/* Finds strings in Python source that may be commands, and skips those that are only shown. */
 #include "frameworks/launch/launch_calls.h"
 
 #include <stdio.h>
@@ -8,62 +8,31 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_programs.h"
 
-#define TEXT_MAX    16384 /* of a text that is examined */
+#define TEXT_MAX    16384 /* bytes of one string that is examined */
 #define LINE_MAX    512
 #define WORDS_AHEAD 16
-#define ALL_MAX	    (1U << 20) /* larger files are not searched for the marks of a kit */
+/* in larger files a command is judged by its line alone, without the marks of a kit */
+#define ALL_MAX (1U << 20)
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-/* Functions whose texts are shown to people, or only compared. */
+/* Functions whose strings are shown to people or compared, so that they start nothing. */
 static bool only_shows(const struct flmem_python_word *name)
 {
-	static const char *const names[] = {"print",
-					    "unread", /* what a cell writes to a file */
-					    "debug",
-					    "info",
-					    "warning",
-					    "warn",
-					    "error",
-					    "critical",
-					    "exception",
-					    "log",
-					    "log_info",
-					    "log_error",
-					    "log_debug",
-					    "log_warning",
-					    "echo",
-					    "secho",
-					    "pprint",
-					    "Markdown",
-					    "HTML",
-					    "add_argument",
-					    "add_parser",
-					    "exit",
-					    "skip",
-					    "skipif",
-					    "ArgumentParser",
-					    "fail",
-					    "startswith",
-					    "endswith",
-					    "RuntimeError",
-					    "ValueError",
-					    "parametrize",
-					    "option",
-					    "search",
-					    "match",
-					    "compile",
-					    "add_argument_group",
-					    "Field",
-					    "Path",
-					    "getenv",
-					    "which",
-					    NULL};
+	static const char *const names[] = {
+		"print",
+		/* stands for a file that a notebook cell writes */
+		"unread", "debug", "info", "warning", "warn", "error", "critical", "exception",
+		"log", "log_info", "log_error", "log_debug", "log_warning", "echo", "secho",
+		"pprint", "Markdown", "HTML", "add_argument", "add_parser", "exit", "skip",
+		"skipif", "ArgumentParser", "fail", "startswith", "endswith", "RuntimeError",
+		"ValueError", "parametrize", "option", "search", "match", "compile",
+		"add_argument_group", "Field", "Path", "getenv", "which", NULL};
 
 	return name->kind == FLMEM_PYTHON_NAME && flmem_python_is_any(name, names);
 }
 
-/* 'TEXT' in names, x == 'TEXT' */
+/* Whether the string is compared: 'TEXT' in names, x == 'TEXT'. */
 static bool is_compared(const struct flmem_launch_texts *texts)
 {
 	const char *all = texts->input->document.text.data;
@@ -93,7 +62,7 @@ bool flmem_launch_text_in_environment(const struct flmem_launch_texts *texts)
 	       texts->environ[texts->open - 1];
 }
 
-/* Whether what a bracket opens is called an environment: env_vars = {, "env": {, env=dict( */
+/* Whether an environment is built in the bracket: env_vars = {, "env": {, env=dict( */
 static bool holds_environment(const struct flmem_launch_texts *texts)
 {
 	const char *all = texts->input->document.text.data;
@@ -114,7 +83,7 @@ static bool holds_environment(const struct flmem_launch_texts *texts)
 	return end - at >= 3 && strncasecmp(all + at, "env", 3) == 0;
 }
 
-/* Keeps track of the open brackets, and of the statement. */
+/* Keeps track of the open brackets, and of whether the statement raises or asserts. */
 static void note_bracket(struct flmem_launch_texts *texts)
 {
 	const struct flmem_python_word *word = &texts->reader.word;
@@ -155,7 +124,7 @@ void flmem_launch_text_copy(const struct flmem_python_word *word, char *out, siz
 		snprintf(out, size, "%.*s", (int)(word->place.end - word->place.start), word->text);
 }
 
-/* The programs of the frameworks, also as modules and images. */
+/* Whether a line begins with a program, a module or an image of a framework. */
 static bool begins_with_program(const char *line)
 {
 	struct flmem_launch_programs at = {0};
@@ -170,7 +139,7 @@ static bool begins_with_program(const char *line)
 	return false;
 }
 
-/* What a line of a command begins with, as no sentence does. */
+/* Whether a line begins as commands do: a sentence that names a program begins differently. */
 static bool begins_command(const char *line)
 {
 	static const char *const programs[] = {
@@ -184,7 +153,9 @@ static bool begins_command(const char *line)
 	return begins_with_program(line);
 }
 
-/* "PROGRAM" and "PROGRAM:TAG", but not "PROGRAM-tutorial". */
+/*
+ * Whether a line holds the name as a whole word: "PROGRAM", "PROGRAM:TAG", not "PROGRAM-tutorial".
+ */
 static bool has_whole_word(const char *line, const char *word)
 {
 	size_t length = strlen(word);
@@ -192,7 +163,7 @@ static bool has_whole_word(const char *line, const char *word)
 	for (const char *at = line; (at = strstr(at, word)); at += length)
 		if (!at[length] || !strchr(NAME_CHARACTERS "-.", at[length]))
 			return true;
-	return strchr(word, '/'); /* a file in a folder, which a command before it enters */
+	return strchr(word, '/'); /* FOLDER/FILE: the command may enter the folder first */
 }
 
 static const struct flmem_launch_program *find_text_command(const struct flmem_launch_texts *texts,
@@ -217,7 +188,7 @@ static const struct flmem_launch_program *find_text_command(const struct flmem_l
 	return NULL;
 }
 
-/* ["PROGRAM", "VERB", job]: the literals of a list as one line. */
+/* Writes the string literals of a list as one line: ["PROGRAM", "VERB", job]. */
 static void join_list(struct flmem_python_reader ahead, char out[TEXT_MAX])
 {
 	size_t used = 0;

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables that a script gets from the file which starts it: an image, a unit, another script. */
+/*
+ * Finds variables that a script gets from the file that starts it: an image, a unit, another
+ * script.
+ */
 #include <string.h>
 
 #include "base/text/text.h"
 #include "frameworks/launch/launch_check.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Each script of a folder is searched in the others: such limits bound the time. */
+/* Every script of a folder is searched in every other file: these limits bound the time. */
 #define CALLER_FILES_MAX 1024U
 #define CALLER_BYTES_MAX (64U << 10)
-#define CALLERS_MAX	 3 /* one above the other */
+#define CALLERS_MAX	 3 /* levels of callers of callers */
 #define CALLS_MAX	 64U
 
-/* What is searched: a file whose variables limit the arenas of the script that it starts. */
+/* A search for files that start a script and set one of the variables for it. */
 struct call_search {
 	const struct flmem_bundle *bundle;
-	const char *const *names; /* of the variables; ends in NULL */
+	const char *const *names; /* the variables to find; ends in NULL */
 	const char *files[CALLERS_MAX];
 	size_t depth;
-	unsigned *calls; /* files read so far, on all levels */
+	unsigned *calls; /* calls of scripts read so far, on all levels; not owned */
 	bool any;
 	enum flmem_launch_reach reach;
 };
@@ -47,7 +50,7 @@ static bool is_word_of(const char *at, const char *const *words)
 	return false;
 }
 
-/* A comment, or a command that only handles the file. */
+/* Whether a line is a comment or a command that only handles the file: cp, chmod, COPY. */
 static bool only_names(const char *line)
 {
 	static const char *const words[] = {"COPY", "ADD", "RUN",    "chmod",	 "cp",
@@ -59,7 +62,7 @@ static bool only_names(const char *line)
 	return *line == '#' || is_word_of(line, words);
 }
 
-/* Where a text starts the file, from `at` on; NULL: nowhere. */
+/* The place at or after `at` where a text starts the file `name`; NULL if there is none. */
 static const char *find_call(const char *text, const char *at, const char *name)
 {
 	size_t length = strlen(name);
@@ -70,7 +73,7 @@ static const char *find_call(const char *text, const char *at, const char *name)
 	return NULL;
 }
 
-/* Whether the command in front of the file passes on what the shell exports. */
+/* Whether the command in front of the script passes on all that the shell exports. */
 static bool is_plain_call(const char *text, const char *call)
 {
 	static const char *const runners[] = {"exec", "bash", "sh", ".", "nohup", "source", NULL};
@@ -85,7 +88,7 @@ static bool is_plain_call(const char *text, const char *call)
 	return true;
 }
 
-/* "NAME=VALUE COMMAND", also over lines that a backslash continues. */
+/* Whether the text between two offsets belongs to one statement: NAME=VALUE COMMAND. */
 static bool is_one_statement(const char *text, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++)
@@ -95,7 +98,7 @@ static bool is_one_statement(const char *text, size_t from, size_t to)
 	return from < to;
 }
 
-/* Whether a variable of a caller reaches the script that is started at `call`. */
+/* Whether a variable of a caller reaches the script that the caller starts at `call`. */
 static enum flmem_launch_reach reach_of_row(const struct flmem_launches *launches,
 					    const struct flmem_launch_variable *row,
 					    const char *call)
@@ -115,7 +118,7 @@ static enum flmem_launch_reach reach_of_row(const struct flmem_launches *launche
 								  : FLMEM_LAUNCH_ALWAYS;
 }
 
-/* In these files, all variables apply to every program that they start. */
+/* Whether all variables of a file apply to the one program that it starts. */
 static bool is_of_one_program(const char *file)
 {
 	const char *name = flmem_text_basename(file);
@@ -146,7 +149,7 @@ static enum flmem_launch_reach reach_in_script(const struct flmem_rule_input *ca
 	return reach;
 }
 
-/* Which container or task has the variables is not followed. */
+/* For YAML, the container or task that has the variables is not determined. */
 static enum flmem_launch_reach reach_in_document(const struct flmem_buf *text,
 						 const char *const *names)
 {
@@ -158,7 +161,7 @@ static enum flmem_launch_reach reach_in_document(const struct flmem_buf *text,
 		       : FLMEM_LAUNCH_NEVER;
 }
 
-/* Not inlined: a recursion calls it, and each level would hold the variables on the stack. */
+/* Not inlined: its caller recurses, and each level would hold the launches on the stack. */
 __attribute__((noinline)) static enum flmem_launch_reach
 reach_at(const struct call_search *search, const struct flmem_rule_input *caller, const char *call)
 {
@@ -168,7 +171,7 @@ reach_at(const struct call_search *search, const struct flmem_rule_input *caller
 		       : reach_in_document(&caller->document.text, search->names);
 }
 
-/* If one caller sets the variable and another one does not, it may be set. */
+/* Adds what one caller does. If the callers differ, the variable may or may not be set. */
 static void add_reach(struct call_search *search, enum flmem_launch_reach reach)
 {
 	if (search->any && search->reach != reach)
@@ -187,7 +190,7 @@ static bool is_searched(const struct call_search *search, const char *file)
 
 static void search_callers(struct call_search *search, const char *file);
 
-/* If the caller sets nothing, the files that start the caller may. */
+/* Checks each place where a caller starts the script, and if it sets nothing, its own callers. */
 static void note_calls(struct call_search *search, const struct flmem_rule_input *caller,
 		       const char *name)
 {
@@ -241,13 +244,13 @@ static bool is_compose(const char *name)
 	return flmem_text_starts(name, "compose.") || flmem_text_starts(name, "docker-compose.");
 }
 
-/* foreman and honcho read .env in the same folder. */
+/* Whether foreman or honcho reads the file; both also read .env in its folder. */
 static bool is_procfile(const char *name)
 {
 	return strcmp(name, "Procfile") == 0;
 }
 
-/* UNIT.d/NAME.conf */
+/* Whether a path is a drop-in of a unit: UNIT.d/NAME.conf. */
 static bool is_drop_in(const char *path, const char *unit)
 {
 	static const char mark[] = ".d/";
@@ -260,7 +263,10 @@ static bool is_drop_in(const char *path, const char *unit)
 	       strncmp(folder + length, mark, strlen(mark)) == 0;
 }
 
-/* Compose reads an override with the file; a unit has drop-ins, and a built image its own file. */
+/*
+ * Whether a file is read together with the checked one: drop-ins of a unit, .env of a Procfile, an
+ * override of Compose, a Dockerfile that Compose builds.
+ */
 static bool belongs_to(const struct flmem_rule_input *part, const struct flmem_rule_input *input)
 {
 	const char *name = flmem_text_basename(input->file);
@@ -321,7 +327,7 @@ bool flmem_launch_sets_for_others(const struct flmem_buf *text)
 {
 	static const char *const files[] = {"env_file", "envFrom", "EnvironmentFile=", NULL};
 
-	/* The memory with which sbatch submits a script. */
+	/* "sbatch --mem" in another file overrides the memory that a script asks for. */
 	return text->data && (flmem_launch_mentions_variable(text->data) ||
 			      flmem_file_has_any_word(text, files) ||
 			      (strstr(text->data, "sbatch") && strstr(text->data, "--mem")));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls in Python start a program, and the commands and variables that they pass to it. */
+/* Finds calls in Python that start programs, with the commands and variables that they pass. */
 #include "frameworks/launch/launch_calls.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
-#define CALLS_BEFORE_MAX 1024U /* of the first ones that may enter a folder */
+#define CALLS_BEFORE_MAX 1024U /* calls that are searched for a chdir() before a command */
 
 static const char *call_path_text(const struct flmem_node *call)
 {
@@ -26,7 +26,7 @@ static const struct flmem_node *first_of(const struct flmem_node *root, const ch
 	return flmem_node_first(flmem_node_get(root, list));
 }
 
-/* Packages whose objects start programs, also on other hosts and in containers. */
+/* Packages whose objects start programs, here, on other hosts or in containers. */
 static bool starts_by_package(const char *path)
 {
 	static const char *const packages[] = {"pexpect",
@@ -78,7 +78,7 @@ bool flmem_launch_has_start(const struct flmem_node *root)
 	return n;
 }
 
-/* A prefix of a string: f"TEXT". */
+/* Removes the prefix of a string, as in f"TEXT", from the end of `words`. */
 static size_t drop_prefix(const char *words, size_t used)
 {
 	size_t start = used;
@@ -88,7 +88,7 @@ static size_t drop_prefix(const char *words, size_t used)
 	return start && words[start - 1] != ' ' ? used : start;
 }
 
-/* "A" + "B" is one text. */
+/* Whether a "+" joins two strings into one: "A" + "B". */
 static bool joins_texts(const char *text, size_t at)
 {
 	return text[at] == '+' && at && strchr(" \"'\n", text[at - 1]) &&
@@ -111,7 +111,9 @@ static size_t put_call_words(const char *text, size_t length, char *words, size_
 	return used;
 }
 
-/* The folder that a command is started in, by its argument or by os.chdir() before it; or NULL. */
+/*
+ * The folder in which a command starts: its argument `cwd`, or the last os.chdir() before; or NULL.
+ */
 static const char *folder_of_call(const struct flmem_node *root, const struct flmem_node *call)
 {
 	const char *folder = flmem_node_string(FLMEM_NODE_AT(call, "args", "cwd"));
@@ -124,7 +126,7 @@ static const char *folder_of_call(const struct flmem_node *root, const struct fl
 	return folder;
 }
 
-/* sh.PROGRAM_NAME(): the program is the function, with "_" for "-". */
+/* Adds the program of sh.PROGRAM_NAME(), which is the function, with "-" for "_". */
 static size_t put_program(const char *path, char *words, size_t used)
 {
 	int length;
@@ -151,7 +153,7 @@ void flmem_launch_call_words(const struct flmem_document *document, const struct
 	put_call_words(document->text.data + start, call->place.end - start, words, used);
 }
 
-/* subprocess and os, whose first argument is a command or its program. */
+/* Whether the first argument of a function of subprocess, os or asyncio is a command. */
 static bool takes_command(const char *path)
 {
 	static const char *const names[] = {"subprocess.run",
@@ -176,7 +178,7 @@ static bool begins_with_python(const char *words)
 	       flmem_text_starts(words, "{sys.executable") || flmem_text_starts(words, "python");
 }
 
-/* Python with a file that no literal names; "-m pip" and "--version" run no file. */
+/* Whether a command runs Python with a file that it does not name, not "-m pip" or "--version". */
 static bool runs_any_python(const char *words)
 {
 	static const char *const others[] = {".py", " -m ", " -c ", " -V", " --version"};
@@ -188,7 +190,7 @@ static bool runs_any_python(const char *words)
 	return rest && rest[1];
 }
 
-/* As ["git", x] and f"mkdir {x}" do, and not run(command), f"{tool} job" and "$TOOL job". */
+/* Whether a command begins with known text: ["git", x], f"mkdir {x}", not f"{tool} job". */
 static bool begins_with_literal(const char *text)
 {
 	text += strspn(text, "[( \t\r\n");
@@ -196,7 +198,10 @@ static bool begins_with_literal(const char *text)
 	return strchr("\"'", *text) && !strchr("{$", text[strspn(text, "\"'")]);
 }
 
-/* What follows the first literal of a command at `text`; `*ret_length` is that literal's length. */
+/*
+ * The text after the first literal of a command; NULL if it begins differently. The literal begins
+ * at *ret_literal and has *ret_length bytes.
+ */
 static const char *literal_end(const char *text, const char **ret_literal, size_t *ret_length)
 {
 	const char *end;
@@ -210,7 +215,7 @@ static const char *literal_end(const char *text, const char **ret_literal, size_
 	return end ? end + 1 : NULL;
 }
 
-/* A program whose verb is a variable: ["PROGRAM", verb], "PROGRAM " + verb, f"PROGRAM {verb}". */
+/* Whether the verb of a program is a variable: ["PROGRAM", verb], f"PROGRAM {verb}". */
 static bool has_unclear_verb(const char *text)
 {
 	struct flmem_launch_programs at = {0};
@@ -239,7 +244,7 @@ static bool has_unclear_verb(const char *text)
 	return false;
 }
 
-/* The argument of a call that is its command, or its program; NULL: none. */
+/* The argument of a call that is its command or its program; NULL if it has none. */
 static const struct flmem_node *command_of_call(const struct flmem_node *call)
 {
 	static const char *const names[] = {"0", "args", "cmd", "*"};
@@ -314,7 +319,7 @@ static bool has_variable_at(const struct flmem_launches *launches, size_t start)
 	return false;
 }
 
-/* Variables whose values the Python source holds; others are known only when it runs. */
+/* Adds a variable whose value is a literal; other values are known only when the Python runs. */
 static void add_literal(struct flmem_launches *launches, const char *name,
 			const struct flmem_node *value, int launch)
 {
@@ -325,7 +330,7 @@ static void add_literal(struct flmem_launches *launches, const char *name,
 		flmem_launch_add_variable(launches, known, value->text, launch, &value->place);
 }
 
-/* Also of maps in a map: runtime_env={"env_vars": {...}}. */
+/* Adds the variables of a map and of the maps in it: runtime_env={"env_vars": {...}}. */
 static void add_literals(struct flmem_launches *launches, const struct flmem_node *map, int launch)
 {
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
@@ -335,7 +340,7 @@ static void add_literals(struct flmem_launches *launches, const struct flmem_nod
 	}
 }
 
-/* os.environ["NAME"] = VALUE and the like, for all that the Python starts after it. */
+/* Adds os.environ["NAME"] = VALUE and the like, which reach all programs started later. */
 static void note_environ(const struct flmem_node *call, struct flmem_launches *launches)
 {
 	static const char *const setters[] = {"os.environ.__setitem__", "os.environ.setdefault",
@@ -348,7 +353,9 @@ static void note_environ(const struct flmem_node *call, struct flmem_launches *l
 		add_literal(launches, name->text, flmem_node_get(args, "1"), -1);
 }
 
-/* The command itself; of a line that IPython runs the call, which stands for it. */
+/*
+ * The place of the command of a call; for a line that IPython runs, the place of the call itself.
+ */
 static const struct flmem_place *place_of_command(const struct flmem_rule_input *input,
 						  const struct flmem_node *call)
 {
@@ -361,7 +368,7 @@ static const struct flmem_place *place_of_command(const struct flmem_rule_input 
 	return &command->place;
 }
 
-/* A line of a file that a cell writes, which may be one with commands. */
+/* Whether a line that a cell writes to a file belongs to the configuration of a framework. */
 static bool is_configuration(const char *words)
 {
 	const struct flmem_buf text = {.data = (char *)(uintptr_t)words, .length = strlen(words)};
@@ -372,7 +379,7 @@ static bool is_configuration(const char *words)
 	return false;
 }
 
-/* Read as a shell script that holds this command. Not inlined: `inner` is large. */
+/* Reads the command of a call as a shell script. Not inlined: `inner` is large. */
 __attribute__((noinline)) static void read_started_command(const struct flmem_rule_input *input,
 							   const struct flmem_node *call,
 							   struct flmem_launches *launches)
@@ -404,7 +411,7 @@ __attribute__((noinline)) static void read_started_command(const struct flmem_ru
 		add_literals(launches, FLMEM_NODE_AT(call, "args", env[i]), launch);
 }
 
-/* The call around an offset that starts a program; NULL: none. */
+/* The call that starts a program and contains the offset `at`; NULL if there is none. */
 static const struct flmem_node *start_around(const struct flmem_node *root, size_t at)
 {
 	static const char *const lists[] = {"calls", "methods"};
@@ -429,7 +436,7 @@ bool flmem_launch_is_only_named(const struct flmem_document *document, size_t at
 	return call && flmem_launch_call_only_names(document, call);
 }
 
-/* A text that is a command, whatever runs it. */
+/* Adds the launch of a string that is a command, if no call around it was read. */
 static void note_text(struct flmem_launch_texts *texts)
 {
 	struct flmem_launches *launches = texts->data;
@@ -453,7 +460,7 @@ static void note_text(struct flmem_launch_texts *texts)
 	}
 }
 
-/* env["NAME"] = "VALUE" of a copy of the environment, by the text after the key. */
+/* Adds env["NAME"] = "VALUE" on a copy of the environment, by the text after the key. */
 static void note_item(const struct flmem_rule_input *input, const struct flmem_node *key,
 		      struct flmem_launches *launches)
 {
@@ -474,7 +481,8 @@ static void note_item(const struct flmem_rule_input *input, const struct flmem_n
 		return;
 	place.start = (size_t)(text - all);
 	place.end = (size_t)(end + 1 - all);
-	if (has_variable_at(launches, place.start)) /* of os.environ, whose calls are read */
+	/* the same assignment was read as a call of os.environ */
+	if (has_variable_at(launches, place.start))
 		return;
 	snprintf(value, sizeof(value), "%.*s", (int)(end - text - 1), text + 1);
 	flmem_launch_add_variable(launches, name, value, -1, &place);
@@ -491,7 +499,7 @@ bool flmem_launch_is_unread_text(const struct flmem_node *call)
 	return flmem_launch_is_for_package(&buf) || flmem_launch_is_likely(text);
 }
 
-/* A file of settings that a cell of a notebook writes. */
+/* Adds a doubt about a configuration that a notebook cell writes to a file. */
 static void note_unread_text(const struct flmem_node *call, struct flmem_launches *launches)
 {
 	if (flmem_launch_is_unread_text(call))
@@ -523,7 +531,7 @@ void flmem_launch_read_calls(const struct flmem_rule_input *input, struct flmem_
 	for (n = first_of(root, "items"); n && !launches->cut; n = n->next)
 		note_item(input, n, launches);
 	flmem_launch_note_entry_points(root, launches);
-	texts.stop = launches->cut; /* further entries are not kept */
+	texts.stop = launches->cut; /* the tables are full: nothing more is kept */
 	flmem_launch_texts_each(&texts);
 }
 

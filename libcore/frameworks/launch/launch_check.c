@@ -67,7 +67,10 @@ void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_pla
 			   &(struct flmem_remark){.node = &node, .path = path, .detail = why});
 }
 
-/* A doubt about a script is resolved where that script is checked, unless its variables count. */
+/*
+ * Whether no other checked file resolves a doubt: a script that is checked does, unless it runs a
+ * simulator with variables that are not followed.
+ */
 static bool doubt_remains(const struct flmem_check *check, const struct flmem_launch_doubt *doubt)
 {
 	const struct flmem_rule_input *script = flmem_launch_script_of(check, doubt);
@@ -101,7 +104,8 @@ static enum flmem_framework owner_of_starts(const struct flmem_document *documen
 }
 
 /*
- * Such a text starts nothing, so its allocator is not in doubt; it may still concern the framework.
+ * Reports files that a notebook writes and that are not read. They start nothing, so the allocator
+ * is not in doubt, but they may configure the framework.
  */
 static void report_unread_texts(struct flmem_check *check, const struct flmem_launches *launches)
 {

@@ -2,17 +2,18 @@
 #ifndef FLMEM_FRAMEWORKS_LAUNCH_CHECK_H
 #define FLMEM_FRAMEWORKS_LAUNCH_CHECK_H
 
-/* What rules about launch files share: one call per launch or variable, and their findings. */
+/* Shared by rules about launch files: calls per launch or variable, and reporting of findings. */
 
 #include "frameworks/launch/launch_search.h"
 
-/* One launch of a file that is checked. */
+/* One launch or variable of a checked file, as it is passed to a rule. */
 struct flmem_launch_check {
 	struct flmem_check *check;
 	const struct flmem_launches *launches;
+	/* The launch, or NULL for a variable that applies to several or to none. */
 	const struct flmem_launch *launch;
-	int index;	     /* of the launch; -1: none */
-	const void *context; /* that the caller gave */
+	int index;	     /* index of the launch; -1: none */
+	const void *context; /* as the caller passed it */
 };
 
 /* Calls `look` for each launch in the file of the framework that the rule is about. */
@@ -20,20 +21,20 @@ void flmem_launch_check_each(struct flmem_check *check,
 			     void (*look)(const struct flmem_launch_check *one));
 
 /*
- * Calls `look` for each variable of the file whose value is known, possibly empty, with the launch
- * that it is for; that launch is NULL if it is for several, or none is in the file.
+ * Calls `look` for each variable whose value is known, possibly empty. one->launch is the launch
+ * that the variable is for; NULL if the file has several or none.
  */
 void flmem_launch_check_variables(struct flmem_check *check,
 				  void (*look)(const struct flmem_launch_check *one,
 					       const struct flmem_launch_variable *variable));
 
-/* The same with a context. */
+/* The same, with a context that `look` finds in one->context. */
 void flmem_launch_check_variables_with(struct flmem_check *check,
 				       void (*look)(const struct flmem_launch_check *one,
 						    const struct flmem_launch_variable *variable),
 				       const void *context);
 
-/* The last value that holds for the launch; NULL when there is none. */
+/* The last assignment that reaches the launch; NULL if there is none. */
 const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_launch_check *one,
 							     const char *name);
 
@@ -41,17 +42,17 @@ const struct flmem_launch_variable *flmem_launch_variable_of(const struct flmem_
 void flmem_launch_report(struct flmem_check *check, const struct flmem_launch_variable *variable,
 			 const char *proposed, const char *detail);
 
-/* Reports what a file leaves open at a place; `why` may be NULL. */
+/* Reports at a place something that the file does not show; `why` may be NULL. */
 void flmem_launch_report_doubt(struct flmem_check *check, const struct flmem_place *place,
 			       const char *path, const char *why);
 
-/* The doubt about a file that sets or starts more than is kept. */
+/* Detail of the finding about a file with more launches or variables than the tables hold. */
 #define FLMEM_LAUNCH_CUT "not all of the file was read: it is too long"
 
 /* Reports each doubt of a file that the other checked files do not resolve. */
 void flmem_launch_report_doubts(struct flmem_check *check, const struct flmem_launches *launches);
 
-/* The message of a rule that does only this. */
+/* Message of a rule that only calls flmem_launch_check_starts(). */
 #define FLMEM_LAUNCH_STARTS_MESSAGE                                                            \
 	"cannot tell whether its allocator is set: of what starts this framework only values " \
 	"are checked; start it with flmem start, and check what runs with flmem recommend --pid"
@@ -65,14 +66,14 @@ void flmem_launch_check_starts(struct flmem_check *check);
 /* The recommended MALLOC_ARENA_MAX of a role. */
 const char *flmem_launch_arenas(enum flmem_role role);
 
-/* The Python file of a doubt, if it is checked together with what runs it; or NULL. */
+/* The checked Python file that resolves a doubt; NULL if it is not among the checked files. */
 const struct flmem_rule_input *flmem_launch_script_of(const struct flmem_check *check,
 						      const struct flmem_launch_doubt *doubt);
 
 /*
- * Whether files that start the checked one or belong to it (drop-ins of a unit, an override of
- * Compose, the Dockerfile that it builds) set one of the variables for it, as far as they are read
- * with it; the names end in NULL. NEVER also if no file starts it.
+ * Whether other files that were read with the checked one set one of the variables for it: files
+ * that start it, or belong to it (drop-ins of a unit, an override of Compose, the Dockerfile that
+ * it builds). `names` ends in NULL. FLMEM_LAUNCH_NEVER also if no file starts it.
  */
 enum flmem_launch_reach flmem_launch_reach_of_callers(const struct flmem_check *check,
 						      const char *const *names);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code about a framework that Python runs by exec() or eval(): what it sets is not known. */
+/* Reports code about a framework that Python runs by exec() or eval(): its settings are unknown. */
 #include <string.h>
 
 #include "documents/python/python_code.h"
 #include "frameworks/launch/launch_calls.h"
 #include "frameworks/launch/launch_check.h"
 
-#define CODE_MAX 64U /* findings about a file */
+#define CODE_MAX 64U /* findings in one file */
 
 struct code_check {
 	struct flmem_check *check;
@@ -15,7 +15,8 @@ struct code_check {
 };
 
 /*
- * eval(NAME) is also used for numbers; a text elsewhere in the file may be the code that it runs.
+ * Whether a string of the file may be the code that eval(NAME) runs. Without one, the eval() is
+ * taken to evaluate a number.
  */
 static bool has_text_about(const struct code_check *code, const struct flmem_python_source *source)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the containers of Compose and Kubernetes files start. */
+/* Reads what the containers of Compose and Kubernetes files start. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "frameworks/launch/launch_scan.h"
 
 /*
- * Adds the words of a list, or one text. Words with blanks are added only where quotes are
- * possible.
+ * Appends the words of a list, or one text. With `quotes`, words with blanks are quoted; else they
+ * are left out.
  */
 static void join_command(struct flmem_buf *line, const struct flmem_node *words, bool quotes)
 {
@@ -44,7 +44,10 @@ static bool is_command(const struct flmem_node *words)
 	return words;
 }
 
-/* Reads the lists of a container as one command, from the first that `begins` it, if enough. */
+/*
+ * Reads entrypoint, command and args as one command, from the first list that `begins` it on, if at
+ * least `least` lists take part. Returns the index of the launch, or -1.
+ */
 static int read_container_lists(const struct flmem_node *map,
 				bool (*begins)(const struct flmem_node *words), size_t least,
 				struct flmem_launches *launches)
@@ -70,19 +73,19 @@ static int read_container_lists(const struct flmem_node *map,
 	return launch;
 }
 
-/* [env, -i] before another list of the container: together they are one command. */
+/* Reads [env, -i] with the list after it: together they are one command. */
 static int read_behind_env(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	return read_container_lists(map, is_env_command, 1, launches);
 }
 
-/* The entry point with its arguments: {entrypoint: nvflare, command: simulator job} */
+/* Reads an entry point with its arguments: {entrypoint: nvflare, command: simulator job}. */
 static int read_split_words(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	return read_container_lists(map, is_command, 2, launches);
 }
 
-/* Words that count only together, or in their folder: [nvflare, simulator, job] */
+/* Reads words that are a command only together, or in their folder: [nvflare, simulator, job]. */
 static int read_joined_words(const struct flmem_node *map, const struct flmem_node *words,
 			     struct flmem_launches *launches)
 {
@@ -100,7 +103,7 @@ static int read_joined_words(const struct flmem_node *map, const struct flmem_no
 	return launch;
 }
 
-/* Whether the word after this one is code: [python3, -c, CODE]. */
+/* Whether the word after `n` is Python code: [python3, -c, CODE]. */
 static bool is_before_code(const struct flmem_node *words, const struct flmem_node *n)
 {
 	const char *first = flmem_node_string(words->first);
@@ -109,7 +112,10 @@ static bool is_before_code(const struct flmem_node *words, const struct flmem_no
 	       *n->text == '-';
 }
 
-/* Reads the words of a command in YAML: a list of words, or one text. */
+/*
+ * Reads a command in YAML, a list of words or one text. Returns the index of the launch; that is
+ * `launch` if the command starts none.
+ */
 static int read_command_words(const struct flmem_node *words, struct flmem_launches *launches,
 			      int launch)
 {
@@ -132,7 +138,7 @@ static int read_command_words(const struct flmem_node *words, struct flmem_launc
 	return launch;
 }
 
-/* [NAME, VALUE] of MLproject; a NAME alone there has the value of the host. */
+/* Whether an entry is [NAME, VALUE] of MLproject. NAME alone has the value of the host there. */
 static bool is_pair(const struct flmem_node *entry)
 {
 	bool list = !entry->key && flmem_node_is_kind(entry, FLMEM_NODE_LIST);
@@ -142,7 +148,7 @@ static bool is_pair(const struct flmem_node *entry)
 	       first->next->kind != FLMEM_NODE_LIST && first->next->kind != FLMEM_NODE_MAP;
 }
 
-/* "yes" and "off" are booleans for YAML 1.1, and texts for Compose. */
+/* Whether a value is a boolean for YAML 1.1 but a text for Compose: "yes", "off". */
 static bool is_read_differently(const struct flmem_launches *launches,
 				const struct flmem_node *value)
 {
@@ -185,10 +191,13 @@ static void read_yaml_variable(const struct flmem_node *entry, struct flmem_laun
 		flmem_launch_add_variable(launches, known, text, launch,
 					  value ? &value->place : &entry->place);
 	if (launches->variable_count > count)
-		launches->variables[count].around = true;
+		launches->variables[count].of_container = true;
 }
 
-/* Of a map by their names, as they may come from others by its key "<<". */
+/*
+ * Reads the variables of a list or map. In a map they are looked up by name, as its key "<<" may
+ * bring them in from other maps.
+ */
 static void read_yaml_variables(const struct flmem_node *list, struct flmem_launches *launches,
 				int launch)
 {
@@ -205,7 +214,7 @@ static void read_yaml_variables(const struct flmem_node *list, struct flmem_laun
 	}
 }
 
-/* A service of Compose: tmpfs, and volumes of type tmpfs. */
+/* Reads mounts in memory of a Compose service: tmpfs, and volumes of type tmpfs. */
 static void read_tmpfs(const struct flmem_node *map, struct flmem_launches *launches, int launch)
 {
 	const struct flmem_node *tmpfs = flmem_node_get(map, "tmpfs"), *n;
@@ -240,7 +249,7 @@ static bool is_memory_volume(const struct flmem_node *pod, const char *name)
 	return false;
 }
 
-/* A container of a pod, whose volumes are two levels up: spec.containers[0]. */
+/* Reads mounts in memory of a container; the volumes of the pod are two levels up. */
 static void read_volume_mounts(const struct flmem_node *map, struct flmem_launches *launches,
 			       int launch)
 {
@@ -256,7 +265,7 @@ static void read_volume_mounts(const struct flmem_node *map, struct flmem_launch
 	}
 }
 
-/* The key of a map, or of the list that it is an entry of; "" without one. */
+/* The key of a map or of the list around it; "" if there is none. */
 static const char *key_around(const struct flmem_node *map)
 {
 	bool entry = map->parent && map->parent->kind == FLMEM_NODE_LIST;
@@ -265,7 +274,10 @@ static const char *key_around(const struct flmem_node *map)
 	return key ? key : "";
 }
 
-/* "run: {command: ...}" of CircleCI, "steps: [{command: ...}]" of Buildkite: not of a container. */
+/*
+ * Whether `command` belongs to a step of a workflow, not to a container: "run" of CircleCI, "steps"
+ * of Buildkite.
+ */
 static bool is_workflow_step(const struct flmem_node *map)
 {
 	const char *key = key_around(map);
@@ -275,8 +287,8 @@ static bool is_workflow_step(const struct flmem_node *map)
 }
 
 /*
- * Commands of a workflow (GitHub, GitLab, CircleCI, Travis, Drone, Azure), whose variables other
- * parts of the file set, too.
+ * Adds doubts about commands of a workflow (GitHub, GitLab, CircleCI, Travis, Drone, Azure): other
+ * parts of the file set variables for them, too.
  */
 static void read_workflow_words(const struct flmem_node *map, struct flmem_launches *launches)
 {
@@ -310,7 +322,7 @@ static bool names_program(const struct flmem_node *words)
 	return flmem_launch_is_naming(program);
 }
 
-/* {command: [kill, '1'], args: [PROGRAM]}: the second list has words for the first. */
+/* Whether a container only names programs: {command: [kill, '1'], args: [PROGRAM]}. */
 static bool only_names_programs(const struct flmem_node *map)
 {
 	const struct flmem_node *entry = flmem_node_get(map, "entrypoint");
@@ -319,7 +331,7 @@ static bool only_names_programs(const struct flmem_node *map)
 		     : flmem_node_get(map, "args") && names_program(flmem_node_get(map, "command"));
 }
 
-/* What a container runs: its command, or what its image is for. */
+/* Reads what a container starts: by its command, else by its image. Returns the launch, or -1. */
 static int read_container_start(const struct flmem_node *map, struct flmem_launches *launches)
 {
 	static const char *const commands[] = {"command", "args", "entrypoint"};
@@ -344,7 +356,7 @@ static int read_container_start(const struct flmem_node *map, struct flmem_launc
 	return launch;
 }
 
-/* runtimeEnvYAML of Ray, and other texts beside a command: they may set a variable for it. */
+/* Reads other texts beside a command, as runtimeEnvYAML of Ray: they may set a variable for it. */
 static void read_text_variables(const struct flmem_node *map, struct flmem_launches *launches,
 				int launch)
 {
@@ -395,10 +407,13 @@ static void read_container(const struct flmem_node *map, struct flmem_launches *
 	read_text_variables(map, launches, launch);
 }
 
-/* Every map may be a container. An alias repeats the children of its anchor, so it is skipped. */
+/*
+ * Reads every map, since each may be a container. An alias shares the children of its anchor, so
+ * they are skipped.
+ */
 static void read_all_containers(const struct flmem_node *node, struct flmem_launches *launches)
 {
-	if (launches->cut) /* nothing more is kept */
+	if (launches->cut) /* a table is full: nothing more is kept */
 		return;
 	if (node->kind == FLMEM_NODE_MAP)
 		read_container(node, launches);
@@ -410,8 +425,8 @@ const char flmem_launch_by_others[] =
 	"another program runs it, whose variables are not followed: check what runs";
 
 /*
- * A command under a key of another program: a task of Ansible, a step of Argo. Not inlined, as a
- * recursion calls it, each level of which would have `inner` on the stack.
+ * Adds a doubt about a command under a key of another program: a task of Ansible, a step of Argo.
+ * Not inlined: its caller recurses, and each level would hold `inner` on the stack.
  */
 __attribute__((noinline)) static void read_other_command(const struct flmem_node *node,
 							 struct flmem_launches *launches)
@@ -434,7 +449,9 @@ __attribute__((noinline)) static void read_other_command(const struct flmem_node
 	}
 }
 
-/* Keys of commands, also with a prefix (ansible.builtin.shell), and of lists of them. */
+/*
+ * Whether a key holds a command or a list of commands, also with a prefix: ansible.builtin.shell.
+ */
 static bool is_command_key(const struct flmem_node *node)
 {
 	static const char *const keys[] = {"shell", "cmd", "cmds", "command", "commands", NULL};
@@ -444,7 +461,7 @@ static bool is_command_key(const struct flmem_node *node)
 	return named && named->key && flmem_text_is_one_of(dot ? dot + 1 : named->key, keys);
 }
 
-/* One word at a key that names something, such as the name of a service: not a command. */
+/* Whether a text is one word at a key that names something, as a service: it is not a command. */
 static bool is_only_name(const struct flmem_node *node, const char *text)
 {
 	static const char *const keys[] = {
@@ -458,7 +475,7 @@ static bool is_only_name(const struct flmem_node *node, const char *text)
 	       flmem_text_is_one_of(slash ? slash + 1 : named->key, keys);
 }
 
-/* The words of a container that only names programs. */
+/* Whether a list belongs to a container that only names programs. */
 static bool is_of_naming(const struct flmem_node *node)
 {
 	static const char *const lists[] = {"command", "args", "entrypoint", NULL};
@@ -484,8 +501,8 @@ static void read_other_commands(const struct flmem_node *node, struct flmem_laun
 }
 
 /*
- * Commands of a shell before a job of a batch system: what they export reaches it. Not inlined,
- * as a list of launches takes 50 KiB.
+ * Reads commands of a shell that run before a job of a batch system, which gets what they export.
+ * Not inlined: `inner` takes 50 KiB.
  */
 __attribute__((noinline)) static void read_setup(const struct flmem_node *node,
 						 struct flmem_launches *launches)
@@ -510,7 +527,7 @@ static bool is_setup(const struct flmem_node *node)
 	       flmem_launch_mentions_variable(node->text);
 }
 
-/* Variables anywhere: of an image with its own command, a ConfigMap, values for a chart. */
+/* Adds variables at any key: of an image with its own command, a ConfigMap, values for a chart. */
 static void read_bare_variables(const struct flmem_node *node, struct flmem_launches *launches)
 {
 	for (const struct flmem_node *n = node->first; n && n->parent == node; n = n->next) {
@@ -535,6 +552,7 @@ void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches
 	read_all_containers(root, launches);
 	if (launches->launch_count || launches->doubt_count) {
 		/* MLproject: the container of all its commands */
+		/* "docker_env" of MLproject is the container of all its commands. */
 		if (!launches->variable_count)
 			read_yaml_variables(FLMEM_NODE_AT(root, "docker_env", "environment"),
 					    launches, -1);

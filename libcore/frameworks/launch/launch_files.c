@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files start processes of a federation, or only set variables for them. */
+/* Decides which files start processes of a federation, or only set variables for them. */
 #include "frameworks/launch/launch_search.h"
 
 #include <stdio.h>
@@ -12,7 +12,10 @@
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Any script may set TMPDIR, so it does not identify a framework. */
+/*
+ * Whether a file sets a variable that rules check. TMPDIR alone does not show a framework, as any
+ * script may set it.
+ */
 static bool is_variable_file(const struct flmem_buf *text)
 {
 	static const char *const common[] = {"_ARENA", FLMEM_LAUNCH_LD_PRELOAD,
@@ -46,8 +49,8 @@ bool flmem_launch_simulates(const struct flmem_buf *text, enum flmem_framework f
 }
 
 /*
- * Python files and files of commands may belong to any program; `script_words` are those that users
- * of a framework write.
+ * Whether a file that is about a framework may run Python: files of commands may belong to any
+ * program, so one of `script_words` or `config_words` has to be in it.
  */
 static bool runs_python(const struct flmem_buf *text)
 {
@@ -60,7 +63,7 @@ static bool runs_python(const struct flmem_buf *text)
 }
 
 /*
- * After the name of a package: the rest of a host or file name, as in nvflare.com and nvflare.log.
+ * Whether the text after the name of a package makes it a host or a file: nvflare.com, nvflare.log.
  */
 static bool is_host_or_file(const char *rest)
 {
@@ -81,7 +84,10 @@ static bool is_host_or_file(const char *rest)
 	return memchr(rest, '-', length) || flmem_text_is_one_of(last, ends);
 }
 
-/* "import PACKAGE", "from PACKAGE.part import", "PACKAGE.part.Class" in quotes, [tool.PACKAGE. */
+/*
+ * Whether a text uses a package: "import PACKAGE", "from PACKAGE.part import", "PACKAGE.part.Class"
+ * in quotes, [tool.PACKAGE.
+ */
 static bool uses_package(const struct flmem_buf *text, const char *package)
 {
 	static const char *const before[] = {"\nimport ", "\nfrom ", "[tool.", "\"", "'"};
@@ -113,7 +119,7 @@ bool flmem_launch_is_for_package(const struct flmem_buf *text)
 	return false;
 }
 
-/* NAME=/usr/bin/PROGRAM, where the verb stands elsewhere. */
+/* Whether a variable holds a program whose verb is elsewhere: NAME=/usr/bin/PROGRAM. */
 static bool holds_program(const char *text, const struct flmem_launch_program *program)
 {
 	size_t length = strlen(program->before);
@@ -136,7 +142,10 @@ static bool has_program_variable(const char *text)
 	return false;
 }
 
-/* find FOLDER -name sub_start.sh -exec bash {}: a name that no other program has. */
+/*
+ * Whether a text finds and runs a start script by a name that no other program has: find FOLDER
+ * -name sub_start.sh -exec bash {}.
+ */
 static bool finds_start_script(const struct flmem_buf *text)
 {
 	static const char *const finders[] = {"find ", "xargs", "parallel", "fd ", NULL};
@@ -177,7 +186,9 @@ static bool is_launch_file(const struct flmem_document *document)
 	return launches.launch_count || launches.doubt_count;
 }
 
-/* Whether the variables of a file have to be exported: its first line or its name shows a shell. */
+/*
+ * Whether the variables of a file have to be exported, since its name or first line shows a shell.
+ */
 static bool is_shell_script(const char *path, const char *text)
 {
 	static const char *const suffixes[] = {".sh",	".bash",  ".zsh",    ".ksh",
@@ -212,8 +223,8 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 }
 
 /*
- * Files of make and the like, of other shells and of HTCondor, and templates, also those that are
- * not valid YAML.
+ * Files that are not read: of make and the like, of other shells, of HTCondor, and templates, also
+ * those that are not valid YAML.
  */
 #define UNREAD_NAMES(row)                                                                  \
 	row("Makefile") row("makefile") row("GNUmakefile") row("justfile") row("Justfile") \
@@ -231,7 +242,7 @@ bool flmem_launch_runs(const struct flmem_launches *launches, const char *python
 									row(".template")
 #define LISTED(text) text,
 
-/* "#!/usr/bin/env fish", whatever the name of the file is. */
+/* Whether the first line names a shell that is not read: "#!/usr/bin/env fish". */
 static bool is_for_another_shell(const char *text)
 {
 	static const char *const known[] = {"sh", "bash", "dash", "zsh", "ksh", "python"};
@@ -301,7 +312,7 @@ static bool is_never_one(const struct flmem_document *document)
 	return false;
 }
 
-/* Lists of files that look like templates: MANIFEST.in of setuptools. */
+/* Files that are no templates although their name ends as those do: MANIFEST.in of setuptools. */
 static const struct flmem_input_kind other_file = {
 	.is_likely = is_never_likely,
 	.is_one = is_never_one,
@@ -352,7 +363,7 @@ const struct flmem_file_name flmem_launch_file_names[] = {
 	{"pixi.toml", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{"poe_tasks.toml", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
 	{"Pipfile", &flmem_launch_file, FLMEM_NAME_WHOLE, FLMEM_SYNTAX_TOML},
-	/* task definitions of ECS and AWS Batch, fly.toml, and others */
+	/* Task definitions of ECS and AWS Batch, fly.toml, and others. */
 	{".json", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_JSON},
 	{".toml", &flmem_launch_file, FLMEM_NAME_SUFFIX, FLMEM_SYNTAX_TOML},
 	FLMEM_PYTHON_FILE_NAMES(&flmem_launch_python_file),

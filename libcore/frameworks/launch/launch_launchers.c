@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which variables launchers of parallel programs and of containers pass on: mpiexec(1) of MPICH and
- * Intel MPI, mpirun(1) of Open MPI, flux-run(1), jsrun, ch-run(1), enroot, parallel(1).
+ * Decides which variables launchers of parallel programs and of containers pass on: mpiexec(1) of
+ * MPICH and Intel MPI, mpirun(1) of Open MPI, flux-run(1), jsrun, ch-run(1), enroot, parallel(1).
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const char by_mpirun[] =
 static const char by_jsrun[] = "which variables jsrun passes on depends on its options";
 static const char by_enroot[] = "which variables enroot passes on depends on its configuration";
 
-/* "NAME", "PREFIX*" and "*": programs do not get such variables. */
+/* Drops the variables that a pattern matches: "NAME", "PREFIX*", "*". */
 static void drop_pattern(struct flmem_launch_scan *scan, const char *pattern,
 			 const struct flmem_place *place, const char *dropper)
 {
@@ -37,7 +37,7 @@ static void drop_pattern(struct flmem_launch_scan *scan, const char *pattern,
 			flmem_launch_add_unset(scan->launches, name, -1, place);
 }
 
-/* A variable named by an option. */
+/* Passes on the variable that the value of an option names. */
 static void pass_named(struct flmem_launch_scan *scan, const char *text,
 		       const struct flmem_place *place)
 {
@@ -67,7 +67,7 @@ static bool is_host_option(const char *text)
 	return flmem_text_is_one_of(text, options);
 }
 
-/* --host a,b of mpirun, unless the list names only the local host. */
+/* Notes hosts of mpirun (--host a,b): to others than the local host not all variables go. */
 static void note_hosts(struct flmem_launch_scan *scan, const char *text)
 {
 	static const char attached[] = "--host=";
@@ -101,7 +101,7 @@ static void note_mpi(struct flmem_launch_scan *scan, const struct flmem_launch_w
 	}
 }
 
-/* --env=-PATTERN, --env-remove=PATTERN, --env=NAME of flux run and the like. */
+/* Reads --env=-PATTERN, --env-remove=PATTERN and --env=NAME of flux run. */
 static void note_flux(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char rule[] = "--env=", removed[] = "--env-remove=";
@@ -130,7 +130,7 @@ static void note_jsrun(struct flmem_launch_scan *scan, const struct flmem_launch
 		pass_named(scan, word->text, &word->place);
 }
 
-/* --unset-env=PATTERN, and --set-env=FILE; --set-env=NAME=VALUE is an assignment. */
+/* Reads --unset-env=PATTERN and --set-env=FILE; --set-env=NAME=VALUE is read as an assignment. */
 static void note_ch_run(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char unset[] = "--unset-env=", set[] = "--set-env";
@@ -145,16 +145,16 @@ static void note_ch_run(struct flmem_launch_scan *scan, const struct flmem_launc
 	}
 }
 
-/* Variables that --env names are passed on to hosts of --sshlogin, in any order of the two. */
+/* Drops variables for hosts of --sshlogin, except those that --env names before or after it. */
 static void drop_for_hosts(struct flmem_launch_scan *scan, const struct flmem_place *place)
 {
 	const struct flmem_launches *launches = scan->launches;
 	size_t count = launches->variable_count;
 
-	if (scan->now.dropper) /* another of these options has already dropped them */
+	if (scan->now.dropper) /* an earlier option for hosts has dropped them */
 		return;
 	flmem_launch_drop(scan, place, "parallel --sshlogin");
-	for (size_t i = scan->now.first; i < count; i++)
+	for (size_t i = scan->now.first_variable; i < count; i++)
 		if (launches->variables[i].repeated)
 			flmem_launch_pass_on(scan, launches->variables[i].name, place);
 }

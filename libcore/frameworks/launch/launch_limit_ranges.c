@@ -5,13 +5,13 @@
 
 #include "frameworks/limits.h"
 
-/* Lists within lists of objects; deeper ones hold none. */
+/* Levels of lists within lists of objects that are searched. */
 #define LISTS_MAX 4
 
 static const char kind_name[] = "LimitRange";
 
 struct range_search {
-	const struct flmem_node *space; /* the namespace of the pod, or NULL */
+	const struct flmem_node *space; /* the namespace of the pod; NULL: none */
 	const struct flmem_rule_input *input;
 	struct flmem_limit_range *found;
 };
@@ -35,7 +35,7 @@ static uint64_t bytes_of(const struct flmem_node *value)
 	return flmem_limit_parse(FLMEM_LIMIT_KUBERNETES, value->text, &bytes) ? bytes : 0;
 }
 
-/* "default.memory", where that is a quantity. */
+/* The quantity of memory in an entry such as "default"; NULL, with a doubt, if it is none. */
 static const struct flmem_node *find_quantity(struct range_search *search,
 					      const struct flmem_node *limit, const char *key)
 {
@@ -46,7 +46,7 @@ static const struct flmem_node *find_quantity(struct range_search *search,
 	return value && bytes_of(value) ? value : NULL;
 }
 
-/* Kubernetes uses any one of several. */
+/* Takes a default. Kubernetes uses any one of several, so different ones are a doubt. */
 static void take_fallback(struct range_search *search, const struct flmem_node *value)
 {
 	struct flmem_limit_range *found = search->found;
@@ -73,8 +73,8 @@ static void take_bounds(struct range_search *search, const struct flmem_node *mo
 }
 
 /*
- * The maximum of a container is also its default; the maximum of a pod bounds each of its
- * containers.
+ * Takes an entry of spec.limits. The maximum of a container is also its default; the maximum of a
+ * pod bounds each of its containers.
  */
 static void take_limit(struct range_search *search, const struct flmem_node *limit)
 {
@@ -108,7 +108,10 @@ static void take_range(struct range_search *search, const struct flmem_node *ran
 		take_limit(search, n);
 }
 
-/* Objects of a file: documents of YAML, and entries of a List. False after the last object. */
+/*
+ * Visits the objects of a file, which are YAML documents and entries of a List. Takes each
+ * LimitRange if there is a `search`. Returns whether there is one.
+ */
 static bool visit_manifests(const struct flmem_node *node, struct range_search *search,
 			    unsigned depth)
 {
@@ -169,7 +172,7 @@ bool flmem_limit_ranges_is_container(const struct flmem_node *node)
 	       !FLMEM_NODE_AT(spec, "resources", "limits", "memory");
 }
 
-/* The outermost namespace: a template of a Deployment has none of its own. */
+/* The outermost namespace around a node: the template of a Deployment has none itself. */
 static const struct flmem_node *namespace_of(const struct flmem_node *node)
 {
 	const struct flmem_node *space = NULL, *own;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory limits of what scripts, units, Compose and Kubernetes files start. */
+/* Checks memory limits of what scripts, units, Compose and Kubernetes files start. */
 #include "frameworks/limits.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "frameworks/launch/launch_limit_ranges.h"
 #include "frameworks/launch/launch_search.h"
 
-/* Levels of a document; deeper ones hold no container. */
+/* Levels of a document that are searched; deeper ones hold no container. */
 #define DEPTH_MAX 32
 
 struct limit_search {
@@ -24,7 +24,7 @@ static bool is_planned(const struct limit_search *search, size_t launch)
 	       search->check->bundle->peaks->framework;
 }
 
-/* Whether a part of a node starts at this place of the text. */
+/* Whether a node or a node in it starts at this offset of the text. */
 static bool holds_launch(const struct flmem_node *node, size_t start)
 {
 	if (node->place.start == start)
@@ -35,7 +35,10 @@ static bool holds_launch(const struct flmem_node *node, size_t start)
 	return false;
 }
 
-/* Long-running programs only pass messages if other processes run the apps for them. */
+/*
+ * Whether other processes run the apps (isolation "process"): the long-running program then only
+ * passes messages and needs little.
+ */
 static bool runs_apps_elsewhere(const struct flmem_node *node)
 {
 	const char *text = flmem_node_string(node);
@@ -49,7 +52,7 @@ static bool runs_apps_elsewhere(const struct flmem_node *node)
 	return false;
 }
 
-/* What several processes below one limit need; `count` is how many there are before this one. */
+/* Adds the need of one process to that of `count` processes below the same limit. */
 static void add_need(struct flmem_limit_need *need, const struct flmem_limit_need *more,
 		     size_t count)
 {
@@ -63,7 +66,10 @@ static void add_need(struct flmem_limit_need *need, const struct flmem_limit_nee
 	need->doubt = "several processes share it";
 }
 
-/* False if the container starts no process of the planned framework. */
+/*
+ * Finds what the processes of a container need. Returns false if it starts none of the planned
+ * framework.
+ */
 static bool find_container_need(const struct limit_search *search, const struct flmem_node *map,
 				struct flmem_limit_need *ret_need)
 {
@@ -100,7 +106,7 @@ static void hold_container(const struct limit_search *search, const struct flmem
 		flmem_limit_compare(search->check, search->outcome, &limit);
 }
 
-/* A container without a limit gets that of a LimitRange. */
+/* Checks the limit that a container without one gets from a LimitRange. */
 static void hold_fallback(const struct limit_search *search, const struct flmem_node *map)
 {
 	struct flmem_limit limit = {.node = map, .style = FLMEM_LIMIT_KUBERNETES, .text = ""};
@@ -133,7 +139,7 @@ static void report_range(struct flmem_check *check, const struct flmem_node *nod
 			   &(struct flmem_remark){.node = node, .path = path, .detail = detail});
 }
 
-/* Holds a limit of a container, and what it has to be, against the bounds of a LimitRange. */
+/* Checks the limit of a container, and what it needs, against the bounds of a LimitRange. */
 static void hold_range(const struct limit_search *search, const struct flmem_node *map)
 {
 	const struct flmem_node *value = FLMEM_NODE_AT(map, "resources", "limits", "memory");
@@ -175,8 +181,8 @@ static void hold_ranges(const struct limit_search *search, const struct flmem_no
 }
 
 /*
- * A service of Compose, or a container of a pod. The outermost map is skipped: in a Helm chart it
- * describes a parent process, whose jobs run in separate pods.
+ * Checks each service of Compose and container of a pod. The outermost map is skipped: in a Helm
+ * chart it describes a parent process, whose jobs run in separate pods.
  */
 static void hold_containers(const struct limit_search *search, const struct flmem_node *node,
 			    unsigned depth)
@@ -200,7 +206,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\\';
 }
 
-/* The command of several lines, joined by a backslash, around a place of the text. */
+/* The command around an offset, with all its lines that a backslash joins. */
 static struct flmem_place command_around(const char *text, size_t at)
 {
 	struct flmem_place command = {.start = at, .end = at};
@@ -214,7 +220,7 @@ static struct flmem_place command_around(const char *text, size_t at)
 	return command;
 }
 
-/* The next word from `*at` on, before `end`; false after the last. */
+/* Finds the next word from *at to `end` and moves *at behind it. Returns false after the last. */
 static bool next_command_word(const char *text, size_t end, size_t *at,
 			      struct flmem_place *ret_word)
 {
@@ -239,7 +245,7 @@ static bool starts_word(const char *text, const struct flmem_place *word, const 
 	       strncmp(text + word->start, start, strlen(start)) == 0;
 }
 
-/* "--mem=8G", "--mem 8G": makes `word` the place of the value. */
+/* Finds the value of "--mem=8G" or "--mem 8G" and makes `word` its place. */
 static bool find_limit_option(const char *text, size_t end, size_t at, const char *option,
 			      struct flmem_place *word)
 {
@@ -251,7 +257,10 @@ static bool find_limit_option(const char *text, size_t end, size_t at, const cha
 	return true;
 }
 
-/* The short -m of docker is that of Python, too, after which is the name of a module. */
+/*
+ * Finds the value of --memory or -m of docker. Python has an option -m, too, with a module as
+ * value.
+ */
 static bool find_docker_value(const char *text, size_t end, size_t at, struct flmem_place *word)
 {
 	if (find_limit_option(text, end, at, "--memory", word))
@@ -260,7 +269,7 @@ static bool find_docker_value(const char *text, size_t end, size_t at, struct fl
 	       strchr("0123456789$\"", text[word->start]);
 }
 
-/* The option of docker run, podman run or srun in a command; false without one. */
+/* Finds the memory option of docker run, podman run or srun. Returns false if there is none. */
 static bool find_command_limit(const char *text, const struct flmem_place *command,
 			       struct flmem_place *ret_value, enum flmem_limit_style *ret_style)
 {
@@ -314,7 +323,7 @@ static void hold_text(const struct limit_search *search, const char *path, struc
 			.node = &node, .path = path, .text = copy, .style = style, .need = *need});
 }
 
-/* A directive of a batch script, whose last one counts, or a line of a unit. */
+/* Finds the limit of a file: the last #SBATCH directive, or MemoryMax= of a unit. */
 static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 			    enum flmem_limit_style *ret_style)
 {
@@ -338,7 +347,10 @@ static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 		while (next_command_word(text, end, &at, &word))
 			for (size_t i = 0; i < FLMEM_ARRAY_SIZE(options); i++)
 				if (find_limit_option(text, end, at, options[i], &word)) {
-					/* of one processor: what it gives is not known */
+					/*
+					 * A limit per processor or GPU gives an unknown total: the
+					 * whole line is the value.
+					 */
 					word.start = i ? start : word.start;
 					*ret_value = word;
 					*ret_style = FLMEM_LIMIT_SLURM;
@@ -348,7 +360,7 @@ static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 	return found;
 }
 
-/* Whether a word of a command names the checked file, by the last part of its path. */
+/* Whether a word of a command names the checked file, by the last part of the path. */
 static bool names_checked_script(const struct limit_search *search, const char *text,
 				 const struct flmem_place *word)
 {
@@ -359,7 +371,9 @@ static bool names_checked_script(const struct limit_search *search, const char *
 	       (start == word->start || text[start - 1] == '/');
 }
 
-/* The option of "sbatch --mem=8G job.sh" from the name of the program on; false without one. */
+/*
+ * Finds --mem of "sbatch --mem=8G SCRIPT" for the checked script. Returns false if there is none.
+ */
 static bool find_submitted_limit(const struct limit_search *search, const char *text,
 				 const struct flmem_place *command, struct flmem_place *ret_value)
 {
@@ -383,8 +397,8 @@ static bool find_submitted_limit(const struct limit_search *search, const char *
 }
 
 /*
- * Checks the options with which another file of the folder submits this one: they override the
- * directive.
+ * Checks options of sbatch in another file of the folder that submits the checked one: they
+ * override its directive.
  */
 static void hold_submissions(const struct limit_search *search, const struct flmem_rule_input *from,
 			     struct flmem_place place, const struct flmem_limit_need *need)
@@ -427,7 +441,7 @@ static void hold_all_submissions(const struct limit_search *search, struct flmem
 		hold_submissions(search, &bundle->others[i], place, need);
 }
 
-/* Commands of a script that have a limit, and a limit of the file for all others. */
+/* Checks limits of single commands of a script, and the limit of the file for all others. */
 static void hold_script(const struct limit_search *search)
 {
 	const char *text = search->check->input->document.text.data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of variables that schedulers and supervisors pass on. */
+/* Reads lists of variables that schedulers and supervisors pass on. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* A copy of a row, for the statement that is read. */
+/* Adds a copy of a row for the current statement. */
 static void repeat_variable(struct flmem_launch_scan *scan, const struct flmem_launch_variable *row)
 {
 	struct flmem_launches *launches = scan->launches;
@@ -27,7 +27,7 @@ void flmem_launch_pass_on(struct flmem_launch_scan *scan, const char *name,
 
 	for (size_t i = 0; i < launches->variable_count; i++) {
 		const struct flmem_launch_variable *row = &launches->variables[i];
-		bool own = i >= scan->now.first && (row->unset || row->repeated);
+		bool own = i >= scan->now.first_variable && (row->unset || row->repeated);
 
 		if (row->launch < 0 && !row->local && !own &&
 		    (flmem_launch_is(row, name) || !*row->name))
@@ -39,7 +39,7 @@ void flmem_launch_pass_on(struct flmem_launch_scan *scan, const char *name,
 		repeat_variable(scan, last);
 }
 
-/* bsub takes single quotes within a list off values. */
+/* Removes single quotes around a value, as bsub does within a list. */
 static const char *strip_quotes(char *value)
 {
 	size_t length = strlen(value);
@@ -50,7 +50,10 @@ static const char *strip_quotes(char *value)
 	return value + 1;
 }
 
-/* NAME=VALUE, NAME, and ~NAME, which bsub does not pass on: the list is changed. */
+/*
+ * Adds the variables of a list: NAME=VALUE, NAME, and ~NAME, which bsub does not pass on. Changes
+ * the list.
+ */
 static void add_listed_variables(struct flmem_launch_scan *scan, char *list,
 				 const struct flmem_place *place)
 {
@@ -85,7 +88,7 @@ void flmem_launch_add_listed(struct flmem_launch_scan *scan, const char *list,
 	add_listed_variables(scan, copy, place);
 }
 
-/* Whether a list has this word, in any case of its letters. */
+/* Whether a list has this word; upper and lower case are the same. */
 static bool lists_word(const char *list, const char *word)
 {
 	size_t length = strlen(word);
@@ -102,9 +105,9 @@ static bool lists_word(const char *list, const char *word)
 void flmem_launch_undo_drop(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
-	size_t kept = scan->now.first;
+	size_t kept = scan->now.first_variable;
 
-	for (size_t i = scan->now.first; i < launches->variable_count; i++)
+	for (size_t i = scan->now.first_variable; i < launches->variable_count; i++)
 		if (!launches->variables[i].repeated &&
 		    (!launches->variables[i].unset || *launches->variables[i].name))
 			launches->variables[kept++] = launches->variables[i];
@@ -112,7 +115,7 @@ void flmem_launch_undo_drop(struct flmem_launch_scan *scan)
 	scan->now.dropper = NULL;
 }
 
-/* The last row of a name among those that a directive lists; NULL: none. */
+/* The last row of a name among those of #SBATCH --export; NULL if there is none. */
 static const struct flmem_launch_variable *find_listed(const struct flmem_launch_scan *scan,
 						       const char *name)
 {
@@ -152,7 +155,7 @@ static bool lists_nothing(const char *list)
 	return lists_word(list, "NONE") || lists_word(list, "NIL");
 }
 
-/* srun(1): the same as --export. */
+/* Reads SLURM_EXPORT_ENV and SRUN_EXPORT_ENV, which act as the option --export (srun(1)). */
 static void note_step_variable(struct flmem_launch_scan *scan, const char *text, const char *name)
 {
 	size_t length = strlen(name);
@@ -180,7 +183,7 @@ void flmem_launch_note_steps(struct flmem_launch_scan *scan, const char *text)
 	note_step_variable(scan, text, "SRUN_EXPORT_ENV");
 }
 
-/* bsub -env LIST, without which it passes on all; qsub -v LIST, and -V for all. */
+/* bsub passes on all variables, or those of -env LIST; qsub those of -v LIST, or all with -V. */
 bool flmem_launch_note_submission(struct flmem_launch_scan *scan,
 				  const struct flmem_launch_word *word, const char *before)
 {
@@ -199,7 +202,7 @@ bool flmem_launch_note_submission(struct flmem_launch_scan *scan,
 	return true;
 }
 
-/* "--env NAME=VALUE,NAME=VALUE" of Apptainer, also with "=" after the option. */
+/* Whether a word is the list of --env of Apptainer, also with "=" after the option. */
 static bool is_apptainer_list(const struct flmem_launch_scan *scan,
 			      const struct flmem_launch_word *word)
 {
@@ -209,8 +212,8 @@ static bool is_apptainer_list(const struct flmem_launch_scan *scan,
 }
 
 /*
- * --export=ALL,NAME=VALUE of srun and sbatch, and without ALL it is all that they pass on;
- * environment=NAME="VALUE",NAME="VALUE" of supervisord; a list for Apptainer.
+ * Reads --export=ALL,NAME=VALUE of srun and sbatch (without ALL, nothing else is passed on),
+ * environment=NAME="VALUE",NAME="VALUE" of supervisord, and --env of Apptainer.
  */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
@@ -231,16 +234,16 @@ bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_l
 	return true;
 }
 
-/* Options of batch scripts whose value is a list of variables, by what the comments begin with. */
+/* Options in comments of batch scripts whose value is a list of variables. */
 static const struct directive {
-	const char *mark, *option;
-	const char
-		*all; /* the word of the list for all variables of the shell, else none; or NULL */
-	const char *file; /* the option for a file of variables, or NULL */
-	const char *name; /* of both, for findings; or NULL */
-	char separator;	  /* besides a comma; or NUL */
-	bool steps;	  /* srun takes the list over */
-	bool anywhere;	  /* also after commands */
+	const char *mark, *option; /* how the comment begins; the option */
+	/* Word for all other variables of the shell; NULL: they are passed on without it. */
+	const char *all;
+	const char *file; /* option for a file of variables; or NULL */
+	const char *name; /* static text for findings about `option`; or NULL */
+	char separator;	  /* separates entries besides a comma; or NUL */
+	bool steps;	  /* srun in the script uses the list, too */
+	bool anywhere;	  /* counts after commands, too */
 } directives[] = {
 	{.mark = "#SBATCH",
 	 .option = "--export",
@@ -262,7 +265,7 @@ static const struct directive {
 	{.mark = "# flux:", .option = "--env"},
 };
 
-/* Reads an argument of a directive without its quotes. False at the end and at a comment. */
+/* Reads an argument of a directive without quotes. Returns false at the line end or a comment. */
 static bool next_argument(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
 {
 	flmem_launch_skip(scan, strspn(scan->text + scan->at, " \t\r,"));
@@ -272,7 +275,7 @@ static bool next_argument(struct flmem_launch_scan *scan, struct flmem_launch_wo
 	return true;
 }
 
-/* The rest of the argument after an option, "" if the option is alone; NULL: another option. */
+/* The text after an option in the same argument, "" if there is none; NULL: another option. */
 static char *find_option_value(char *argument, const char *option)
 {
 	char *value = argument + strlen(option);
@@ -285,7 +288,7 @@ static char *find_option_value(char *argument, const char *option)
 }
 
 /*
- * A list without the word for all variables keeps out the other variables of the submitting shell.
+ * Records that a list without the word for all keeps out other variables of the submitting shell.
  */
 static void note_isolation(struct flmem_launch_scan *scan, const struct directive *directive,
 			   const char *list, bool more)
@@ -293,12 +296,12 @@ static void note_isolation(struct flmem_launch_scan *scan, const struct directiv
 	bool all = !directive->all || lists_word(list, directive->all);
 
 	if (more && !scan->launches->isolated)
-		return; /* the word preceded it */
+		return; /* an earlier part of the list had the word */
 	scan->launches->isolated = all ? NULL : directive->name;
 	scan->steps_drop = !all && directive->steps;
 }
 
-/* The variables of a list hold for the whole script. */
+/* Adds the variables of a list, which apply to the whole script. */
 static void note_directive_list(struct flmem_launch_scan *scan, const struct directive *directive,
 				struct flmem_launch_word *word, char *list)
 {
@@ -316,7 +319,7 @@ static void note_directive(struct flmem_launch_scan *scan, const struct directiv
 {
 	struct flmem_launch_word word;
 	bool goes_on = false; /* the next argument belongs to the list, too */
-	bool more = false;    /* and part of the list preceded it */
+	bool more = false;    /* an earlier argument was part of the list */
 
 	flmem_launch_skip(scan, strlen(directive->mark));
 	while (next_argument(scan, &word)) {
@@ -337,13 +340,13 @@ void flmem_launch_note_comment(struct flmem_launch_scan *scan)
 {
 	const char *text = scan->text + scan->at;
 
-	/* Also in files that do not begin with "#!": qsub takes them. */
+	/* Directives count in files without "#!", too, since qsub takes these. */
 	for (size_t i = 0; scan->at == scan->line_start && i < FLMEM_ARRAY_SIZE(directives); i++) {
 		size_t length = strlen(directives[i].mark);
 
 		if (flmem_text_starts(text, directives[i].mark) &&
 		    (text[length] == ' ' || text[length] == '\t') &&
-		    (directives[i].anywhere || !scan->runs)) {
+		    (directives[i].anywhere || !scan->any_word)) {
 			note_directive(scan, &directives[i]);
 			break;
 		}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that only name a program: they search for it, end it, fetch it or handle its file. */
+/*
+ * Recognises commands that only name a program: they search for it, end it, fetch it or handle its
+ * file.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +10,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* What a program does with words that name others. */
+/* What a program does with words that name other programs. */
 enum {
 	NAMES = 1, /* its arguments are names or files of programs, and start nothing */
 	SHOWS = 2, /* its texts in quotes are shown to people, searched for or compared */
@@ -124,7 +127,7 @@ bool flmem_launch_only_shows(const char *program)
 	return false;
 }
 
-/* Verbs by which a program handles containers, images and units without starting them. */
+/* Whether a verb handles containers, images or units without starting them: docker pull. */
 static bool is_naming_verb(const char *program, const char *verb)
 {
 	static const char *const programs[] = {
@@ -141,7 +144,10 @@ static bool is_naming_verb(const char *program, const char *verb)
 	return flmem_text_is_one_of(program, programs) && flmem_text_is_one_of(verb, verbs);
 }
 
-/* Programs that run the command after them, and directives of images. */
+/*
+ * Whether the next word is the program of a command: at its start, after "sudo" and the like, or
+ * after a directive of an image.
+ */
 static bool is_before_program(const struct flmem_launch_scan *scan)
 {
 	const char *command = scan->now.command;
@@ -150,10 +156,10 @@ static bool is_before_program(const struct flmem_launch_scan *scan)
 		"xargs", "nice", "then", "RUN",	 "CMD",	  "ssh",  "HEALTHCHECK", NULL};
 
 	return !*command || flmem_text_is_one_of(command, runners) ||
-	       flmem_text_ends(scan->now.previous, "$"); /* $(pgrep ...) */
+	       flmem_text_ends(scan->now.previous, "$"); /* "$(" before pgrep and the like */
 }
 
-/* "ExecStop=/usr/bin/pkill" of a unit, "$(pgrep" and "pids=$(pgrep" of a shell. */
+/* The program in "ExecStop=/usr/bin/pkill" of a unit, "$(pgrep" and "pids=$(pgrep" of a shell. */
 static const char *program_in(const char *text)
 {
 	const char *equals = strchr(text, '=');
@@ -165,7 +171,7 @@ static const char *program_in(const char *text)
 	return text + strspn(text, "-@:+!`");
 }
 
-/* "echo TEXT" whose output only a terminal gets: no pipe, and no file except ">&2". */
+/* Whether echo and the like print only to a terminal: no pipe, and no file except ">&2". */
 static bool prints_to_user(const struct flmem_launch_scan *scan, const char *program)
 {
 	static const char *const names[] = {"echo", "printf", "logger", NULL};
@@ -186,7 +192,7 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 {
 	const char *text = program_in(word->text);
 
-	/* after "$(pgrep ...)" the command goes on */
+	/* Behind "$(pgrep ...)" the command around it continues. */
 	if (scan->now.names_only && scan->scope < scan->now.names_scope)
 		scan->now.names_only = false;
 	if (scan->now.names_only) {

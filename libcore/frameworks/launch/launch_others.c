@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands inside the words of a script: substitutions, and quoted texts for unknown programs. */
+/* Reads commands inside words of a script: substitutions, and quoted texts for unknown programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ bool flmem_launch_writes_script(const struct flmem_launch_scan *scan)
 	return false;
 }
 
-/* After "$(" at `text`, the bracket that ends it; at most `end`. */
+/* The bracket that ends "$(" before `text`; `end` if there is none before it. */
 static const char *substitution_end(const char *text, const char *end)
 {
 	int depth = 1;
@@ -79,7 +79,7 @@ void flmem_launch_note_substitutions(struct flmem_launch_scan *scan,
 	}
 }
 
-/* A text that begins as a command does; a sentence has the program in the middle. */
+/* Whether a text begins as a command does: a sentence has the program in the middle. */
 static bool begins_as_command(const char *text)
 {
 	size_t first = strcspn(text, " "), second = first + strspn(text + first, " ");
@@ -111,7 +111,7 @@ void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
 		flmem_launch_add_doubt(scan->launches, &word->place, flmem_launch_by_others);
 }
 
-/* The start script of a kit by its name alone; false if the text concerns something else. */
+/* Whether a text names a start script of a kit without its folder, in a file about that kit. */
 static bool names_start_script(const struct flmem_launch_scan *scan, const char *text)
 {
 	struct flmem_launch_programs at = {0};
@@ -131,7 +131,10 @@ static bool names_start_script(const struct flmem_launch_scan *scan, const char 
 	return false;
 }
 
-/* find FOLDER -name start.sh -exec bash {} \\;, ls FOLDER/start.sh | xargs bash, parallel ... */
+/*
+ * Notes start scripts that are found and run: find FOLDER -name start.sh -exec bash {} \\;, ls
+ * FOLDER/start.sh | xargs bash, parallel.
+ */
 void flmem_launch_note_found(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char *const finders[] = {"find", "fd", "fdfind", "ls", "locate", NULL};

@@ -20,7 +20,7 @@ const struct flmem_launch_program *flmem_launch_program_next(struct flmem_launch
 	return NULL;
 }
 
-/* flower_superlink: the function of a console script; false: the program has no such function. */
+/* Writes the function of a console script: flower_superlink. False if the program has none. */
 static bool name_console_function(const struct flmem_launch_program *program,
 				  char name[FLMEM_LAUNCH_PROGRAM_MAX])
 {
@@ -32,13 +32,13 @@ static bool name_console_function(const struct flmem_launch_program *program,
 	return true;
 }
 
-/* Python that runs the command line of a framework: a call, or a function that is passed on. */
+/* A function that runs the command line of a framework when Python calls it or passes it on. */
 struct entry_point {
 	const struct flmem_framework_ops *owner;
 	enum flmem_role role;
 };
 
-/* Whether a dotted name is PREFIX, or goes on after it. */
+/* Whether a dotted name is `prefix` or a part of that package. */
 static bool is_part_of_package(const char *path, const char *prefix)
 {
 	size_t length = strlen(prefix);
@@ -46,7 +46,7 @@ static bool is_part_of_package(const char *path, const char *prefix)
 	return strncmp(path, prefix, length) == 0 && strchr(".", path[length]);
 }
 
-/* The console script, or the command line, whose function has this full name. */
+/* Finds the console script or command line whose function has this full name. */
 static bool find_function(const char *path, struct entry_point *ret_entry)
 {
 	const char *dot = strrchr(path, '.');
@@ -74,7 +74,7 @@ static bool find_function(const char *path, struct entry_point *ret_entry)
 	return false;
 }
 
-/* runpy.run_module("PACKAGE.part"), unless the text itself names a program. */
+/* Finds runpy.run_module("PACKAGE.part"), unless the string names a program by itself. */
 static bool find_run_module(const struct flmem_node *call, struct entry_point *ret_entry)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));

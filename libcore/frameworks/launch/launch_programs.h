@@ -2,37 +2,40 @@
 #ifndef FLMEM_FRAMEWORKS_LAUNCH_PROGRAMS_H
 #define FLMEM_FRAMEWORKS_LAUNCH_PROGRAMS_H
 
-/* The programs of all frameworks, and the functions of Python that do what these do. */
+/* Programs of all frameworks, and Python functions that do the same as these programs. */
 
 #include "documents/document.h"
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
 
-/* A walk over the programs, in the order of their frameworks; all zero before the first. */
+/* A walk over the programs of all frameworks. Zero it before the first call. */
 struct flmem_launch_programs {
 	size_t framework, program;
-	const struct flmem_framework_ops *owner; /* of the last one */
+	const struct flmem_framework_ops *owner; /* the framework of the program returned last */
 };
 
-/* NULL after the last. */
+/* Returns the next program; NULL after the last. */
 const struct flmem_launch_program *flmem_launch_program_next(struct flmem_launch_programs *at);
 
-/* Whether its verb alone decides what it starts: "PROGRAM VERB" and not "PROGRAM GROUP VERB". */
+/*
+ * Whether the verb after a program decides what it starts: "PROGRAM VERB", not "PROGRAM GROUP
+ * VERB".
+ */
 static inline bool flmem_launch_has_verb(const struct flmem_launch_program *program)
 {
 	return program->before && !program->of;
 }
 
-/* Whether the Python with this root calls what runs a command line, or passes that on. */
+/* Whether Python with this root calls a function that runs a command line, or passes one on. */
 bool flmem_launch_has_entry_point(const struct flmem_node *root);
 
-/* Whether a text may call one. */
+/* Whether a text may call such a function. */
 bool flmem_launch_may_call_entry_point(const struct flmem_buf *text);
 
-/* Whether code imports the module of such a function. */
+/* Whether Python code imports a module with such a function. */
 bool flmem_launch_names_command_line(const char *code);
 
-/* Adds those of a tree. */
+/* Adds a launch for each such function that the Python calls or passes on. */
 void flmem_launch_note_entry_points(const struct flmem_node *root, struct flmem_launches *launches);
 
 #endif

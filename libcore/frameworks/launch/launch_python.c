@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, modules and code of Python that scripts run. */
+/* Reads files, modules and code of Python that scripts run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Programs that run a file of Python by a verb: uv run, accelerate launch. */
+/* Programs that run a Python file after a verb: uv run, accelerate launch. */
 static const struct {
 	const char *program, *verb;
 } verbs[] = {
@@ -29,7 +29,7 @@ static const struct {
 	{"accelerate.commands.accelerate_cli", "launch"},
 };
 
-/* Programs that run a file of Python, also after others (srun python3, uv run). */
+/* Whether a word makes the next one a Python file, also after others (srun python3, uv run). */
 static bool runs_python_file(const struct flmem_launch_scan *scan, const char *name)
 {
 	static const char *const names[] = {"torchrun",	 "deepspeed", "kernprof",
@@ -47,7 +47,9 @@ static bool runs_python_file(const struct flmem_launch_scan *scan, const char *n
 	       flmem_text_starts(name, "sys.executable");
 }
 
-/* Whether a word is the program of a statement: the first one, or after what runs programs. */
+/*
+ * Whether a word is the program of a statement: the first word, or behind exec, srun and the like.
+ */
 static bool is_program_word(const char *before, bool shell)
 {
 	static const char *const runners[] = {"exec", "nohup", "time", "srun", "mpirun"};
@@ -55,7 +57,7 @@ static bool is_program_word(const char *before, bool shell)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runners); i++)
 		if (strcmp(before, runners[i]) == 0)
 			return true;
-	/* "A= ./job.py" of a shell, but not "args=('job.py',)" of other files */
+	/* "A= ./job.py" of a shell, but not "args=('job.py',)" of other files. */
 	return !*before || (strchr(before, '=') && (shell || !flmem_text_ends(before, "=")));
 }
 
@@ -67,7 +69,7 @@ static bool starts_with_any(const char *text, const char *const *words)
 	return false;
 }
 
-/* Modules that run the file of Python after them. */
+/* Whether a module runs the Python file that follows it. */
 static bool is_runner_module(const char *text)
 {
 	static const char *const names[] = {"torch.distributed", "accelerate.commands.launch",
@@ -82,7 +84,7 @@ static bool is_runner_module(const char *text)
 	return starts_with_any(text, names) || flmem_text_is_one_of(text, whole);
 }
 
-/* Whether no rules cover what its programs start, so that any of its modules may be one. */
+/* Whether all programs of a framework are doubts: then any of its modules may be one. */
 static bool has_doubts_only(const struct flmem_framework_ops *framework)
 {
 	for (const struct flmem_launch_program *p = framework->programs; p && p->word; p++)
@@ -92,7 +94,8 @@ static bool has_doubts_only(const struct flmem_framework_ops *framework)
 }
 
 /*
- * "python3 -m MODULE", except Python's own modules, its tools, and modules that start other files.
+ * Whether "-m MODULE" may be a file of the user: not of Python's library, no tool, and no module
+ * that runs other files.
  */
 static bool is_own_module(const char *text)
 {
@@ -138,7 +141,7 @@ static bool is_own_module(const char *text)
 	return true;
 }
 
-/* Code in a word that creates a job or runs another file. */
+/* Whether Python code in a word creates a job or runs another file. */
 static bool makes_job(const char *text)
 {
 	static const char *const marks[] = {"Recipe", "FedJob", "runpy.run_"};
@@ -157,7 +160,7 @@ static bool has_any(const char *text, const char *const *words)
 	return false;
 }
 
-/* The framework whose simulator the code runs, by the words of a text; NONE: none. */
+/* The framework whose simulator `code` runs, if `text` has its words; else NONE. */
 static enum flmem_framework simulated_by(const char *code, const char *text)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
@@ -219,7 +222,10 @@ void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
 	scan->now.interprets = false;
 }
 
-/* "-m" and "-c", also after flags: "-uc"; --module of torchrun. NUL: another option. */
+/*
+ * 'm' for "-m" and --module of torchrun, 'c' for "-c", also behind flags: "-uc". NUL for another
+ * option.
+ */
 static char option_of(const char *text)
 {
 	static const char flags[] = "bBdEiIOPqsSuvx";
@@ -230,7 +236,7 @@ static char option_of(const char *text)
 	return count && strchr("mc", text[count]) && !text[count + 1] ? text[count] : '\0';
 }
 
-/* The file of "-m package.module", beside which it may be checked. */
+/* Adds the file of "-m package.module", which may be among the checked files. */
 static void note_module(struct flmem_launch_scan *scan, const char *module,
 			const struct flmem_place *place)
 {
@@ -241,7 +247,7 @@ static void note_module(struct flmem_launch_scan *scan, const char *module,
 		flmem_launch_add_script(scan->launches, place, file);
 }
 
-/* Whether "python3 -" reads its code from elsewhere than a heredoc, which is read by itself. */
+/* Whether "python3 -" reads its code from a pipe or a file. A heredoc is read separately. */
 static bool reads_other_stdin(const struct flmem_launch_scan *scan)
 {
 	const char *line = scan->text + scan->at;
@@ -249,7 +255,7 @@ static bool reads_other_stdin(const struct flmem_launch_scan *scan)
 	return !memmem(line, strcspn(line, "\n"), "<<", 2);
 }
 
-/* True if the word belongs to an option of Python's. */
+/* Reads an option of Python, or its value. Returns true if the word is one of these. */
 static bool note_python_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	char option = scan->now.option;
@@ -271,7 +277,10 @@ static bool note_python_option(struct flmem_launch_scan *scan, const struct flme
 	return option || *text == '-';
 }
 
-/* $OPTS and "${OPTS[@]}" are options, or with "--nnodes $N" the value of one; "$1" is a file. */
+/*
+ * Whether a variable holds options or the value of one: $OPTS, "${OPTS[@]}", --nnodes $N. "$1" is a
+ * file.
+ */
 static bool is_for_options(const struct flmem_launch_scan *scan,
 			   const struct flmem_launch_word *word)
 {
@@ -279,21 +288,21 @@ static bool is_for_options(const struct flmem_launch_scan *scan,
 	       strcmp(word->text, "$@") == 0 || *scan->now.previous == '-';
 }
 
-/* The file may be in a variable, unless a later word names a file. */
+/* Notes that the file may be in a variable, unless a later word names a file. */
 static void note_python_variable(struct flmem_launch_scan *scan,
 				 const struct flmem_launch_word *word)
 {
 	if (scan->now.by_variable)
 		return;
 	scan->now.interpreter = word->place;
-	scan->now.unclear = true;
+	scan->now.file_in_variable = true;
 	if (is_for_options(scan, word))
 		return;
 	flmem_launch_add_script(scan->launches, &word->place, "");
 	scan->now.interprets = false;
 }
 
-/* xargs python3: the files of Python are arguments that the script does not show. */
+/* Whether a command appends arguments that the script does not show: xargs python3. */
 static bool gets_arguments(const char *command)
 {
 	return strcmp(command, "xargs") == 0 || strcmp(command, "find") == 0 ||
@@ -305,11 +314,14 @@ void flmem_launch_end_python(struct flmem_launch_scan *scan)
 	const struct flmem_launch_statement *now = &scan->now;
 
 	if (now->interprets && !now->option && !now->by_variable &&
-	    (now->unclear || gets_arguments(now->command)))
+	    (now->file_in_variable || gets_arguments(now->command)))
 		flmem_launch_add_script(scan->launches, &now->interpreter, "");
 }
 
-/* "job.py", "job.ipynb" and "test_job.py::test_run" of pytest; 0 for other files. */
+/*
+ * Length of the path of a Python file: "job.py", "job.ipynb", "test_job.py" of
+ * "test_job.py::test_run". 0 for other files.
+ */
 static size_t python_file_length(const char *text)
 {
 	const char *part = strstr(text, "::");
@@ -342,7 +354,7 @@ void flmem_launch_note_python(struct flmem_launch_scan *scan, const struct flmem
 		return;
 	if (runs_python_file(scan, name)) {
 		scan->now.interprets = true;
-		scan->now.by_variable = scan->now.unclear = false;
+		scan->now.by_variable = scan->now.file_in_variable = false;
 		scan->now.interpreter = word->place;
 	} else if ((scan->now.interprets || first) && python_file_length(name)) {
 		note_python_file(scan, word);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a script of the shell: groups, functions, conditions, heredocs. */
+/* Follows the parts of a shell script: groups, functions, conditions, heredocs. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static enum flmem_launch_scope_kind scope_kind(const struct flmem_launch_scan *s
 	return scan->launches->scopes[scan->scope].kind;
 }
 
-/* If the table is full, the following parts belong to the enclosing part. */
+/* Begins a part. If the table is full, what follows belongs to the part around it. */
 static void enter_scope(struct flmem_launch_scan *scan, enum flmem_launch_scope_kind kind,
 			bool decided)
 {
@@ -80,7 +80,7 @@ static void read_heredoc_text(struct flmem_launch_scan *scan, size_t length)
 			       &launch);
 }
 
-/* From the line after the command to the line of the mark. */
+/* Reads the lines from the one after the command to the one of the mark. */
 static void read_heredoc(struct flmem_launch_scan *scan, const char *mark)
 {
 	size_t length = 0, mark_length = strlen(mark);
@@ -112,7 +112,10 @@ static void end_script_line(struct flmem_launch_scan *scan)
 	scan->heredoc_drops = NULL;
 }
 
-/* && and ||: the commands after them run depending on those before; a row of && is one scope. */
+/*
+ * Notes && and ||: whether the command behind runs depends on those before. A row of && is one
+ * part.
+ */
 static void note_chain(struct flmem_launch_scan *scan, char mark, bool decided)
 {
 	if (mark == '|')
@@ -122,7 +125,7 @@ static void note_chain(struct flmem_launch_scan *scan, char mark, bool decided)
 	flmem_launch_skip(scan, 2);
 }
 
-/* ";;" ends one branch of a case statement, of which only one runs. */
+/* Notes ";;": of the branches of a case statement only one runs. */
 static void note_next_case(struct flmem_launch_scan *scan)
 {
 	bool decided = scan->launches->scopes[scan->scope].decided;
@@ -132,7 +135,7 @@ static void note_next_case(struct flmem_launch_scan *scan)
 	flmem_launch_skip(scan, 2);
 }
 
-/* If one of these fails, the script fails too, so the command after its && counts as running. */
+/* Commands that fail only if the script is broken: one behind their && counts as always running. */
 static bool is_preparation(const char *command)
 {
 	static const char *const names[] = {"cd", "pushd", "popd", "mkdir", "ulimit", "true", ":"};
@@ -143,7 +146,7 @@ static bool is_preparation(const char *command)
 	return false;
 }
 
-/* zsh and ksh run the last command of a pipe in the shell itself. */
+/* Whether the last command of a pipe runs in the shell itself, as in zsh and ksh. */
 static bool keeps_last(const struct flmem_launch_scan *scan)
 {
 	size_t length = strcspn(scan->text, "\n");
@@ -152,7 +155,10 @@ static bool keeps_last(const struct flmem_launch_scan *scan)
 	       (memmem(scan->text, length, "zsh", 3) || memmem(scan->text, length, "ksh", 3));
 }
 
-/* "a | b" and "a &", not "a 2>&1" or "a &> b": their variables do not reach other commands. */
+/*
+ * Notes whether the statement is part of a pipe or in the background (not "2>&1", "&>"): its
+ * variables do not reach later commands.
+ */
 static void note_forked(struct flmem_launch_scan *scan, const char *p, bool empty)
 {
 	bool pipe = scan->shell && *p == '|' && p[1] != '|';
@@ -167,8 +173,10 @@ static void note_forked(struct flmem_launch_scan *scan, const char *p, bool empt
 void flmem_launch_note_separator(struct flmem_launch_scan *scan)
 {
 	const char *p = scan->text + scan->at;
-	bool empty = !*scan->now.command && scan->now.first == scan->launches->variable_count;
-	bool decided = scan->now.mentions || (*p == '&' && is_preparation(scan->now.command));
+	bool empty =
+		!*scan->now.command && scan->now.first_variable == scan->launches->variable_count;
+	bool decided =
+		scan->now.mentions_variable || (*p == '&' && is_preparation(scan->now.command));
 
 	note_forked(scan, p, empty);
 	flmem_launch_end_statement(scan);
@@ -186,7 +194,7 @@ void flmem_launch_note_separator(struct flmem_launch_scan *scan)
 		flmem_launch_skip(scan, 1);
 }
 
-/* "NAME()" begins a function. */
+/* Whether "NAME()" begins a function here. */
 static bool is_function_definition(const struct flmem_launch_scan *scan)
 {
 	const char *p = scan->text + scan->at + 1;
@@ -201,19 +209,21 @@ static void open_round(struct flmem_launch_scan *scan)
 
 	if (is_function_definition(scan)) {
 		flmem_launch_end_statement(scan);
-		scan->function = true;
+		scan->next_group_function = true;
 		flmem_launch_skip(scan, strcspn(scan->text + scan->at, ")"));
 	} else if (*scan->now.command || strchr("$<>=", before) ||
 		   scope_kind(scan) == FLMEM_LAUNCH_WORDS) {
 		enter_scope(scan, FLMEM_LAUNCH_WORDS, false);
 	} else {
-		enter_scope(scan, scan->function ? FLMEM_LAUNCH_FUNCTION : FLMEM_LAUNCH_SUBSHELL,
+		enter_scope(scan,
+			    scan->next_group_function ? FLMEM_LAUNCH_FUNCTION
+						      : FLMEM_LAUNCH_SUBSHELL,
 			    false);
-		scan->function = false;
+		scan->next_group_function = false;
 	}
 }
 
-/* After a pattern of "case" it only ends the pattern. */
+/* Ends what "(" began. Behind a pattern of "case" it only ends the pattern. */
 static void close_round(struct flmem_launch_scan *scan)
 {
 	if (leave_scope(scan, FLMEM_LAUNCH_WORDS))
@@ -226,13 +236,14 @@ static void close_round(struct flmem_launch_scan *scan)
 
 static void note_curly(struct flmem_launch_scan *scan, char mark)
 {
-	if (*scan->now.command && !(scan->function && mark == '{'))
+	if (*scan->now.command && !(scan->next_group_function && mark == '{'))
 		return;
 	if (mark == '{') {
 		flmem_launch_end_statement(scan);
-		enter_scope(scan, scan->function ? FLMEM_LAUNCH_FUNCTION : FLMEM_LAUNCH_GROUP,
+		enter_scope(scan,
+			    scan->next_group_function ? FLMEM_LAUNCH_FUNCTION : FLMEM_LAUNCH_GROUP,
 			    false);
-		scan->function = false;
+		scan->next_group_function = false;
 		return;
 	}
 	flmem_launch_end_statement(scan);
@@ -262,13 +273,13 @@ bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 	static const char *const others[] = {"then", "do", "!", "time", NULL};
 	struct flmem_launch_scope *scope = &scan->launches->scopes[scan->scope];
 
-	if (scan->now.opens && flmem_launch_mentions_variable(text))
+	if (scan->now.is_condition && flmem_launch_mentions_variable(text))
 		scope->decided = true;
 	if (*scan->now.command)
 		return false;
 	if (flmem_text_is_one_of(text, openers)) {
 		enter_scope(scan, FLMEM_LAUNCH_CONDITION, false);
-		scan->now.opens = true;
+		scan->now.is_condition = true;
 	} else if (flmem_text_is_one_of(text, closers)) {
 		leave_scope(scan, FLMEM_LAUNCH_CONDITION);
 	} else if (strcmp(text, "else") == 0 || strcmp(text, "elif") == 0) {
@@ -277,14 +288,14 @@ bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 		if (leave_scope(scan, FLMEM_LAUNCH_CONDITION))
 			enter_scope(scan, FLMEM_LAUNCH_CONDITION, decided);
 	} else if (strcmp(text, "function") == 0) {
-		scan->function = true;
+		scan->next_group_function = true;
 	} else if (!flmem_text_is_one_of(text, others)) {
 		return false;
 	}
 	return true;
 }
 
-/* "<<MARK", "<<-MARK", "<< MARK", also after a word; "<<<" is followed by a text instead. */
+/* Marks are "<<MARK", "<<-MARK" and "<< MARK", also joined to a word. "<<<" precedes a text. */
 bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *mark = strstr(word->text, "<<");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the words of scripts, Dockerfiles and systemd units start. */
+/* Reads scripts, Dockerfiles and systemd units word by word, and records what they start. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
-#define STAGES_MAX 64 /* of a Dockerfile; for each one the text before it is searched */
+#define STAGES_MAX 64 /* stages of a Dockerfile; for each one the text before it is searched */
 
 void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count)
 {
@@ -20,7 +20,7 @@ void flmem_launch_skip(struct flmem_launch_scan *scan, size_t count)
 	}
 }
 
-/* Skips blanks, separators, comments and line ends before a word. False at the end. */
+/* Skips blanks, separators, comments and line ends before a word. Returns false at the end. */
 static bool skip_to_word(struct flmem_launch_scan *scan)
 {
 	for (;;) {
@@ -51,7 +51,7 @@ static void append_char(struct flmem_launch_word *word, size_t *length, char c)
 		word->cut = true;
 }
 
-/* Whether a quoted text ends here: only what others run has lines: of ssh, bash -c, python3 -c. */
+/* Whether a quoted text ends at this line end: only one that something runs has more lines. */
 static bool ends_at_line(const struct flmem_launch_scan *scan, char quote)
 {
 	const char *p = scan->text + scan->at;
@@ -61,7 +61,7 @@ static bool ends_at_line(const struct flmem_launch_scan *scan, char quote)
 	return *p == '\n' && (!code || !strchr(p, quote));
 }
 
-/* The length of `COMMAND` with its marks in a script of the shell; 0: none ends on this line. */
+/* Length of `COMMAND` with its marks in a shell script; 0 if none ends on this line. */
 static size_t substitution_length(const struct flmem_launch_scan *scan, char quote)
 {
 	const char *p = scan->text + scan->at, *end;
@@ -116,11 +116,12 @@ void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_
 	}
 	word->text[length] = '\0';
 	word->place.end = scan->at;
-	if (word->place.end == word->place.start) /* a bracket or a similar character */
+	/* the character is a bracket or the like: no word begins here */
+	if (word->place.end == word->place.start)
 		flmem_launch_skip(scan, 1);
 }
 
-/* "start.sh" in the folder "startup" for "startup/start.sh". */
+/* Whether a file is named in the folder entered before: "start.sh" in "startup". */
 static bool is_in_folder(const char *word, const char *folder, const char *name)
 {
 	size_t length = strcspn(word, "/");
@@ -140,7 +141,7 @@ const char *flmem_launch_skip_key(const struct flmem_launch_scan *scan, const ch
 	return text;
 }
 
-/* "nvflare $MODE": the verb of a program; "pip install nvflare $MORE" is none. */
+/* Whether a variable is the verb of a program: "nvflare $MODE", not "pip install nvflare $MORE". */
 static bool is_unclear_verb(const struct flmem_launch_scan *scan, const char *before,
 			    const char *text)
 {
@@ -151,7 +152,7 @@ static bool is_unclear_verb(const struct flmem_launch_scan *scan, const char *be
 	       (strcmp(command, before) == 0 || flmem_text_is_one_of(command, runners));
 }
 
-/* An image counts without its tag: "flwr/superlink:1.42.0". */
+/* Whether a word is the program of a row; an image counts without its tag ("NAME:1.42.0"). */
 static bool is_program(const struct flmem_launch_program *program,
 		       const struct flmem_launch_scan *scan, const char *text)
 {
@@ -174,7 +175,7 @@ static bool is_program(const struct flmem_launch_program *program,
 	       (length == own || name[length - own - 1] == '/');
 }
 
-/* What a word starts after the word before it; NULL: nothing. */
+/* The program that a word starts, given the words before it; NULL if it starts none. */
 static const struct flmem_launch_program *find_launch_program(const struct flmem_launch_scan *scan,
 							      const char *text,
 							      enum flmem_framework *ret_framework)
@@ -189,7 +190,7 @@ static const struct flmem_launch_program *find_launch_program(const struct flmem
 	return p;
 }
 
-/* ": ${NAME:=VALUE}" of the shell. */
+/* Reads the assignment in ": ${NAME:=VALUE}" of a shell. */
 static bool note_default(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *text = word->text, *name;
@@ -204,7 +205,7 @@ static bool note_default(struct flmem_launch_scan *scan, const struct flmem_laun
 	return name;
 }
 
-/* Lists of Apptainer, and APPTAINERENV_NAME=VALUE, which is for what it runs. */
+/* Reads lists of Apptainer, and APPTAINERENV_NAME=VALUE, which sets NAME in the container. */
 static bool note_for_apptainer(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *text = flmem_launch_skip_apptainer(word->text);
@@ -218,7 +219,7 @@ static bool note_for_apptainer(struct flmem_launch_scan *scan, const struct flme
 	return true;
 }
 
-/* "read NAME", "printf -v NAME": the value is known only when the script runs. */
+/* Reads "read NAME" and "printf -v NAME", whose value is known only when the script runs. */
 static bool note_input(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *name = flmem_launch_variable_name(word->text, strlen(word->text));
@@ -232,7 +233,7 @@ static bool note_input(struct flmem_launch_scan *scan, const struct flmem_launch
 	return true;
 }
 
-/* "NAME = VALUE" of a section in an INI file (circus), whose program it may not be for. */
+/* Reads "NAME = VALUE" of an INI file (circus); its section may be for another program. */
 static bool note_spaced(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *rest = scan->text + scan->at;
@@ -245,7 +246,7 @@ static bool note_spaced(struct flmem_launch_scan *scan, const struct flmem_launc
 	return true;
 }
 
-/* NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
+/* Reads NAME=VALUE, also behind "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char *const prefixes[] = {
@@ -254,7 +255,7 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 	const char *name;
 	bool appends;
 
-	if (scan->now.launch >= 0) /* an argument of the program */
+	if (scan->now.launch >= 0) /* it is an argument of the program */
 		return false;
 	if (note_default(scan, word) || note_for_apptainer(scan, word) || note_input(scan, word) ||
 	    note_spaced(scan, word))
@@ -272,7 +273,7 @@ static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_l
 	return true;
 }
 
-/* type=tmpfs,destination=/tmp of docker run --mount. */
+/* Reads type=tmpfs,destination=/tmp of docker run --mount. */
 static void note_mount_option(struct flmem_launch_scan *scan, const char *text,
 			      const struct flmem_place *place)
 {
@@ -288,7 +289,7 @@ static void note_mount_option(struct flmem_launch_scan *scan, const char *text,
 	}
 }
 
-/* Mounts of docker run, and TemporaryFileSystem= of a unit. They apply to the whole file. */
+/* Reads mounts of docker run and TemporaryFileSystem= of a unit. They apply to the whole file. */
 static void note_mount(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char tmpfs[] = "--tmpfs", mount[] = "--mount", unit[] = "TemporaryFileSystem=";
@@ -308,7 +309,7 @@ static void note_mount(struct flmem_launch_scan *scan, const struct flmem_launch
 	scan->after_mount = strcmp(text, mount) == 0;
 }
 
-/* cd FOLDER, WORKDIR of a Dockerfile, WorkingDirectory= of a unit: its last part. */
+/* Notes the last part of the folder that cd, WORKDIR or WorkingDirectory= enters. */
 static void note_folder(struct flmem_launch_scan *scan, const char *text)
 {
 	static const char *const commands[] = {"cd", "pushd", "WORKDIR"};
@@ -329,7 +330,7 @@ static void note_folder(struct flmem_launch_scan *scan, const char *text)
 	snprintf(scan->folder, sizeof(scan->folder), "%.*s", (int)(length - start), text + start);
 }
 
-/* ENTRYPOINT ["nvflare"], whose arguments are CMD ["simulator", "job"] */
+/* Keeps ENTRYPOINT ["nvflare"] for CMD ["simulator", "job"], which holds its arguments. */
 static void keep_entry(struct flmem_launch_scan *scan)
 {
 	const struct flmem_launch_statement *now = &scan->now;
@@ -355,7 +356,7 @@ static void follow_entry(struct flmem_launch_scan *scan)
 	now->option = scan->entry.option;
 }
 
-/* If flmem starts the program, the file does not show the settings that flmem adds. */
+/* Reads a word as a program. If flmem starts it, the settings that flmem adds are not known. */
 static void note_program(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const char *text = flmem_launch_skip_key(scan, word->text);
@@ -389,7 +390,7 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 		flmem_launch_add_doubt(scan->launches, &word->place, program->doubt);
 }
 
-/* "-mPACKAGE.MODULE" of Python is two words in one. */
+/* Splits "-mPACKAGE.MODULE" of Python, which is two words in one. */
 static void note_program_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word)
 {
 	bool joined = scan->now.interprets && flmem_text_starts(word->text, "-m") &&
@@ -406,7 +407,7 @@ static void note_program_word(struct flmem_launch_scan *scan, struct flmem_launc
 	note_program(scan, word);
 }
 
-/* "NAME=VALUE python3 job.py": a command that may start one of the programs without naming it. */
+/* Whether a command may start a program without naming it: NAME=VALUE python3 job.py. */
 static bool may_start(const struct flmem_launch_scan *scan)
 {
 	static const char *const starts[] = {"python", "start.sh", "sub_start.sh", "srun",
@@ -420,13 +421,13 @@ static bool may_start(const struct flmem_launch_scan *scan)
 	return scan->now.runs_file;
 }
 
-/* ARG of a Dockerfile, which the program of the image does not get. */
+/* Whether the statement is ARG of a Dockerfile, which programs of the image do not get. */
 static bool is_build_argument(const struct flmem_launch_scan *scan)
 {
 	return !scan->shell && strcmp(scan->now.command, "ARG") == 0;
 }
 
-/* Commands of a unit other than ExecStart=, except those that set variables of systemd itself. */
+/* Notes commands of a unit that set nothing for ExecStart=, except "set-environment". */
 static void note_unit_command(struct flmem_launch_scan *scan, const char *text)
 {
 	static const char *const keys[] = {
@@ -438,7 +439,7 @@ static void note_unit_command(struct flmem_launch_scan *scan, const char *text)
 		scan->now.for_itself = false;
 }
 
-/* Sections of an Apptainer definition that run when the image is built, or set nothing. */
+/* Notes sections of an Apptainer definition that run while it is built, or set nothing. */
 static void note_section(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char *const run[] = {"%environment", "%runscript", "%startscript", "%apprun",
@@ -451,22 +452,22 @@ static void note_section(struct flmem_launch_scan *scan, const struct flmem_laun
 			      (strcmp(text, "%appenv") != 0 || !strstr(scan->text, "%apprun"));
 }
 
-/* UnsetEnvironment= of a unit and ENTRYPOINT of an image apply to what is set after them, too. */
+/* Whether an end holds for later assignments, too: UnsetEnvironment= of a unit, ENTRYPOINT. */
 static bool ends_for_file(const struct flmem_launch_scan *scan)
 {
 	return !scan->shell && (strcmp(scan->now.command, "ENTRYPOINT") == 0 ||
 				flmem_text_starts(scan->now.command, "UnsetEnvironment="));
 }
 
-/* What sudo, env -u and the like end for a command that starts nothing goes on after it. */
+/* Removes ends of variables (sudo, env -u) if the command starts nothing: they do not go on. */
 static void forget_ends(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
-	size_t kept = scan->now.first;
+	size_t kept = scan->now.first_variable;
 
 	if (ends_for_file(scan) || scan->now.launch >= 0 || scan->now.unsets || scan->now.runs_file)
 		return;
-	for (size_t i = scan->now.first; i < launches->variable_count; i++)
+	for (size_t i = scan->now.first_variable; i < launches->variable_count; i++)
 		if (!launches->variables[i].unset || launches->variables[i].launch >= 0)
 			launches->variables[kept++] = launches->variables[i];
 	launches->variable_count = kept;
@@ -482,16 +483,16 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 	keep_entry(scan);
 	forget_ends(scan);
 	others = flmem_launch_sets_by_function(scan);
-	own = now->first < launches->variable_count && !others && may_start(scan);
-	apart = now->first < launches->variable_count && now->apart && now->launch < 0;
+	own = now->first_variable < launches->variable_count && !others && may_start(scan);
+	apart = now->first_variable < launches->variable_count && now->apart && now->launch < 0;
 	scope = own || apart ? flmem_launch_own_scope(scan) : scan->scope;
 
 	if (((scan->build_step || scan->build_section || now->for_itself) && now->launch < 0) ||
 	    is_build_argument(scan))
-		launches->variable_count = now->first;
+		launches->variable_count = now->first_variable;
 	else
 		flmem_launch_end_python(scan);
-	for (size_t i = now->first; i < launches->variable_count; i++) {
+	for (size_t i = now->first_variable; i < launches->variable_count; i++) {
 		struct flmem_launch_variable *row = &launches->variables[i];
 
 		if (row->launch < 0)
@@ -501,16 +502,16 @@ void flmem_launch_end_statement(struct flmem_launch_scan *scan)
 			     !flmem_launch_is_exported(scan, row->name);
 		row->last = row->launch < 0 && ends_for_file(scan);
 		row->scope = scope;
-		row->from = scan->shell ? (int)launches->launch_count : 0;
+		row->launches_before = scan->shell ? (int)launches->launch_count : 0;
 	}
 	flmem_launch_end_launcher(scan);
 	flmem_launch_end_wrapper(scan);
 	flmem_launch_end_found(scan);
-	scan->now =
-		(struct flmem_launch_statement){.launch = -1, .first = launches->variable_count};
+	scan->now = (struct flmem_launch_statement){.launch = -1,
+						    .first_variable = launches->variable_count};
 }
 
-/* A new stage of a Dockerfile has only the variables of its image. */
+/* Begins a stage of a Dockerfile: it has only the variables of its image. */
 static void note_stage(struct flmem_launch_scan *scan, const char *image)
 {
 	struct flmem_launches *launches = scan->launches;
@@ -523,7 +524,7 @@ static void note_stage(struct flmem_launch_scan *scan, const char *image)
 	again_at = launches->cut ? NULL : strcasestr(scan->text, again);
 	if (again_at && again_at < scan->text + scan->line_start)
 		return;
-	launches->variable_count = scan->now.first = 0;
+	launches->variable_count = scan->now.first_variable = 0;
 	scan->entry = (struct flmem_launch_entry){0};
 	launches->musl = strstr(image, "alpine");
 }
@@ -546,7 +547,7 @@ static void note_word(struct flmem_launch_scan *scan, struct flmem_launch_word *
 	if (scan->shell &&
 	    (flmem_launch_note_keyword(scan, word->text) || flmem_launch_note_heredoc(scan, word)))
 		return;
-	scan->now.mentions |= flmem_launch_mentions_variable(word->text);
+	scan->now.mentions_variable |= flmem_launch_mentions_variable(word->text);
 	note_unit_command(scan, word->text);
 	note_section(scan, word);
 	note_mount(scan, word);
@@ -587,7 +588,7 @@ void flmem_launch_read_script(const char *text, bool shell, struct flmem_launche
 	while (skip_to_word(&scan)) {
 		struct flmem_launch_word word;
 
-		scan.runs = true;
+		scan.any_word = true;
 		flmem_launch_read_word(&scan, &word);
 		note_word(&scan, &word, before);
 		snprintf(before, sizeof(before), "%.7s", word.text);

@@ -11,13 +11,13 @@
 #include "frameworks/launch/launch_programs.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* The variables of any program; a framework lists its own in its table. */
+/* Variables that are checked for programs of every framework; each framework has further ones. */
 static const char *const variable_names[] = {
 	FLMEM_LAUNCH_ARENA_MAX, FLMEM_LAUNCH_LD_PRELOAD, FLMEM_LAUNCH_MALLOC_CONF,
 	FLMEM_LAUNCH_TMPDIR,	FLMEM_LAUNCH_TUNABLES,	 NULL,
 };
 
-/* Words of a command, also in a list of JSON or YAML: ["nvflare", "simulator"] */
+/* Whether a text holds two words one after the other, also in a list: ["nvflare", "simulator"]. */
 static bool mentions_words(const char *text, const char *first, const char *second)
 {
 	while ((text = strstr(text, first))) {
@@ -31,7 +31,7 @@ static bool mentions_words(const char *text, const char *first, const char *seco
 	return false;
 }
 
-/* "cd SITE/startup && ./start.sh" for "startup/start.sh": a folder as a whole word, and a file. */
+/* Whether a text enters a folder and names a file in it: "cd SITE/startup && ./start.sh". */
 static bool mentions_folder(const char *text, const char *word)
 {
 	static const char before[] = "/ \t=\"'", after[] = "/ \t\r\n;&|)\"'";
@@ -70,8 +70,8 @@ bool flmem_launch_marks(struct flmem_launches *launches, const struct flmem_laun
 }
 
 /*
- * A program of two words counts if they are one after the other. `launches` are those of the text,
- * or NULL.
+ * Whether `part` names a program; its two words have to be one after the other. `launches` are
+ * those of `text`, or NULL.
  */
 static bool mentions_program(const char *text, const char *part,
 			     const struct flmem_launch_program *program,
@@ -157,7 +157,6 @@ static const char *find_listed_name(const char *const *names, const char *text, 
 	return NULL;
 }
 
-/* The name as the tables spell it; NULL: no rule checks the variable. */
 const char *flmem_launch_variable_name(const char *text, size_t length)
 {
 	const char *name = find_listed_name(variable_names, text, length);
@@ -192,7 +191,10 @@ bool flmem_launch_mentions_variable(const char *text)
 	return false;
 }
 
-/* "${NAME:-VALUE}" and "${NAME:=VALUE}" are VALUE if nothing else is set; others are unknown. */
+/*
+ * Finds the value in "${NAME:-VALUE}" and "${NAME:=VALUE}", which holds if nothing else is set.
+ * Returns false if the value is not known.
+ */
 static bool split_default_value(const char *value, const char **ret_start, size_t *ret_length)
 {
 	const char *fallback = flmem_text_starts(value, "${") ? strchr(value, ':') : NULL;
@@ -210,7 +212,6 @@ static bool split_default_value(const char *value, const char **ret_start, size_
 	       !memmem(*ret_start, *ret_length, "{{", 2); /* of a template */
 }
 
-/* A value of NULL is not known. */
 void flmem_launch_add_variable(struct flmem_launches *launches, const char *name, const char *value,
 			       int launch, const struct flmem_place *place)
 {
@@ -232,7 +233,6 @@ void flmem_launch_add_variable(struct flmem_launches *launches, const char *name
 	memcpy(row->value, start, length);
 }
 
-/* Adds a path, which may be followed by a colon and options. */
 void flmem_launch_add_mount(struct flmem_launches *launches, const char *path, int launch,
 			    const struct flmem_place *place)
 {
@@ -284,7 +284,7 @@ void flmem_launch_add_script(struct flmem_launches *launches, const struct flmem
 		snprintf(row->script, sizeof(row->script), "%s", flmem_text_basename(script));
 }
 
-/* The line at the place without the blanks around it; false if it holds nothing else. */
+/* Shortens a place to its line without blanks around it. Returns false if the line is blank. */
 static bool trim_line(const char *text, struct flmem_place *place)
 {
 	size_t blanks = strspn(text + place->start, " \t");
@@ -309,7 +309,7 @@ struct flmem_place flmem_launch_first_line(const char *text)
 	return place;
 }
 
-/* Variables and recipes of such files are not followed: one doubt, at the first line about them. */
+/* Adds one doubt about a file that is not read, at the first line about a framework. */
 static void note_unread(const char *text, struct flmem_launches *launches)
 {
 	struct flmem_place place = {.line = 1, .column = 1};
@@ -331,7 +331,7 @@ static void note_unread(const char *text, struct flmem_launches *launches)
 		text += part.length;
 		place.line++;
 	}
-	if (!trim_line(all, &place)) /* what shows it is on several lines */
+	if (!trim_line(all, &place)) /* several lines together show the framework */
 		place = flmem_launch_first_line(all);
 	flmem_launch_add_doubt(launches, &place,
 			       "files of this kind are not read: check what runs");
@@ -368,7 +368,10 @@ static bool is_scope_above(const struct flmem_launches *launches, unsigned char 
 	return below == scope;
 }
 
-/* If the scope of a variable ends before the launch, the variable does not reach it, or may not. */
+/*
+ * Whether a variable that is set before a launch reaches it, by the parts of the script that end
+ * between the two.
+ */
 static enum flmem_launch_reach reach_out(const struct flmem_launches *launches,
 					 const struct flmem_launch_variable *variable,
 					 unsigned char launch)
@@ -389,7 +392,10 @@ static enum flmem_launch_reach reach_out(const struct flmem_launches *launches,
 	return decided ? FLMEM_LAUNCH_ALWAYS : reach;
 }
 
-/* Whether the launch is in a function, around which the variable is set. */
+/*
+ * Whether the launch is in a function that is defined before the variable is set, and may be called
+ * later.
+ */
 static bool is_in_function(const struct flmem_launches *launches,
 			   const struct flmem_launch_variable *variable, unsigned char launch)
 {
@@ -412,13 +418,13 @@ enum flmem_launch_reach flmem_launch_reach(const struct flmem_launches *launches
 	if (launch < 0)
 		return FLMEM_LAUNCH_ALWAYS;
 	scope = launches->launches[launch].scope;
-	if (variable->from <= launch)
+	if (variable->launches_before <= launch)
 		return reach_out(launches, variable, scope);
 	return is_in_function(launches, variable, scope) ? FLMEM_LAUNCH_PERHAPS
 							 : FLMEM_LAUNCH_NEVER;
 }
 
-/* Variables of the file come first, then those of a container, and of a command. */
+/* Which variables override others: the later ones in this list. */
 enum variable_rank {
 	OF_FILE,
 	LAST_OF_FILE,
@@ -431,7 +437,7 @@ static enum variable_rank rank_of(const struct flmem_launch_variable *row)
 {
 	if (row->launch < 0)
 		return row->last ? LAST_OF_FILE : OF_FILE;
-	return row->around ? OF_CONTAINER : OF_COMMAND;
+	return row->of_container ? OF_CONTAINER : OF_COMMAND;
 }
 
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,

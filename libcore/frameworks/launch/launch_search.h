@@ -16,6 +16,7 @@
 #include "frameworks/files.h"
 #include "rules/rules.h"
 
+/* Sizes of the tables of struct flmem_launches, and of the texts in their rows with NUL. */
 #define FLMEM_LAUNCHES_MAX	   64
 #define FLMEM_LAUNCH_VARIABLES_MAX 128
 #define FLMEM_LAUNCH_VALUE_MAX	   256
@@ -23,105 +24,120 @@
 #define FLMEM_LAUNCH_PATH_MAX	   128
 #define FLMEM_LAUNCH_SCOPES_MAX	   128
 #define FLMEM_LAUNCH_DOUBTS_MAX	   16
-#define FLMEM_LAUNCH_DEPTH_MAX	   4 /* each takes 50 KiB of the stack */
+#define FLMEM_LAUNCH_DEPTH_MAX	   4 /* commands within commands; each takes 50 KiB of stack */
 
-/* The variables of any program that rules check. */
+/* Variables that are checked for the programs of every framework. */
 #define FLMEM_LAUNCH_ARENA_MAX	 "MALLOC_ARENA_MAX"
 #define FLMEM_LAUNCH_LD_PRELOAD	 "LD_PRELOAD"
 #define FLMEM_LAUNCH_MALLOC_CONF "MALLOC_CONF"
 #define FLMEM_LAUNCH_TMPDIR	 "TMPDIR"
 #define FLMEM_LAUNCH_TUNABLES	 "GLIBC_TUNABLES"
 
+/* One assignment of a variable, or its end. Rows are in the order of the file. */
 struct flmem_launch_variable {
-	const char *name; /* static; of an `unset` row "": all */
-	int launch;	  /* index of the only launch to which it applies; -1: the whole file */
+	const char *name; /* static; "" in a row with `unset`: all variables */
+
+	/* The value. */
 	struct flmem_place place; /* of the value without quotes; in ${NAME:-VALUE} of VALUE */
-	bool known;		  /* false: the value is not known before the file runs */
-	bool local;		  /* a shell's own, which the programs it starts do not get */
-	bool unset;		  /* not a value, but its end: unset NAME, env -u NAME */
-	bool repeated;		  /* of an earlier row, whose value rules check */
-	bool last;		  /* it applies after all others of the file */
-	bool around;		  /* of the container of the launch, not of its command */
-	unsigned char scope;	  /* in a script of the shell: where it is set, */
-	int from;		  /* and after how many launches */
 	char value[FLMEM_LAUNCH_VALUE_MAX]; /* "" if it is empty or not known */
+	bool known;			    /* false: the value is known only when the file runs */
+	bool unset;			    /* the row ends the variable: unset NAME, env -u NAME */
+	bool repeated; /* a copy of an earlier row, at which rules check the value */
+
+	/* The programs to which it applies. */
+	int launch;	     /* index of the only launch; -1: the whole file */
+	bool local;	     /* a variable of the shell that is not exported: no program gets it */
+	bool last;	     /* applies after all other rows of the file */
+	bool of_container;   /* set for the container of the launch: its command overrides it */
+	unsigned char scope; /* in a script: index of the part in which it is set */
+	int launches_before; /* in a script: launches before it or its export */
 };
 
 /* A directory in memory: tmpfs, or an emptyDir of medium Memory. */
 struct flmem_launch_mount {
-	int launch; /* as in struct flmem_launch_variable */
+	int launch; /* index of the only launch that has it; -1: all */
 	struct flmem_place place;
 	char path[FLMEM_LAUNCH_PATH_MAX];
 };
 
 /*
- * A program that starts a process of a federation, or a script of it. A table ends in a row without
- * `word`.
+ * A row in the table of a framework: a program, or a script of a kit, that starts a process of a
+ * federation. A table ends in a row without `word`. All texts are static.
  */
 struct flmem_launch_program {
-	const char *before; /* last part of the word in front of it, or NULL */
-	/* The last part of a word, or with a folder the end of one; "$": any variable. */
+	/* The word in front of `word`, without its folder: PROGRAM in "PROGRAM VERB"; or NULL. */
+	const char *before;
+	/* Name of the program or verb; with a "/", the end of a path; "$": any variable. */
 	const char *word;
 	enum flmem_role role;
-	/* Static: what the file does not show, as another program or script sets it; or NULL. */
+	/* What the file does not show, because another program or script sets it; or NULL. */
 	const char *doubt;
-	const char *of; /* the program of which `before` is a verb; or NULL */
-	/* One of these is in the text where the folder is entered before; NULL: any text. */
+	/* PROGRAM in "PROGRAM GROUP VERB", where `before` is GROUP; or NULL. */
+	const char *of;
+	/*
+	 * A "FOLDER/FILE" in `word` is also recognised as "cd FOLDER" and FILE, if the text has one
+	 * of these words; NULL: in any text. Ends in NULL.
+	 */
 	const char *const *marks;
 };
 
+/* A start of a program of a framework. */
 struct flmem_launch {
 	enum flmem_framework framework;
 	/* Server, client, or simulator server for a whole simulator; NONE if it has a doubt. */
 	enum flmem_role role;
-	struct flmem_place place;
-	unsigned char scope;
-	const char *dropper; /* static: what drops variables of the script; NULL: nothing */
-	bool doubted;	     /* the doubt about its program is recorded */
-	bool musl;	     /* its image is one of Alpine Linux */
+	struct flmem_place place; /* of the word that names the program */
+	unsigned char scope;	  /* in a script: index of the part that starts it */
+	const char *dropper;	  /* static: what drops the variables set before; or NULL */
+	bool doubted;		  /* the doubt about its program is recorded */
+	bool musl;		  /* its image is one of Alpine Linux */
 };
 
-/* A part of a script of the shell. The first one is the script. */
+/* The kinds of parts of a shell script. Part 0 is the whole script. */
 enum flmem_launch_scope_kind {
 	FLMEM_LAUNCH_GROUP,    /* { ... } */
-	FLMEM_LAUNCH_SUBSHELL, /* ( ... ), whose variables end with it */
+	FLMEM_LAUNCH_SUBSHELL, /* ( ... ): its variables end with it */
 	FLMEM_LAUNCH_FUNCTION,
 	FLMEM_LAUNCH_CONDITION, /* if, case, loops */
-	FLMEM_LAUNCH_CHAIN,	/* what follows && and || */
-	FLMEM_LAUNCH_WORDS,	/* $( ... ) and the like inside of a command */
+	FLMEM_LAUNCH_CHAIN,	/* commands after && and || */
+	FLMEM_LAUNCH_WORDS,	/* $( ... ) and the like inside a command */
 };
 
+/* A part of a shell script. */
 struct flmem_launch_scope {
 	enum flmem_launch_scope_kind kind;
-	unsigned char parent;
-	bool decided; /* by the value of a variable that rules check */
+	unsigned char parent; /* index of the part around it */
+	bool decided;	      /* whether it runs depends on a variable that rules check */
 };
 
-/* Facts about a file's programs that are known only when it runs. */
+/* Something about the programs of a file that is known only when the file runs. */
 struct flmem_launch_doubt {
 	struct flmem_place place;
-	const char *why;		    /* static */
-	char script[FLMEM_LAUNCH_PATH_MAX]; /* only where this file is not checked, too; or "" */
-	bool musl;			    /* as of a launch */
-	bool unfollowed; /* its variables are not followed: a doubt if the script simulates */
+	const char *why; /* static */
+	/* Name of a Python file: the doubt does not hold where that file is checked, too; or "". */
+	char script[FLMEM_LAUNCH_PATH_MAX];
+	bool musl;	 /* the image is one of Alpine Linux */
+	bool unfollowed; /* the script gets unknown variables: holds if it runs a simulator */
 };
 
 /* Whether a variable reaches a program. */
 enum flmem_launch_reach {
 	FLMEM_LAUNCH_NEVER,
-	FLMEM_LAUNCH_PERHAPS,
+	FLMEM_LAUNCH_PERHAPS, /* depends on what happens when the file runs */
 	FLMEM_LAUNCH_ALWAYS,
 };
 
-/* Whether the whole file has a mark of a table, which is searched once and not for each word. */
+/* Whether the whole file has one of the `marks` of a program; kept, as each word would search. */
 struct flmem_launch_marks {
-	const char *const *marks; /* NULL: none was searched for */
+	const char *const *marks; /* the marks searched last; NULL: none yet */
 	bool found;
 };
 
+/* What a file starts and sets. It takes 50 KiB. */
 struct flmem_launches {
-	struct flmem_launch_marks marks; /* of `text` */
-	const char *text; /* the whole file, of which some is read; NULL: all that is read first */
+	struct flmem_launch_marks marks; /* cache of a search in `text` */
+	const char *text; /* the whole file; NULL: the first text that is read becomes it */
+
 	struct flmem_launch launches[FLMEM_LAUNCHES_MAX];
 	size_t launch_count;
 	struct flmem_launch_variable variables[FLMEM_LAUNCH_VARIABLES_MAX];
@@ -129,104 +145,114 @@ struct flmem_launches {
 	struct flmem_launch_mount mounts[FLMEM_LAUNCH_MOUNTS_MAX];
 	size_t mount_count;
 	struct flmem_launch_scope scopes[FLMEM_LAUNCH_SCOPES_MAX];
-	size_t scope_count;
+	size_t scope_count; /* without part 0 */
 	struct flmem_launch_doubt doubts[FLMEM_LAUNCH_DOUBTS_MAX];
 	size_t doubt_count;
-	bool shell; /* a script, in which the order counts */
+
+	bool shell; /* a script, in which the order of statements counts */
 	/* Static: what keeps the variables of the submitting shell from a batch job; or NULL. */
 	const char *isolated;
 	bool open; /* more variables are set elsewhere: flmem env, env_file, envFrom, source */
 	bool musl; /* the image that was read last, or any one, is of Alpine Linux */
-	bool cut;  /* there was no room for the rest */
-	/* Of texts within texts: a heredoc in a heredoc takes no more bytes than its own. */
+	bool cut;  /* a table was full, or memory was short: rows are missing */
+	/* Levels of texts within texts, as a heredoc in a heredoc; see FLMEM_LAUNCH_DEPTH_MAX. */
 	unsigned depth;
 };
 
-/* Begins those of a text within that of others, so many levels deeper. */
+/* Initializer for the launches of a text that is `levels` deeper than that of `launches`. */
 #define FLMEM_LAUNCHES_WITHIN(launches, levels)                       \
 	{                                                             \
 		.marks = (launches)->marks, .text = (launches)->text, \
 		.depth = (launches)->depth + (levels),                \
 	}
 
-/* Reads an input of any of these kinds; clears `ret_launches` first. */
+/* Reads a file of any of these kinds; clears `ret_launches` first. */
 void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_launches *ret_launches);
 
-/* The first line that is not blank: the place of what is about the whole file. */
+/* Place of the first line that is not blank; findings about the whole file have it. */
 struct flmem_place flmem_launch_first_line(const char *text);
 
-/* Whether a file belongs to make or the like, another shell or a template; these are not read. */
+/* Whether a file is of make, of another shell or a template; such files are not read. */
 bool flmem_launch_is_unread(const char *path, const char *text);
 
-/* The framework of which a text that runs Python mentions a word; NONE: no framework. */
+/* The first framework of whose words (script_words, config_words) a text holds one; or NONE. */
 enum flmem_framework flmem_launch_owner(const struct flmem_buf *text);
 
-/* Whether a file of Python runs a simulator of the framework. */
+/* Whether Python source runs a simulator of the framework. */
 bool flmem_launch_simulates(const struct flmem_buf *text, enum flmem_framework framework);
 
-/* Reads the text of a script, image or unit. */
+/* Reads the text of a script, Dockerfile or unit into cleared launches. */
 void flmem_launch_read_plain(const char *path, const char *text,
 			     struct flmem_launches *ret_launches);
 
-/* Whether a script or the like runs this file of Python. */
+/* Whether the launches run a Python file with the same name as the path `python`. */
 bool flmem_launch_runs(const struct flmem_launches *launches, const char *python);
 
-/* Templates of the Python and of the configurations of a framework. */
+/*
+ * Whether a text imports the package of a framework or holds one of its config_words. A template of
+ * Python or of a configuration is recognised by this.
+ */
 bool flmem_launch_is_for_package(const struct flmem_buf *text);
 
-/* Whether a text starts one of the programs. */
+/* Whether a text names one of the programs, so that it may start it. */
 bool flmem_launch_is_likely(const char *text);
 
-/* Whether it may do so by an entry point and a command apart from it. */
+/* Whether a text may start a program by an entry point and a separate command or arguments. */
 bool flmem_launch_is_split(const char *text);
 
-/* The same of a part of a text, which may show elsewhere what it is about. */
+/* Whether `part` names one of the programs; `text` is the whole file that it is a part of. */
 bool flmem_launch_is_likely_in(const char *text, const char *part);
 
-/* The same of a part of the text of the launches. */
+/* The same with launches->text as the whole file; faster, as it keeps what it searched. */
 bool flmem_launch_is_likely_for(struct flmem_launches *launches, const char *part);
 
-/* The program of a framework that a part of a text starts; NULL: none. */
+/* The program of a framework that `part` of a text names; NULL if it names none. */
 const struct flmem_launch_program *flmem_launch_program_in(enum flmem_framework framework,
 							   const char *text, const char *part);
 
-/* Whether a file that starts no such program may set variables for a script that does. */
+/* Whether a file that starts no program may set variables for a script that starts one. */
 bool flmem_launch_sets_for_others(const struct flmem_buf *text);
 
-/* Whether a text may enter the folder of the program: it has one of the marks. */
+/* Whether a text has one of the `marks` of a program; true if the program has no marks. */
 bool flmem_launch_has_mark(const char *text, const struct flmem_launch_program *program);
-/* The same of the text of the launches. */
+/* The same for launches->text; keeps the result. */
 bool flmem_launch_marks(struct flmem_launches *launches,
 			const struct flmem_launch_program *program);
 
+/* Whether the variable has this name. */
 bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name);
 
-/* Files that start processes of any framework, and files of variables for them. */
+/* Files that may start processes of any framework, or set variables for them. */
 extern const struct flmem_input_kind flmem_launch_file;
-/* Those that are not read: what makes them, runs or configures a framework is a doubt. */
+/* Files that are not read (flmem_launch_is_unread()): one about a framework is a doubt. */
 extern const struct flmem_input_kind flmem_launch_unread_file;
 
+/* Whether a kind of input is one of the two above. */
 static inline bool flmem_launch_is_kind(const struct flmem_input_kind *kind)
 {
 	return kind == &flmem_launch_file || kind == &flmem_launch_unread_file;
 }
 
+/* Names of files of these kinds; ends in an empty row. */
 extern const struct flmem_file_name flmem_launch_file_names[];
 
 /* The mount in memory that contains the path for a launch; NULL if there is none. */
 const struct flmem_launch_mount *flmem_launch_mount_of(const struct flmem_launches *launches,
 						       int launch, const char *path);
 
-/* The last variable of this name in the file that is not for another launch; NULL if none is. */
+/*
+ * The last assignment of this name that is not for another launch, even if it does not reach this
+ * launch; NULL if there is none.
+ */
 const struct flmem_launch_variable *flmem_launch_find_lost(const struct flmem_launches *launches,
 							   int launch, const char *name);
 
-/* Whether a variable reaches a launch; -1: whether it reaches any program of the file. */
+/* Whether a variable reaches a launch; with a `launch` of -1, any program of the file. */
 enum flmem_launch_reach flmem_launch_reach(const struct flmem_launches *launches,
 					   const struct flmem_launch_variable *variable,
 					   int launch);
 
-/* The last value that applies to a launch, or may; NULL if there is none. */
+/* The last assignment that reaches a launch, or may reach it; NULL if there is none. */
 const struct flmem_launch_variable *flmem_launch_find(const struct flmem_launches *launches,
 						      int launch, const char *name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shell's exports, and commands that run others in another environment. */
+/* Follows exports of a shell, and commands that run others in another environment. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Where the name is in the list, or where the list ends. */
+/* Index of the name in the list of exported variables; of the NULL at its end if it is missing. */
 static size_t find_exported(const struct flmem_launch_scan *scan, const char *name)
 {
 	size_t i = 0;
@@ -22,7 +22,7 @@ bool flmem_launch_is_exported(const struct flmem_launch_scan *scan, const char *
 	return scan->exported[find_exported(scan, name)];
 }
 
-/* "export NAME", before or after the assignment. */
+/* Exports a variable, which may be assigned before or later. */
 static void export_name(struct flmem_launch_scan *scan, const char *name)
 {
 	size_t at = find_exported(scan, name);
@@ -33,7 +33,7 @@ static void export_name(struct flmem_launch_scan *scan, const char *name)
 		if (!row->local || row->name != name)
 			continue;
 		row->local = false;
-		row->from = (int)scan->launches->launch_count;
+		row->launches_before = (int)scan->launches->launch_count;
 		row->scope = scan->scope;
 	}
 	if (at + 1 < FLMEM_ARRAY_SIZE(scan->exported))
@@ -60,7 +60,7 @@ static struct flmem_place place_of(const struct flmem_launch_scan *scan)
 	};
 }
 
-/* Programs started before this still have the variable. */
+/* Ends a variable for programs that are started later. */
 static void unset_name(struct flmem_launch_scan *scan, const char *name)
 {
 	const size_t size = FLMEM_ARRAY_SIZE(scan->exported);
@@ -71,14 +71,14 @@ static void unset_name(struct flmem_launch_scan *scan, const char *name)
 	flmem_launch_add_unset(scan->launches, name, -1, &place);
 }
 
-/* "export -n NAME", "declare +x NAME": programs started later do not get the variable. */
+/* Whether a word ends the export of variables: "export -n NAME", "declare +x NAME". */
 static bool ends_export(const struct flmem_launch_statement *now, const char *text)
 {
 	return now->declares ? *text == '+' && strchr(text, 'x')
 			     : now->exports && strcmp(text, "-n") == 0;
 }
 
-/* "export NAME=VALUE": a later NAME=VALUE reaches programs, too. */
+/* Notes "export NAME=VALUE", so that a later NAME=VALUE is exported, too. */
 static void export_assigned(struct flmem_launch_scan *scan, const char *text)
 {
 	size_t length = strcspn(text, "=+");
@@ -89,7 +89,7 @@ static void export_assigned(struct flmem_launch_scan *scan, const char *text)
 		scan->exported[at] = name;
 }
 
-/* "declare -n NAME=OTHER": what is assigned to NAME later is the value of OTHER. */
+/* Adds a doubt at "declare -n NAME=OTHER": an assignment to NAME sets OTHER. */
 static bool note_reference(struct flmem_launch_scan *scan, const char *text)
 {
 	const char *equals = strchr(text, '=');
@@ -110,7 +110,7 @@ static void end_export(struct flmem_launch_statement *now)
 	now->unsets = true;
 }
 
-/* The shell's ways of exporting: export, declare -x, typeset -x, set -a, set -o allexport. */
+/* The ways to export are export, declare -x, typeset -x, set -a and set -o allexport. */
 void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, const char *before)
 {
 	struct flmem_launch_statement *now = &scan->now;
@@ -139,7 +139,6 @@ void flmem_launch_note_export(struct flmem_launch_scan *scan, const char *text, 
 		export_assigned(scan, text);
 }
 
-/* Variables set earlier, also in front of the command, do not reach the program. */
 void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place *place,
 		       const char *dropper)
 {
@@ -200,7 +199,7 @@ static const struct runner_row runners[] = {
 };
 
 /*
- * These programs count only as the first word of a command: elsewhere the word is plain text or a
+ * Programs that count only as the first word of a command: elsewhere the word is plain text or a
  * file name.
  */
 static bool is_common_word(const char *name)
@@ -221,13 +220,13 @@ static const struct runner_row *find_runner(const struct flmem_launch_scan *scan
 	return NULL;
 }
 
-/* One-letter options of a word: "-i" and "-0i", not "--in". */
+/* Whether a word has a one-letter option: "-i" and "-0i", not "--in". */
 static bool has_letter(const char *text, char letter)
 {
 	return *text == '-' && text[1] != '-' && strchr(text, letter);
 }
 
-/* env [-i] [-u NAME] [-S TEXT] [NAME=VALUE] COMMAND */
+/* Reads options of env [-i] [-u NAME] [-S TEXT] [NAME=VALUE] COMMAND. */
 static void note_env_option(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			    const char *before)
 {
@@ -263,17 +262,19 @@ static bool is_in_list(const char *list, const char *name)
 	return at && (at == list || at[-1] == ',') && (!at[length] || at[length] == ',');
 }
 
-/* Replaces the row for all variables that sudo drops by one for each that it still drops. */
+/*
+ * Replaces the row by which sudo drops all variables by one for each variable that it still drops.
+ */
 static void note_sudo_keeps(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			    const char *list)
 {
 	static const char *const always[] = {FLMEM_LAUNCH_LD_PRELOAD, FLMEM_LAUNCH_TMPDIR,
 					     FLMEM_LAUNCH_TUNABLES};
 	struct flmem_launches *launches = scan->launches;
-	size_t kept = scan->now.first;
+	size_t kept = scan->now.first_variable;
 	const char *name;
 
-	for (size_t i = scan->now.first; i < launches->variable_count; i++)
+	for (size_t i = scan->now.first_variable; i < launches->variable_count; i++)
 		if (!launches->variables[i].unset || *launches->variables[i].name)
 			launches->variables[kept++] = launches->variables[i];
 	launches->variable_count = kept;
@@ -317,7 +318,7 @@ const char *flmem_launch_skip_apptainer(const char *text)
 	return text;
 }
 
-/* Drops what is set before, except variables that are for Apptainer to set. */
+/* Drops variables set before, except those that Apptainer sets in the container. */
 static void note_apptainer_option(struct flmem_launch_scan *scan,
 				  const struct flmem_launch_word *word)
 {
@@ -338,7 +339,7 @@ static void note_apptainer_option(struct flmem_launch_scan *scan,
 	}
 }
 
-/* Options of programs that run others with an empty environment: setpriv(1), bwrap(1), bash(1). */
+/* Reads options that empty the environment: of setpriv(1), bwrap(1), and exec of bash(1). */
 static void note_clearing_option(struct flmem_launch_scan *scan,
 				 const struct flmem_launch_word *word)
 {
@@ -361,14 +362,15 @@ static void note_clearing_option(struct flmem_launch_scan *scan,
 		scan->now.pending = name;
 }
 
-/* docker run [OPTIONS] IMAGE [ARGUMENTS] */
+/* Reads options of docker run [OPTIONS] IMAGE [ARGUMENTS]. */
 static void note_container_option(struct flmem_launch_scan *scan,
 				  const struct flmem_launch_word *word, const char *before)
 {
 	static const char option[] = "--entrypoint";
 	const char *text = word->text, *entry = NULL;
 
-	if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0) /* of the host */
+	/* NAME with the value of the host */
+	if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0)
 		note_passed_on(scan, word);
 	else if (strcmp(text, "--env-host") == 0) /* podman-run(1) */
 		flmem_launch_undo_drop(scan);
@@ -411,7 +413,7 @@ static void note_runner_option(struct flmem_launch_scan *scan, const struct flme
 	}
 }
 
-/* systemd.exec(5): an empty Environment= takes back those before it, not PassEnvironment=. */
+/* An empty Environment= removes those before it, but not PassEnvironment= (systemd.exec(5)). */
 static void reset_unit(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;
@@ -420,10 +422,10 @@ static void reset_unit(struct flmem_launch_scan *scan)
 	for (size_t i = 0; i < launches->variable_count; i++)
 		if (!launches->variables[i].known || launches->variables[i].launch >= 0)
 			launches->variables[kept++] = launches->variables[i];
-	launches->variable_count = scan->now.first = kept;
+	launches->variable_count = scan->now.first_variable = kept;
 }
 
-/* PassEnvironment=NAME NAME and UnsetEnvironment=NAME of a unit. */
+/* Reads PassEnvironment=NAME NAME and UnsetEnvironment=NAME of a unit. */
 static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char passes[] = "PassEnvironment=", unsets[] = "UnsetEnvironment=";
@@ -444,7 +446,7 @@ static void note_unit_names(struct flmem_launch_scan *scan, const struct flmem_l
 		flmem_launch_add_unset(scan->launches, name, -1, &word->place);
 }
 
-/* systemd-run --scope runs a program below the shell, and not as a service. */
+/* Whether systemd-run has --scope: it then runs the program itself, with its variables. */
 static bool is_scope(const struct flmem_launch_scan *scan, const struct runner_row *row)
 {
 	const char *at = scan->text + scan->at;
@@ -478,7 +480,7 @@ void flmem_launch_note_runner(struct flmem_launch_scan *scan, const struct flmem
 		flmem_launch_drop(scan, &word->place, row->dropper);
 }
 
-/* $TEXT, where TEXT="COMMAND" is in the script and is read there. */
+/* Whether $TEXT is assigned in the script: its command is read at the assignment. */
 static bool is_own_text(const struct flmem_launch_scan *scan, const char *text)
 {
 	char assignment[FLMEM_LAUNCH_PROGRAM_MAX];
@@ -488,7 +490,9 @@ static bool is_own_text(const struct flmem_launch_scan *scan, const char *text)
 	return length && strstr(scan->text, assignment + (*assignment == '{'));
 }
 
-/* eval "$(COMMAND)", eval $(COMMAND), eval "$TEXT"; of flmem env the settings are known. */
+/*
+ * Whether eval takes over unknown text: "$(COMMAND)", "$TEXT". The settings of flmem env are known.
+ */
 static bool takes_over_text(const struct flmem_launch_scan *scan, const char *text)
 {
 	const char *rest = scan->text + scan->at;
@@ -499,13 +503,16 @@ static bool takes_over_text(const struct flmem_launch_scan *scan, const char *te
 	return (*text == '$' && !is_own_text(scan, text)) || *text == '`' || strstr(text, "$(");
 }
 
-/* export "$LINE", export "$KEY=$VALUE": the name is known only when the script runs. */
+/* Whether the exported name is known only when the script runs: "$LINE", "$KEY=$VALUE". */
 static bool names_by_variable(const char *text)
 {
 	return strcspn(text, "$`") < strcspn(text, "=");
 }
 
-/* env $(cat FILE), env "${LIST[@]}", but not env -C "$FOLDER", and of functions not env "$@" */
+/*
+ * Whether a variable holds assignments for env: env $(cat FILE), env "${LIST[@]}". Not env -C
+ * "$FOLDER", nor env "$@" in a function, which is a command.
+ */
 static bool is_list_for_env(const struct flmem_launch_scan *scan, const char *text)
 {
 	static const char *const options[] = {"-u", "--unset", "-C", "--chdir", "-S", NULL};
@@ -516,7 +523,10 @@ static bool is_list_for_env(const struct flmem_launch_scan *scan, const char *te
 	       !flmem_text_is_one_of(scan->now.previous, options);
 }
 
-/* A file or a command whose variables the script takes over; environments of Python set none. */
+/*
+ * Whether the script takes over variables of a file or a command; activating an environment of
+ * Python sets none that is checked.
+ */
 static bool takes_over(const struct flmem_launch_scan *scan, const char *text)
 {
 	const char *command = scan->now.command;
@@ -535,7 +545,7 @@ void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem
 		    flmem_text_starts(word->text, "--export-file") ||
 		    flmem_text_starts(word->text, "EnvironmentFile=");
 
-	/* %post writes what the container sets */
+	/* %post writes into this file what the container sets. */
 	file |= scan->build_section && strstr(word->text, "_ENVIRONMENT");
 	if (!file && !(scan->shell && takes_over(scan, word->text)))
 		return;
@@ -544,7 +554,7 @@ void flmem_launch_note_source(struct flmem_launch_scan *scan, const struct flmem
 			       "variables are set in another file or by another command");
 }
 
-/* "parallel 'NAME=VALUE ./start.sh' ...": a text that sets a variable, for whatever runs it. */
+/* At a text that sets a variable for whatever runs it: parallel 'NAME=VALUE ./start.sh'. */
 bool flmem_launch_note_quoted(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char *const prints[] = {"echo", "printf", "grep", "sed", "awk", "logger"};
@@ -560,7 +570,7 @@ bool flmem_launch_note_quoted(struct flmem_launch_scan *scan, const struct flmem
 		if (at && at[strlen(name)] != '=')
 			at = NULL;
 	}
-	/* A word that begins with it is an assignment. */
+	/* A word that begins with the name is an assignment. */
 	if (!at || (at == word->text && strcmp(scan->now.command, "parallel") != 0))
 		return false;
 	flmem_launch_add_doubt(scan->launches, &word->place,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands in JSON and TOML: devcontainer.json, tasks.json and launch.json of VS Code, scripts of
- * package.json, tasks of poe, PDM, Hatch, taskipy and pixi. Their variables are not followed.
+ * Reads commands in JSON and TOML: devcontainer.json, tasks.json and launch.json of VS Code,
+ * scripts of package.json, tasks of poe, PDM, Hatch, taskipy and pixi. Their variables are not
+ * followed.
  */
 #include <string.h>
 
@@ -32,7 +33,7 @@ static bool holds_commands(const char *key)
 	return flmem_text_is_one_of(key, keys);
 }
 
-/* The text of a command: one string, or words, with those of "args" beside it. */
+/* Appends the text of a command, which is one string or a list of words. */
 static void join_task(struct flmem_buf *line, const struct flmem_node *node)
 {
 	const struct flmem_node *n = flmem_node_is_kind(node, FLMEM_NODE_LIST) ? node->first : node;
@@ -42,7 +43,7 @@ static void join_task(struct flmem_buf *line, const struct flmem_node *node)
 			flmem_buf_printf(line, "%s ", n->text);
 }
 
-/* Not inlined, as a recursion calls it, each level of which would have `inner` on the stack. */
+/* Not inlined: its caller recurses, and each level would hold `inner` on the stack. */
 __attribute__((noinline)) static void
 read_task_text(const char *text, const struct flmem_place *place, struct flmem_launches *launches)
 {
@@ -68,7 +69,7 @@ static void read_task_value(const struct flmem_node *node, struct flmem_launches
 		read_task_text(line.data, &node->place, launches);
 }
 
-/* "program" and "module" of launch.json, which are entries of its configurations. */
+/* Whether a node is "program" or "module" in a configuration of launch.json. */
 static bool is_debugged(const struct flmem_node *node)
 {
 	return node->key &&

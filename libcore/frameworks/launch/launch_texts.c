@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands in a word or a heredoc of a script: bash -c "COMMAND". */
+/* Reads commands that are a word or a heredoc of a script: bash -c "COMMAND". */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,13 +11,13 @@
 
 #define HERE_STRING "<<<"
 #define COMMAND_MAX (FLMEM_LAUNCH_WORD_MAX + 8)
-/* How far the end of a pipe is searched: the time is in proportion to the length of the script. */
+/* How far the end of a pipe is searched, so that the time stays proportional to the script. */
 #define PIPE_BYTES_MAX	  512U
 #define PIPE_COMMANDS_MAX 4
 
 #define READER_MAX 16
 
-/* Whether a text unsets a variable for a launch in it: bash -c "unset NAME; COMMAND". */
+/* Whether a text unsets a variable before a launch in it: bash -c "unset NAME; COMMAND". */
 static bool ends_in_text(const struct flmem_launches *inner, int launch, const char *name)
 {
 	for (size_t i = inner->variable_count; i--;) {
@@ -30,7 +30,7 @@ static bool ends_in_text(const struct flmem_launches *inner, int launch, const c
 	return false;
 }
 
-/* Adds a launch of a text with the variables that it has there. */
+/* Adds a launch that a text starts, with the variables that the text sets for it. */
 static int add_inner_launch(struct flmem_launches *launches, const struct flmem_launches *inner,
 			    size_t index, const struct flmem_launch_text *text)
 {
@@ -43,7 +43,10 @@ static int add_inner_launch(struct flmem_launches *launches, const struct flmem_
 	one.scope = text->scope;
 	bare = one.dropper;
 	if (text->dropper) {
-		/* The last launch of a word has the variables of the word's statement. */
+		/*
+		 * The last launch of a word gets the variables of the statement that the word is
+		 * in.
+		 */
 		bare |= text->is_heredoc || index + 1 < inner->launch_count;
 		one.dropper = text->dropper;
 	}
@@ -98,7 +101,7 @@ bool flmem_launch_read_inner(struct flmem_launches *launches, const char *text,
 		launches, &(struct flmem_launch_text){.text = text, .place = place}, launch);
 }
 
-/* A tmux server that runs already starts commands with variables of its own. */
+/* Adds a doubt at tmux: a server that already runs starts commands with its own variables. */
 static void note_tmux(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	const struct flmem_launches *launches = scan->launches;
@@ -114,7 +117,7 @@ static void note_tmux(struct flmem_launch_scan *scan, const struct flmem_launch_
 				       "a tmux server that runs already has its own variables");
 }
 
-/* Whether a shell, or another program that runs commands, reads them from its input. */
+/* Whether the program reads commands from its input: a shell, ssh, su. */
 static bool reads_commands(const struct flmem_launch_scan *scan)
 {
 	enum flmem_launch_runner runner = scan->now.runner;
@@ -123,7 +126,7 @@ static bool reads_commands(const struct flmem_launch_scan *scan)
 	       runner == FLMEM_LAUNCH_BY_SU;
 }
 
-/* What printf and "echo -e" print for a backslash and a letter. */
+/* Replaces backslash sequences as printf and "echo -e" do. */
 static void resolve_escapes(char *text)
 {
 	for (char *at = strchr(text, '\\'); at; at = strchr(at + 1, '\\'))
@@ -147,7 +150,7 @@ const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, cons
 	return NULL;
 }
 
-/* The text after "<<<" of a program that runs commands; NULL: no such text. */
+/* The text behind "<<<" of a program; NULL if the word is no such text. */
 static const char *here_string_of(const struct flmem_launch_scan *scan, const char *text,
 				  const char *before)
 {
@@ -159,7 +162,10 @@ static const char *here_string_of(const struct flmem_launch_scan *scan, const ch
 	return text + (*text == '$'); /* $'...' */
 }
 
-/* ssh HOST "COMMAND", eval "COMMAND", echo "COMMAND" | bash */
+/*
+ * Whether a text is a command by the program before it: ssh HOST "COMMAND", eval "COMMAND", echo
+ * "COMMAND" | bash.
+ */
 static bool is_text_of_runner(const struct flmem_launch_scan *scan, const char *text)
 {
 	enum flmem_launch_runner runner = scan->now.runner;
@@ -168,7 +174,7 @@ static bool is_text_of_runner(const struct flmem_launch_scan *scan, const char *
 	       strchr(text, ' ');
 }
 
-/* bash -c "COMMAND" */
+/* Whether the word before is an option with the letter c, as in bash -c "COMMAND". */
 static bool is_behind_c(const char *before)
 {
 	size_t length = strlen(before);
@@ -176,7 +182,7 @@ static bool is_behind_c(const char *before)
 	return length >= 2 && *before == '-' && before[1] != '-' && before[length - 1] == 'c';
 }
 
-/* Copies the command that a word holds. False: it holds none. */
+/* Copies the command that a word holds. Returns false if it holds none. */
 static bool copy_command(const struct flmem_launch_scan *scan, const char *text, const char *before,
 			 char command[COMMAND_MAX])
 {
@@ -200,7 +206,7 @@ static bool copy_command(const struct flmem_launch_scan *scan, const char *text,
 	return true;
 }
 
-/* Code of Python that is not a file: python3 <<< "CODE", echo "CODE" | python3. */
+/* Reads Python code that is in no file: python3 <<< "CODE", echo "CODE" | python3. */
 static bool note_code_text(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			   const char *before)
 {
@@ -213,7 +219,7 @@ static bool note_code_text(struct flmem_launch_scan *scan, const struct flmem_la
 	return flmem_launch_note_own_code(scan, string, &word->place);
 }
 
-/* A text that starts something, passed to a program that flmem does not know. */
+/* Adds a doubt at a text that is printed for another program, or into a file that a shell reads. */
 static bool note_printed(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	bool starts = flmem_launch_is_likely_for(scan->launches, word->text);
@@ -260,7 +266,10 @@ bool flmem_launch_note_text(struct flmem_launch_scan *scan, const struct flmem_l
 	return true;
 }
 
-/* What reads the commands of a pipe. "at" and "batch" run them later, with the same variables. */
+/*
+ * What the program named by a word of a pipe does with its input. "at" and "batch" run commands
+ * later, with the same variables.
+ */
 static enum flmem_launch_prints pipe_reader(const char *word, size_t length, bool first)
 {
 	static const char *const shells[] = {"bash", "sh", "dash",  "zsh",
@@ -283,7 +292,7 @@ static enum flmem_launch_prints pipe_reader(const char *word, size_t length, boo
 	return flmem_text_is_one_of(name, others) ? FLMEM_LAUNCH_TO_OTHERS : FLMEM_LAUNCH_NOWHERE;
 }
 
-/* After quotes, of which `text` is the first; at most `end`. */
+/* The text behind the quoted part that begins at `text`; at most `end`. */
 static const char *skip_quotes(const char *text, const char *end)
 {
 	const char *close = text + 1;
@@ -293,7 +302,7 @@ static const char *skip_quotes(const char *text, const char *end)
 	return close < end ? close + 1 : end;
 }
 
-/* Where a command of a pipe ends, at most `end`. */
+/* The end of the first command of a pipe; at most `end`. */
 static const char *command_end(const char *text, const char *end)
 {
 	while (text < end) {
@@ -321,7 +330,7 @@ static const char *command_end(const char *text, const char *end)
 	return end;
 }
 
-/* The same for one command: by its first word, if that is also the first one after the pipe. */
+/* What one command of a pipe does with its input. `first`: it is the first one behind the pipe. */
 static enum flmem_launch_prints reader_in(const char *text, const char *end, bool first)
 {
 	enum flmem_launch_prints reader = FLMEM_LAUNCH_NOWHERE;
@@ -339,7 +348,7 @@ static enum flmem_launch_prints reader_in(const char *text, const char *end, boo
 	return reader;
 }
 
-/* What reads the output of a command whose words begin at `text`. */
+/* What reads the output of the command whose words begin at `text`, also some commands later. */
 static enum flmem_launch_prints find_reader(const char *text)
 {
 	const char *end = text + strnlen(text, PIPE_BYTES_MAX);
@@ -376,7 +385,7 @@ void flmem_launch_note_output(struct flmem_launch_scan *scan, const struct flmem
 		scan->now.interprets = true;
 }
 
-/* The file in "<FILE" or "< FILE", not in "<(COMMAND)"; NULL: the word names no such file. */
+/* The file of "<FILE" or "< FILE", not "<(COMMAND)"; NULL if the word names no such file. */
 static const char *redirected_file(const struct flmem_launch_scan *scan,
 				   const struct flmem_launch_word *word, const char *before)
 {
@@ -387,7 +396,7 @@ static const char *redirected_file(const struct flmem_launch_scan *scan,
 	return text[0] == '<' && text[1] && !strchr("<(&>", text[1]) ? text + 1 : NULL;
 }
 
-/* A file whose commands a shell reads: cat FILE | bash, bash <FILE, ssh HOST <FILE.sh. */
+/* The file from which a shell reads commands: cat FILE | bash, bash <FILE, ssh HOST <FILE.sh. */
 static const char *file_of_commands(const struct flmem_launch_scan *scan,
 				    const struct flmem_launch_word *word, const char *before)
 {
@@ -432,7 +441,7 @@ static struct flmem_launch_command *find_command(struct flmem_launch_scan *scan,
 	return NULL;
 }
 
-/* The first word of "PROGRAM VERB": a program whose verb decides. */
+/* Whether a text is a program whose verb decides what it starts: "PROGRAM VERB". */
 static bool has_verbs(const char *text)
 {
 	const char *name = flmem_text_basename(text);
@@ -446,8 +455,8 @@ static bool has_verbs(const char *text)
 }
 
 /*
- * Keeps a command. A later value of the name that starts nothing removes it, unless it begins with
- * "$".
+ * Keeps the command of NAME="COMMAND". A later value that starts nothing removes it, unless that
+ * value begins with "$".
  */
 static void keep_command(struct flmem_launch_scan *scan, const struct flmem_launch_word *word,
 			 size_t name_length)
@@ -484,7 +493,7 @@ static bool is_run_here(const struct flmem_launch_scan *scan)
 	       flmem_text_is_one_of(scan->now.command, runners);
 }
 
-/* "$(which PROGRAM)" in quotes, `which PROGRAM`, $(command -v PROGRAM) */
+/* Writes the program of "$(which PROGRAM)", `which PROGRAM`, $(command -v PROGRAM). */
 static bool located_program(const char *text, char out[FLMEM_LAUNCH_PROGRAM_MAX])
 {
 	static const char *const locators[] = {"$(which ", "`which ", "$(command -v ",

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs a program with variables that its command does not show: scripts, .env files. */
+/*
+ * Notes wrappers, which run a program with variables that the file does not show: scripts, .env
+ * files.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +10,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_scan.h"
 
-/* Programs that set variables of a file or a service for the command after them. */
+/* Whether a program sets variables from a file or a service for the command after it. */
 static bool sets_variables(const char *name)
 {
 	static const char *const programs[] = {
@@ -17,7 +20,10 @@ static bool sets_variables(const char *name)
 	return flmem_text_is_one_of(name, programs);
 }
 
-/* "$PREFIX python3 ...", not "$PYTHON -m MODULE": a word that may be "env NAME=VALUE". */
+/*
+ * Whether the word is behind a variable that may hold "env NAME=VALUE": "$PREFIX python3", not
+ * "$PYTHON -m MODULE".
+ */
 static bool is_behind_variable(const struct flmem_launch_scan *scan, const char *text)
 {
 	const struct flmem_launch_statement *now = &scan->now;
@@ -69,7 +75,7 @@ void flmem_launch_end_wrapper(struct flmem_launch_scan *scan)
 	flmem_launch_add_doubt(scan->launches, &now->wrapped_by, now->wrapper);
 }
 
-/* "NAME()" and "function NAME" anywhere in the script. */
+/* Whether the script defines a function: "NAME()" or "function NAME". */
 static bool is_function_name(const char *text, const char *name)
 {
 	static const char keyword[] = "function ";
@@ -97,7 +103,8 @@ bool flmem_launch_sets_by_function(const struct flmem_launch_scan *scan)
 	const struct flmem_launch_statement *now = &scan->now;
 	unsigned char scope = scan->scope;
 
-	if (!scan->shell || now->launch >= 0 || now->first == scan->launches->variable_count)
+	if (!scan->shell || now->launch >= 0 ||
+	    now->first_variable == scan->launches->variable_count)
 		return false;
 	if (is_function_name(scan->text, now->command))
 		return true;
