@@ -70,10 +70,9 @@ struct flmem_launch_texts {
 	void *data;
 	bool stop; /* set by `note` to end the walk */
 	struct flmem_python_reader reader;
-	/* it belongs to a call that only shows its arguments */
-	bool shown[FLMEM_LAUNCH_BRACKETS_MAX]; /* the call only shows its arguments */
-	/* it holds variables of an environment: env={...} */
-	bool environ[FLMEM_LAUNCH_BRACKETS_MAX];
+	/* About each open bracket, the outermost first: */
+	bool shown[FLMEM_LAUNCH_BRACKETS_MAX];	 /* its call only shows its arguments */
+	bool environ[FLMEM_LAUNCH_BRACKETS_MAX]; /* it holds an environment: env={...} */
 	size_t open; /* how many brackets are open, possibly more than are tracked */
 	bool raises; /* the statement raises or asserts */
 };
