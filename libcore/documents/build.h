@@ -11,50 +11,57 @@
 
 #include "documents/document.h"
 
+/* The state of a reader: its place in the text and the document that it builds. */
 struct flmem_cursor {
 	struct flmem_document *document;
 	const char *text; /* has a NUL after `length` bytes */
+	/* Offset of the next character, after `length` bytes the NUL. */
 	size_t length, at;
-	size_t line_start;
-	unsigned line;
-	unsigned depth;
+	size_t line_start; /* offset of the line that `at` is in */
+	unsigned line;	   /* number of that line, from 1 */
+	unsigned depth;	   /* brackets that are open; each reader counts and limits them */
 	bool passing; /* values are parsed but not kept; only for numbers and lists of numbers */
-	struct flmem_node passed;
-	int code; /* of the error, if any */
+	struct flmem_node passed; /* stands for all values that are not kept while `passing` */
+	int code;		  /* of the first error; 0: none */
 	struct flmem_error *err;
 };
 
 /*
- * Appends a value to its parent (NULL: the root); `key` is not copied. NULL, with the error and the
- * cursor's code set, at a limit or when out of memory.
+ * Appends a value to its parent (NULL: it becomes the root); `key` is not copied. Returns NULL at a
+ * limit or when out of memory, with the error and the cursor's code set.
  */
 struct flmem_node *flmem_cursor_add(struct flmem_cursor *cursor, struct flmem_node *parent,
 				    const char *key, const struct flmem_place *key_place);
 
 /*
- * Memory with the lifetime of the document; NULL, with the error and the code set, when out of
- * memory.
+ * Returns memory that is freed with the document; NULL when out of memory, with the error and the
+ * cursor's code set.
  */
 void *flmem_cursor_take(struct flmem_cursor *cursor, size_t size);
 
 /*
- * A copy with the lifetime of the document; NULL, with the error and the code set, when out of
- * memory.
+ * Returns a copy that is freed with the document; NULL when out of memory, with the error and the
+ * cursor's code set.
  */
 char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t length);
 
-/* An error at the cursor: "column 5: <text>"; `bad_line` has its line. Returns FLMEM_EUSAGE. */
+/*
+ * Sets an error at the cursor: "column 5: <text>", and `bad_line` of the document. Returns
+ * FLMEM_EUSAGE.
+ */
 int flmem_cursor_fail(struct flmem_cursor *cursor, const char *text);
 
-/* An error at an earlier place. */
+/* Sets an error at an earlier place, as flmem_cursor_fail() does. */
 int flmem_cursor_fail_at(struct flmem_cursor *cursor, const struct flmem_place *place,
 			 const char *text);
 
+/* The next character; NUL at the end. */
 static inline char flmem_cursor_peek(const struct flmem_cursor *cursor)
 {
 	return cursor->text[cursor->at];
 }
 
+/* Whether the text at the cursor begins with `word`. */
 static inline bool flmem_cursor_looks_at(const struct flmem_cursor *cursor, const char *word)
 {
 	size_t i = 0;
@@ -67,12 +74,12 @@ static inline bool flmem_cursor_looks_at(const struct flmem_cursor *cursor, cons
 /* Advances by `count` bytes, which must exist, and counts lines. */
 void flmem_cursor_step(struct flmem_cursor *cursor, size_t count);
 
-/* A place that starts at the cursor; the caller sets its end. */
+/* Returns a place that starts at the cursor; the caller sets its end. */
 struct flmem_place flmem_cursor_place(const struct flmem_cursor *cursor);
 
 /*
- * Advances past the opening bracket and makes the node a list or map. FLMEM_EUSAGE when `depth_max`
- * are already open; `depth` counts them, and the caller decrements it.
+ * Advances past the opening bracket, makes the node a list or map, and increments `depth`, which
+ * the caller decrements. Returns FLMEM_EUSAGE if `depth_max` brackets are already open.
  */
 int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsigned depth_max);
 
@@ -83,18 +90,18 @@ int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsi
 int flmem_cursor_quoted(struct flmem_cursor *cursor, const char **ret_text);
 
 /*
- * Reads a string between three quotes of a kind, over any number of lines, in which nothing is an
- * escape. Quotes in front of the last three belong to it.
+ * Reads a string between three equal quotes, over any number of lines, in which nothing is an
+ * escape. Further quotes directly before the closing ones belong to the string.
  */
 int flmem_cursor_triple(struct flmem_cursor *cursor, const char **ret_text);
 
-/* Kind of a number as JSON writes it: INTEGER, REAL, or STRING for any other word. */
+/* Kind of a number in JSON's spelling: INTEGER, REAL, or STRING for any other word. */
 enum flmem_node_kind flmem_number_kind(const char *text, size_t length);
 
 /*
- * A whole number in another base, as decimal digits; NULL for other words, and beyond 64 bits.
- * `letters` are those of its prefixes that the syntax has ("xob": 0x, 0o, 0b), and "0" where a
- * leading zero is one, too (017 in YAML 1.1).
+ * Decimal digits of a whole number in another base; NULL for other words and beyond 64 bits.
+ * `letters` are the prefixes of the syntax ("xob": 0x, 0o, 0b), with "0" if a leading zero is a
+ * prefix, too (017 in YAML 1.1). The result is freed with the document.
  */
 const char *flmem_number_in_base(struct flmem_cursor *cursor, const char *text,
 				 const char *letters);

@@ -57,7 +57,9 @@ int flmem_cursor_open(struct flmem_cursor *cursor, struct flmem_node *node, unsi
 	return 0;
 }
 
-/* The character of \uXXXX, or of a surrogate pair; `*step` is their length. 0: no digits. */
+/*
+ * Returns the character of \uXXXX or of a surrogate pair, 0 if it has no digits; *step: the length.
+ */
 static unsigned unicode_escape(const char *p, size_t *step)
 {
 	int unit = flmem_hex_read4(p + 2), low;
@@ -75,7 +77,7 @@ static unsigned unicode_escape(const char *p, size_t *step)
 	return !unit || (unit >= 0xd800 && unit < 0xe000) ? REPLACEMENT : (unsigned)unit;
 }
 
-/* Reads one escape at the cursor; false when JSON has no such escape. */
+/* Reads one escape at the cursor. Returns false if JSON has no such escape. */
 static bool read_cursor_escape(struct flmem_cursor *cursor, char **out)
 {
 	const char *p = cursor->text + cursor->at;
@@ -98,7 +100,7 @@ static bool read_cursor_escape(struct flmem_cursor *cursor, char **out)
 	return true;
 }
 
-/* Bytes up to the closing quote; the decoded text is never longer. */
+/* Bytes up to the closing quote. The decoded text is never longer. */
 static size_t quoted_length(const struct flmem_cursor *cursor)
 {
 	const char *start = cursor->text + cursor->at, *p = start + 1;
@@ -195,7 +197,7 @@ enum flmem_node_kind flmem_number_kind(const char *text, size_t length)
 	return at == length ? kind : FLMEM_NODE_STRING;
 }
 
-/* Of the letter of a prefix, in any case. */
+/* Base of a number by the letter of its prefix, in upper or lower case. */
 static unsigned letter_base_of(char letter)
 {
 	switch (letter | 0x20) {
@@ -208,7 +210,7 @@ static unsigned letter_base_of(char letter)
 	}
 }
 
-/* Of "0x1f" and the like, and 0 for other words; `letters` as below. */
+/* Base of "0x1f" and the like, 0 for other words; `letters` as in flmem_number_in_base(). */
 static unsigned number_base_of(const char *text, const char *letters, size_t *ret_prefix)
 {
 	char letter = *text == '0' ? text[1] : '\0';

@@ -12,7 +12,7 @@
 #define BLOCK_BYTES 16384U
 #define MERGES_MAX  8
 
-/* Memory freed with the document. */
+/* A block of memory that is freed with the document. */
 struct flmem_document_block {
 	struct flmem_document_block *next;
 	size_t used, size;
@@ -110,7 +110,7 @@ char *flmem_cursor_keep(struct flmem_cursor *cursor, const char *bytes, size_t l
 	return copy;
 }
 
-/* Bytes before the first control character, which no configuration holds. */
+/* Bytes before the first control character that no configuration holds. */
 static size_t plain_length(const char *text)
 {
 	static const char controls[] =
@@ -186,7 +186,10 @@ static const struct flmem_node *get_own(const struct flmem_node *map, const char
 	return found;
 }
 
-/* YAML's key "<<" holds a map, or a list of them, whose keys count where the map has none. */
+/*
+ * Value of a key that a map takes over: "<<" of YAML holds a map, or a list of maps, whose keys
+ * count if the map itself lacks them.
+ */
 static const struct flmem_node *get_merged(const struct flmem_node *map, const char *key,
 					   int levels)
 {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The style of the entries of a map, from its last one. */
+/* How the entries of a map are written, by the example of its last one. */
 struct entry_style {
 	const char *newline;
-	const char *quote;     /* around keys */
+	const char *quote;     /* quote around keys */
 	const char *separator; /* between key and value, `separator_length` bytes */
 	size_t separator_length;
 };
@@ -27,7 +27,7 @@ static bool set_edit(struct flmem_buf *text, size_t start, size_t end, struct fl
 	return true;
 }
 
-/* Python is read for its calls only, which is not enough to check a change of it. */
+/* Whether a document is Python. Its tree has too little to check a change with. */
 static bool is_code(const struct flmem_document *document)
 {
 	return flmem_syntax_is_python(document->syntax);
@@ -42,7 +42,7 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 
 	if (!node->parent || is_code(document))
 		return false;
-	/* Their maps may follow a key without a separator, or be on separate lines. */
+	/* Maps of HOCON and TOML may follow a key without a separator, or be on separate lines. */
 	if (node->kind == FLMEM_NODE_MAP &&
 	    (syntax == FLMEM_SYNTAX_HOCON || syntax == FLMEM_SYNTAX_TOML))
 		return false;
@@ -57,8 +57,8 @@ bool flmem_edit_replace(const struct flmem_document *document, const struct flme
 }
 
 /*
- * The line end after a place, which the lines of a file need not share: that of its line, or of
- * the line above in the last one.
+ * The line end to use at a place, as lines of a file may end differently: that of its line; on the
+ * last line, that of the line above.
  */
 static const char *newline_at(const struct flmem_document *document, size_t offset)
 {
@@ -94,7 +94,7 @@ static struct entry_style style_of(const struct flmem_document *document,
 	return style;
 }
 
-/* "key": value, with a map around the value for each further word of a dotted key. */
+/* Writes "key": value; for a dotted key, with a map around the value for each further word. */
 static void put_entry(const struct entry_style *style, const char *key, const char *value,
 		      struct flmem_buf *text)
 {
@@ -114,7 +114,7 @@ static void put_entry(const struct entry_style *style, const char *key, const ch
 	flmem_buf_putc(text, '}');
 }
 
-/* Start of the line that holds the byte. */
+/* Offset of the start of the line that holds a byte. */
 static size_t edit_line_start(const struct flmem_document *document, size_t offset)
 {
 	while (offset && document->text.data[offset - 1] != '\n')
@@ -122,7 +122,7 @@ static size_t edit_line_start(const struct flmem_document *document, size_t offs
 	return offset;
 }
 
-/* Blanks at the start of the line of a byte. */
+/* Length of the blanks at the start of the line that holds a byte. */
 static size_t indent_of(const struct flmem_document *document, size_t offset,
 			const char **ret_blanks)
 {
@@ -138,8 +138,8 @@ static bool begins_its_line(const struct flmem_document *document, size_t offset
 }
 
 /*
- * Where the line of a value ends, when nothing but blanks, a comma or a comment follows it;
- * SIZE_MAX when something else does.
+ * Offset where the line of a value ends, if only blanks, a comma or a comment follow the value;
+ * else SIZE_MAX.
  */
 static size_t end_of_line(const struct flmem_document *document, size_t offset)
 {
@@ -153,7 +153,10 @@ static size_t end_of_line(const struct flmem_document *document, size_t offset)
 	return (size_t)(p - document->text.data);
 }
 
-/* Fills {}: on new lines where the file has lines, else in place, as TOML 1.0 has no others. */
+/*
+ * Fills {}: on new lines if the file has several lines, else in place. TOML 1.0 allows the latter
+ * only.
+ */
 static bool fill_empty(const struct flmem_document *document, const struct flmem_node *map,
 		       const char *key, const char *value, struct flmem_edit *ret_edit)
 {
@@ -196,7 +199,7 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 	size_t indent = indent_of(document, last->key_place.start, &blanks);
 
 	if (document->syntax == FLMEM_SYNTAX_HOCON && own_line && line_end != SIZE_MAX) {
-		at = line_end; /* after a comment; HOCON needs no comma there */
+		at = line_end; /* behind the comment; HOCON needs no comma there */
 		own_line = true;
 	} else {
 		flmem_buf_putc(&text, ',');
@@ -212,8 +215,8 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 }
 
 /*
- * A block scalar that ends with the file, without a line end, would include any text appended to
- * it.
+ * Whether a map ends in a block scalar that ends with the file, without a line end: it would
+ * include any text that is appended.
  */
 static bool ends_in_open_text(const struct flmem_document *document, const struct flmem_node *node)
 {
@@ -225,7 +228,7 @@ static bool ends_in_open_text(const struct flmem_document *document, const struc
 	       memchr(text + node->place.start, '\n', node->place.end - node->place.start);
 }
 
-/* A lone carriage return ends a line in YAML, too (1.1, 5.4), but is not counted as one here. */
+/* Whether a carriage return is alone: YAML 1.1 (5.4) ends a line there, this reader does not. */
 static bool has_lone_return(const struct flmem_document *document)
 {
 	const char *p = document->text.data;
@@ -236,7 +239,7 @@ static bool has_lone_return(const struct flmem_document *document)
 	return false;
 }
 
-/* Below the last entry of a YAML block. */
+/* Appends below the last entry of a YAML block. */
 static bool append_in_block(const struct flmem_document *document, const struct flmem_node *map,
 			    const char *key, const char *value, struct flmem_edit *ret_edit)
 {
@@ -244,7 +247,8 @@ static bool append_in_block(const struct flmem_document *document, const struct 
 	struct entry_style style = style_of(document, map);
 	const struct flmem_node *last = map->last;
 	size_t end = last->place.end, at;
-	bool below = end && document->text.data[end - 1] == '\n'; /* a text of several lines */
+	/* its last value is a text of several lines */
+	bool below = end && document->text.data[end - 1] == '\n';
 
 	at = below ? end : end_of_line(document, end);
 	if (at == SIZE_MAX || last->key_place.start >= end || ends_in_open_text(document, last) ||
@@ -270,7 +274,7 @@ bool flmem_edit_insert(const struct flmem_document *document, const struct flmem
 	if (first == '{' && byte_at(document, map->place.end - 1) == '}')
 		return map->first ? append_in_braces(document, map, key, value, ret_edit)
 				  : fill_empty(document, map, key, value, ret_edit);
-	/* An alias shows the children of its anchor. */
+	/* The node of an alias shows the children of its anchor, so nothing is appended there. */
 	if (document->syntax == FLMEM_SYNTAX_YAML && map->last && map->last->parent == map)
 		return append_in_block(document, map, key, value, ret_edit);
 	return false;

@@ -17,7 +17,7 @@ static int place_against_edit(const void *place, const void *edit)
 	return start < other ? -1 : start > other;
 }
 
-/* The edit that replaces the whole value; NULL when there is none. */
+/* The edit that replaces exactly this value; NULL if there is none. */
 static const struct flmem_edit *const *edit_of(const struct edit_comparison *comparison,
 					       const struct flmem_node *node)
 {
@@ -29,7 +29,7 @@ static const struct flmem_edit *const *edit_of(const struct edit_comparison *com
 											: NULL;
 }
 
-/* The new value must be exactly the written one. */
+/* Whether the new value is exactly the text of the edit, at its place. */
 static bool is_written_value(const struct edit_comparison *comparison,
 			     const struct flmem_edit *const *edit, const struct flmem_node *node)
 {
@@ -60,11 +60,11 @@ static bool compare_nodes(struct edit_comparison *comparison, const struct flmem
 	if (before->kind != after->kind || strcmp(before->text, after->text) != 0)
 		return false;
 	if (a && a->parent != before)
-		return true; /* an alias, which shows the children of its anchor */
+		return true; /* an alias, whose children belong to its anchor */
 	for (; a && b; a = a->next, b = b->next)
 		if (!compare_nodes(comparison, a, b))
 			return false;
-	/* A key that was added is the last one of its map. */
+	/* A key that was added is the last of its map. */
 	if (!a && b && before->kind == FLMEM_NODE_MAP && !b->next) {
 		comparison->found++;
 		return true;

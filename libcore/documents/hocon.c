@@ -31,7 +31,7 @@ static void hocon_skip_blanks(struct flmem_cursor *cursor)
 	flmem_cursor_step(cursor, strspn(cursor->text + cursor->at, " \t\r"));
 }
 
-/* Blanks, lines and comments, and the commas between entries. */
+/* Skips blanks, line ends, comments, and the commas between entries. */
 static void skip_to_entry(struct flmem_cursor *cursor)
 {
 	for (;;) {
@@ -45,7 +45,7 @@ static void skip_to_entry(struct flmem_cursor *cursor)
 	}
 }
 
-/* Where the value of a line ends. */
+/* Whether an unquoted value ends here. */
 static bool at_end_of_value(const struct flmem_cursor *cursor)
 {
 	char c = flmem_cursor_peek(cursor);
@@ -76,7 +76,10 @@ static int read_key_word(struct flmem_cursor *cursor, const char **ret_key,
 	return rc;
 }
 
-/* The map of an earlier equal key, into which a further map is merged; else a new node. */
+/*
+ * The node for a key: the map of an earlier equal key if the value is a map, too, since HOCON
+ * merges them; else a new node. NULL on error.
+ */
 static struct flmem_node *child_for(struct flmem_cursor *cursor, struct flmem_node *map,
 				    const char *key, const struct flmem_place *place, bool is_map)
 {
@@ -94,7 +97,7 @@ static struct flmem_node *child_for(struct flmem_cursor *cursor, struct flmem_no
 	return flmem_cursor_add(cursor, map, key, place);
 }
 
-/* The maps that a dotted key goes through, then the node of its last word in `*ret_map`. */
+/* Reads a dotted key. *map becomes the map of its last word, which *ret_key names. */
 static int hocon_read_key(struct flmem_cursor *cursor, struct flmem_node **map,
 			  const char **ret_key, struct flmem_place *ret_place)
 {
@@ -155,7 +158,7 @@ static int read_hocon_member(struct flmem_cursor *cursor, struct flmem_node *map
 		return rc;
 	node = child_for(cursor, map, key, &place, flmem_cursor_peek(cursor) == '{');
 	rc = node ? hocon_read_value(cursor, node) : cursor->code;
-	cursor->depth = depth; /* which the words of a dotted key increased */
+	cursor->depth = depth; /* the words of a dotted key increased it */
 	return rc;
 }
 
@@ -213,7 +216,7 @@ static enum flmem_node_kind word_kind(const char *text)
 	return strcasecmp(text, "null") ? flmem_number_kind(text, strlen(text)) : FLMEM_NODE_NULL;
 }
 
-/* An unquoted value, with substitutions in it, up to the end of its line or entry. */
+/* Reads an unquoted value, with substitutions in it, up to the end of its line or entry. */
 static int hocon_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	const char *start = cursor->text + cursor->at;
@@ -248,7 +251,7 @@ static int hocon_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 	return 0;
 }
 
-/* Nothing but the end of the entry may follow a value in quotes or braces. */
+/* Checks that only the end of the entry follows a value in quotes or braces. */
 static int finish_value(struct flmem_cursor *cursor)
 {
 	hocon_skip_blanks(cursor);

@@ -38,7 +38,7 @@ static int read_json_member(struct flmem_cursor *cursor, struct flmem_node *map)
 	return node ? json_read_value(cursor, node) : cursor->code;
 }
 
-/* A number, or a list of nothing but numbers, at any depth. */
+/* Whether the value is a number, or a list of only numbers and such lists. */
 static bool is_numbers(const struct flmem_cursor *cursor)
 {
 	static const char allowed[] = "0123456789+-.eENaInfity, \t\r\n[]";
@@ -56,7 +56,7 @@ static bool is_numbers(const struct flmem_cursor *cursor)
 	return false;
 }
 
-/* Weights: numbers after the first ones of a list are read but not kept. */
+/* Reads an entry of a list. Of a list of weights, only the first numbers are kept. */
 static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
 {
 	const bool was = cursor->passing;
@@ -71,7 +71,7 @@ static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
 	return rc;
 }
 
-/* The entries between brackets; the cursor is after the opening one. */
+/* Reads the entries between brackets; the cursor is behind the opening one. */
 static int json_read_entries(struct flmem_cursor *cursor, struct flmem_node *node, char closing)
 {
 	skip_space(cursor);
@@ -107,7 +107,7 @@ static int json_read_collection(struct flmem_cursor *cursor, struct flmem_node *
 	return 0;
 }
 
-/* A bare word up to the next separator. */
+/* Reads a bare word (a number, true, null) up to the next separator. */
 static int json_read_word(struct flmem_cursor *cursor, struct flmem_node *node)
 {
 	static const struct {

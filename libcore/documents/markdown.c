@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of code between fences in Markdown. Quarto, R Markdown and MyST run those whose language
- * is in braces ("{python}", "{code-cell} ipython3"), Jupytext those of a file whose header names
- * it. Blocks of any other file are only shown: of these the ones in Python are read.
+ * Reads blocks of code between fences in Markdown. Quarto, R Markdown and MyST run blocks whose
+ * language is in braces ("{python}", "{code-cell} ipython3"); Jupytext runs those of a file whose
+ * header names it. In any other file blocks are only shown, and those in Python are read.
  */
 #include <string.h>
 #include <strings.h>
@@ -16,12 +16,13 @@
 
 struct markdown {
 	struct flmem_notebook *notebook;
-	const char *at; /* the next line */
-	unsigned line;	/* its number */
-	bool run;	/* the blocks are cells */
-	bool braces;	/* only those with their language in braces are */
+	const char *at; /* start of the next line */
+	unsigned line;	/* number of that line */
+	bool run;	/* the blocks are cells that are run */
+	bool braces;	/* only blocks whose language is in braces are cells */
 };
 
+/* The line that begins a block. */
 struct fence {
 	char mark;
 	size_t count, indent;
@@ -41,7 +42,10 @@ static void next_line(struct markdown *markdown)
 	markdown->line++;
 }
 
-/* "```python", "~~~ {python, echo=FALSE}", "```{code-cell} ipython3"; false: no fence. */
+/*
+ * Reads the line that begins a block: "```python", "~~~ {python, echo=FALSE}", "```{code-cell}
+ * ipython3". Returns false for any other line.
+ */
 static bool read_fence(const char *line, struct fence *ret_fence)
 {
 	const char *p = line + strspn(line, " \t");
@@ -60,7 +64,7 @@ static bool read_fence(const char *line, struct fence *ret_fence)
 	p += strspn(p, " \t");
 	fence.braces = p[0] == '{' && p[1] != '.' && p[1] != '#';
 	p += *p == '{';
-	p += *p == '.'; /* "{.python}" of Pandoc, which only colours it */
+	p += *p == '.'; /* "{.python}" of Pandoc, which only colours the code */
 	length = strcspn(p, " \t\r\n,}");
 	if (length < sizeof(fence.language))
 		memcpy(fence.language, p, length);
@@ -102,7 +106,7 @@ static bool is_shell_block(const char *language)
 	return is_language(language, names);
 }
 
-/* A block without a language that imports something. */
+/* Whether a block without a language imports something, so that it is Python. */
 static bool shows_import(const char *line, const struct fence *fence)
 {
 	for (; *line && !ends_block(line, fence); line += *line == '\n') {
@@ -128,8 +132,8 @@ static bool is_read_block(const struct markdown *markdown, const struct fence *f
 }
 
 /*
- * A text leaves arguments of a call out by "...", which a call with unknown arguments stands for.
- * Elsewhere that is not Python either.
+ * Whether a line is "...", by which a text leaves out arguments of a call or a part of the code. It
+ * is read as an argument that is not known.
  */
 static bool leaves_out(const char *text, size_t length)
 {
@@ -141,7 +145,7 @@ static bool leaves_out(const char *text, size_t length)
 	return blanks + 3 + marks >= length;
 }
 
-/* A line of the block, without the indent of its fence and without the prompt of Python. */
+/* Adds a line of a block, without the indent of its fence and without the prompt of Python. */
 static int add_block_line(struct markdown *markdown, const struct fence *fence, bool prompts)
 {
 	const char *text = markdown->at;
@@ -155,7 +159,7 @@ static int add_block_line(struct markdown *markdown, const struct fence *fence, 
 		    flmem_text_starts(text + indent, "... "))
 			indent += 4;
 		else
-			indent = markdown_line(text); /* what it printed */
+			indent = markdown_line(text); /* output of Python, without a prompt */
 	}
 	if (!markdown->run && leaves_out(text + indent, length - indent))
 		return flmem_notebook_add_text(markdown->notebook, ELIDED, strlen(ELIDED),
@@ -164,7 +168,7 @@ static int add_block_line(struct markdown *markdown, const struct fence *fence, 
 				       markdown->line);
 }
 
-/* The lines up to the closing fence. */
+/* Adds the lines up to the closing fence. */
 static int add_code_block(struct markdown *markdown, const struct fence *fence)
 {
 	struct flmem_notebook *notebook = markdown->notebook;
@@ -182,13 +186,13 @@ static int add_code_block(struct markdown *markdown, const struct fence *fence)
 	return rc || !read ? rc : flmem_notebook_end_cell(notebook);
 }
 
-/* "---", by which a header begins. */
+/* Whether a header begins, with a line "---". */
 static bool begins_header(const char *text)
 {
 	return flmem_text_starts(text, "---") && strchr("\r\n", text[3 + strspn(text + 3, "- \t")]);
 }
 
-/* Whether the header between lines "---" makes a notebook of the file. */
+/* Whether the header between two lines "---" makes the file a notebook. */
 static bool has_notebook_header(const char *text)
 {
 	const char *end;
@@ -200,7 +204,7 @@ static bool has_notebook_header(const char *text)
 		       memmem(text, (size_t)(end - text), "kernelspec:", 11));
 }
 
-/* Whether some block has its language in braces. */
+/* Whether any block has its language in braces. */
 static bool has_braces(const char *text)
 {
 	struct fence fence;

@@ -15,10 +15,10 @@
  * to it later.
  */
 enum toml_declared {
-	TOML_IMPLIED, /* only in front of a name, as a in [a.b]: [a] may follow, once */
-	TOML_HEADED,  /* [a], or [[a]] */
-	TOML_DOTTED,  /* by a key, as a in a.b = 1: no header of that name */
-	TOML_CLOSED,  /* a value: nothing */
+	TOML_IMPLIED, /* in front of a name only, as a in [a.b]: [a] may follow, once */
+	TOML_HEADED,  /* by [a], or [[a]] */
+	TOML_DOTTED,  /* by a key, as a in a.b = 1: no header may have that name */
+	TOML_CLOSED,  /* by a value: nothing may be added */
 };
 
 static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node);
@@ -28,7 +28,7 @@ static void toml_skip_blanks(struct flmem_cursor *cursor)
 	flmem_cursor_step(cursor, strspn(cursor->text + cursor->at, " \t"));
 }
 
-/* Blanks, ends of lines and comments. */
+/* Skips blanks, line ends and comments. */
 static void skip_lines(struct flmem_cursor *cursor)
 {
 	for (;;) {
@@ -99,7 +99,7 @@ static struct flmem_node *add_value(struct flmem_cursor *cursor, struct flmem_no
 	return flmem_cursor_add(cursor, parent, key, place);
 }
 
-/* A new table, or a new list of tables. */
+/* Adds a table, or a list of tables. */
 static struct flmem_node *add_declared(struct flmem_cursor *cursor, struct flmem_node *parent,
 				       const char *key, const struct flmem_place *place)
 {
@@ -112,7 +112,7 @@ static struct flmem_node *add_declared(struct flmem_cursor *cursor, struct flmem
 	return node;
 }
 
-/* The node of the key, or a new table. NULL: no memory. */
+/* The node of a key, or a new table; NULL when out of memory. */
 static struct flmem_node *obtain_table(struct flmem_cursor *cursor, struct flmem_node *map,
 				       const char *key, const struct flmem_place *place)
 {
@@ -121,7 +121,10 @@ static struct flmem_node *obtain_table(struct flmem_cursor *cursor, struct flmem
 	return node ? node : add_declared(cursor, map, key, place);
 }
 
-/* The table of a part of a header but the last: an existing one, or the last of several. */
+/*
+ * Enters the table of a part of a header other than the last: an existing one, or the last of a
+ * list of tables.
+ */
 static int enter_headed(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 			const struct flmem_place *place)
 {
@@ -140,7 +143,9 @@ static int enter_headed(struct flmem_cursor *cursor, struct flmem_node **map, co
 	return 0;
 }
 
-/* The table of a part of a dotted key but the last, which no header may have named. */
+/*
+ * Enters the table of a part of a dotted key other than the last. A header must not have named it.
+ */
 static int enter_dotted(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 			const struct flmem_place *place)
 {
@@ -156,7 +161,7 @@ static int enter_dotted(struct flmem_cursor *cursor, struct flmem_node **map, co
 	return 0;
 }
 
-/* The tables along a dotted key, or the name of a table; the caller reads its last word. */
+/* Enters the tables along a dotted key or a header, and reads the last word into *ret_key. */
 static int toml_read_path(struct flmem_cursor *cursor, bool header, struct flmem_node **map,
 			  const char **ret_key, struct flmem_place *ret_place)
 {
@@ -259,7 +264,7 @@ static int toml_read_value(struct flmem_cursor *cursor, struct flmem_node *node)
 	return rc;
 }
 
-/* [way.to.table]: a new one, or one that so far was only in front of other names. */
+/* Declares [way.to.table]: a new one, or one that so far was only in front of other names. */
 static int declare_table(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 			 const struct flmem_place *place)
 {
@@ -276,7 +281,7 @@ static int declare_table(struct flmem_cursor *cursor, struct flmem_node **map, c
 	return 0;
 }
 
-/* [[way.to.list]]: one more table in a list. */
+/* Declares [[way.to.list]]: adds a table to a list. */
 static int add_table(struct flmem_cursor *cursor, struct flmem_node **map, const char *key,
 		     const struct flmem_place *place)
 {
@@ -301,7 +306,10 @@ static int add_table(struct flmem_cursor *cursor, struct flmem_node **map, const
 	return 0;
 }
 
-/* [way.to.table] or [[way.to.list]]; `*map` is the root, and then what follows belongs to. */
+/*
+ * Reads [way.to.table] or [[way.to.list]]. *map is the root, and then the table to which the
+ * following entries belong.
+ */
 static int read_table_header(struct flmem_cursor *cursor, struct flmem_node **map)
 {
 	bool list = flmem_cursor_looks_at(cursor, "[[");
@@ -324,8 +332,8 @@ static int read_table_header(struct flmem_cursor *cursor, struct flmem_node **ma
 }
 
 /*
- * No form feed is allowed, and a carriage return only where it ends a line together with a line
- * feed. Other control characters are in no document.
+ * Checks that there is no form feed, and a carriage return only before a line feed. No document has
+ * other control characters.
  */
 static int check_returns(struct flmem_cursor *cursor)
 {

@@ -2,14 +2,16 @@
 #ifndef FLMEM_DOCUMENTS_TOML_H
 #define FLMEM_DOCUMENTS_TOML_H
 
-/* The single values of TOML, for its reader. The cursor is at their start, and then after them. */
+/*
+ * Reads single values of TOML, for its reader. The cursor is at their start, and then behind them.
+ */
 
 #include "documents/build.h"
 
-/* A string of any kind, or only one within a line, as keys are. */
+/* Reads a string of any kind; with `in_line`, only one within a line, as keys are. */
 int flmem_toml_string(struct flmem_cursor *cursor, bool in_line, const char **ret_text);
 
-/* A number, truth value, date or time; a date or time becomes a string. */
+/* Reads a number, truth value, date or time; a date or time becomes a string. */
 int flmem_toml_word(struct flmem_cursor *cursor, struct flmem_node *node);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strings, numbers, truth values, dates and times of TOML 1.1, as strict as tomli reads them. */
+/* Reads strings, numbers, truth values, dates and times of TOML 1.1, as strictly as tomli does. */
 #include "documents/toml.h"
 
 #include <ctype.h>
@@ -8,13 +8,13 @@
 #include "base/text/json_escape.h"
 
 #define UNICODE_MAX 0x10ffffU
-#define REPLACEMENT 0xfffdU /* of NUL, which would end the text here */
+#define REPLACEMENT 0xfffdU /* replaces NUL, which would end the text */
 
-/* A string as it is written. */
+/* A string of TOML as it is written. */
 struct toml_string {
 	char quote;
-	bool lines;	 /* over any number of lines, between three quotes */
-	const char *end; /* of what is between the quotes */
+	bool lines;	 /* between three quotes: it may have several lines */
+	const char *end; /* of the text between the quotes */
 };
 
 static bool is_closing(const struct toml_string *string, const char *p)
@@ -23,7 +23,7 @@ static bool is_closing(const struct toml_string *string, const char *p)
 	       (!string->lines || (p[1] == string->quote && p[2] == string->quote));
 }
 
-/* Of three quotes that close it, up to two more in front belong to it. */
+/* Finds the end of a string. Up to two quotes before the three closing ones belong to the text. */
 static bool find_toml_end(struct toml_string *string, const char *p)
 {
 	while (*p && !is_closing(string, p)) {
@@ -58,7 +58,7 @@ static uint32_t hex_value_of(char digit)
 	return digit <= '9' ? (uint32_t)(digit - '0') : (uint32_t)(digit | 0x20) - 'a' + 10;
 }
 
-/* The character of \xHH, \uHHHH or \UHHHHHHHH. */
+/* Reads the character of \xHH, \uHHHH or \UHHHHHHHH. */
 static int read_code_point(struct flmem_cursor *cursor, char **out)
 {
 	const char *p = cursor->text + cursor->at + 1;
@@ -79,8 +79,8 @@ static int read_code_point(struct flmem_cursor *cursor, char **out)
 }
 
 /*
- * A backslash at the end of a line: the text goes on where the next one has characters. A string
- * within a line has no such end.
+ * Skips a backslash at a line end, with the blanks and line ends behind it. A string within a line
+ * cannot have one, as it ends with the line.
  */
 static int join_lines(struct flmem_cursor *cursor)
 {
@@ -109,7 +109,7 @@ static int read_toml_escape(struct flmem_cursor *cursor, char **out)
 	return join_lines(cursor);
 }
 
-/* What is between the quotes; it is never longer than written. */
+/* Decodes the text between the quotes; it is never longer than what is written. */
 static int decode_toml_string(struct flmem_cursor *cursor, const struct toml_string *string,
 			      char *out)
 {
@@ -123,7 +123,7 @@ static int decode_toml_string(struct flmem_cursor *cursor, const struct toml_str
 				return rc;
 			continue;
 		}
-		if (c != '\r') /* always with a line feed, of which it is a part */
+		if (c != '\r') /* a carriage return is part of the line end behind it */
 			*out++ = c;
 		flmem_cursor_step(cursor, 1);
 	}
@@ -147,7 +147,7 @@ int flmem_toml_string(struct flmem_cursor *cursor, bool in_line, const char **re
 	if (!text)
 		return cursor->code;
 	flmem_cursor_step(cursor, quotes);
-	if (string.lines) /* a line end after the first quotes does not count */
+	if (string.lines) /* a line end right behind the first quotes does not count */
 		flmem_cursor_step(cursor, flmem_cursor_looks_at(cursor, "\r\n") ? 2
 					  : flmem_cursor_peek(cursor) == '\n'	? 1
 										: 0);
@@ -164,7 +164,7 @@ static bool is_toml_digit(char c, unsigned base)
 	return base == 16 ? isxdigit((unsigned char)c) : c >= '0' && c < (char)('0' + base);
 }
 
-/* Bytes of digits, with single underscores between them. */
+/* Length of digits, with single underscores between them. */
 static size_t span_digits(const char *text, unsigned base)
 {
 	size_t length = 0;
@@ -176,7 +176,7 @@ static size_t span_digits(const char *text, unsigned base)
 	return length;
 }
 
-/* +1_000, -2.5 or 1e6; no digit may stand after a leading zero. */
+/* Whether a word is +1_000, -2.5 or 1e6. No digit may follow a leading zero. */
 static bool is_decimal(const char *text)
 {
 	const char *p = text + (*text == '+' || *text == '-');
@@ -201,7 +201,7 @@ static bool is_decimal(const char *text)
 	return !*p;
 }
 
-/* 0x1f, 0o17 or 0b11, without a sign. */
+/* Whether a word is 0x1f, 0o17 or 0b11, without a sign. */
 static bool is_in_other_base(const char *text)
 {
 	const char *letter = *text == '0' && text[1] ? strchr("xob", text[1]) : NULL;
@@ -215,14 +215,14 @@ static bool is_in_other_base(const char *text)
 	return length && !text[2 + length];
 }
 
-/* inf, nan, with a sign or without. */
+/* Whether a word is inf or nan, with or without a sign. */
 static bool is_inf_or_nan(const char *text)
 {
 	text += *text == '+' || *text == '-';
 	return strcmp(text, "inf") == 0 || strcmp(text, "nan") == 0;
 }
 
-/* Two or four digits with a value within [low, high]; advances past them. */
+/* Reads two or four digits with a value within [low, high], and advances past them. */
 static bool read_date_part(const char **p, size_t count, unsigned low, unsigned high,
 			   unsigned *ret_value)
 {
@@ -245,7 +245,7 @@ static unsigned days_of(unsigned year, unsigned month)
 	return month == 2 && leap ? 29 : days[month - 1];
 }
 
-/* 1979-05-27 */
+/* Reads 1979-05-27. */
 static bool read_date(const char **p)
 {
 	unsigned year, month, day;
@@ -255,7 +255,7 @@ static bool read_date(const char **p)
 	       read_date_part(p, 2, 1, days_of(year, month), &day);
 }
 
-/* 07:32, 07:32:00 or 07:32:00.5 */
+/* Reads 07:32, 07:32:00 or 07:32:00.5. */
 static bool read_time(const char **p)
 {
 	unsigned value;
@@ -276,7 +276,7 @@ static bool read_time(const char **p)
 	return digits > 0;
 }
 
-/* Z, +01:00, or nothing */
+/* Reads Z, +01:00, or nothing. */
 static bool read_zone(const char **p)
 {
 	unsigned value;
@@ -305,7 +305,7 @@ static bool is_date_or_time(const char *text)
 	return strchr("Tt ", *p++) && read_time(&p) && read_zone(&p) && !*p;
 }
 
-/* Between a date and a time there may be a space. */
+/* Length of a word; a space may be between a date and a time. */
 static size_t toml_word_length(const char *start)
 {
 	static const char ends[] = " \t\r\n,]}#=";
@@ -318,7 +318,7 @@ static size_t toml_word_length(const char *start)
 	return length;
 }
 
-/* The digits of a number alone: decimal, without underscores and a plus. */
+/* Keeps the digits of a number: decimal, without underscores and a plus. */
 static int keep_number(struct flmem_cursor *cursor, struct flmem_node *node, char *word)
 {
 	char *out = word;

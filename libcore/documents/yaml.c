@@ -25,16 +25,16 @@ struct anchor {
 
 struct yaml_reader {
 	struct flmem_cursor *cursor;
-	struct anchor *anchors; /* the latest first */
+	struct anchor *anchors; /* the latest anchor first */
 	unsigned anchor_count;
-	struct flmem_node *open; /* the current collection */
-	const char *key;	 /* its value follows */
+	struct flmem_node *open; /* the collection that is being read */
+	const char *key;	 /* the key whose value follows */
 	const char *key_tag;
 	struct flmem_place key_place;
-	size_t characters; /* before the cursor; libyaml's marks count characters */
+	size_t characters; /* characters before the cursor, as libyaml's marks count them */
 };
 
-/* Marks come in the order of the text, so the cursor only moves forward. */
+/* Moves the cursor to a mark. Marks come in the order of the text, so it only moves forward. */
 static void move_to(struct yaml_reader *reader, const yaml_mark_t *mark)
 {
 	struct flmem_cursor *cursor = reader->cursor;
@@ -47,7 +47,7 @@ static void move_to(struct yaml_reader *reader, const yaml_mark_t *mark)
 	}
 }
 
-/* 1_000 is 1000 */
+/* Removes underscores: 1_000 is 1000. */
 static void drop_underscores(char *digits)
 {
 	char *out = digits;
@@ -58,7 +58,10 @@ static void drop_underscores(char *digits)
 	*out = '\0';
 }
 
-/* 1:30 is 90: [-+]?[1-9][0-9_]*(:[0-5]?[0-9])+ in PyYAML's resolver. NULL: no such number. */
+/*
+ * The number of 1:30, which is 90: [-+]?[1-9][0-9_]*(:[0-5]?[0-9])+ in PyYAML's resolver. NULL for
+ * other words.
+ */
 static const char *number_to_base_60(struct flmem_cursor *cursor, const char *scalar)
 {
 	const char *digits = scalar + (*scalar == '-'), *part = strchr(digits, ':');
@@ -86,8 +89,8 @@ static const char *number_to_base_60(struct flmem_cursor *cursor, const char *sc
 }
 
 /*
- * Text and kind of a plain scalar, as PyYAML and OmegaConf take it: YAML 1.1, where 0o17 and 0X1f
- * are strings.
+ * Returns the kind of a plain scalar and sets its text, as PyYAML and OmegaConf do by YAML 1.1:
+ * 0o17 and 0X1f are strings.
  */
 static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *scalar,
 					  const char **text)
@@ -127,7 +130,7 @@ static enum flmem_node_kind resolve_plain(struct flmem_cursor *cursor, char *sca
 	return flmem_number_kind(scalar, strlen(scalar));
 }
 
-/* "!" stands for no tag. */
+/* Keeps a tag; "!" means the same as no tag. */
 static const char *kept_tag(struct yaml_reader *reader, const yaml_char_t *tag)
 {
 	const char *text = (const char *)tag;
@@ -137,7 +140,7 @@ static const char *kept_tag(struct yaml_reader *reader, const yaml_char_t *tag)
 		       : NULL;
 }
 
-/* The node for what comes next: after its key, in a list, or as a document. NULL on error. */
+/* Adds the node for the next value: of the key, in a list, or as a document. NULL on error. */
 static struct flmem_node *yaml_add_node(struct yaml_reader *reader, const yaml_char_t *tag)
 {
 	struct flmem_node *node;
@@ -181,7 +184,8 @@ static void yaml_read_key(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	reader->key = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
 					event->data.scalar.length);
-	if (event->data.scalar.tag && *event->data.scalar.tag == '!') /* !!str is of a key's kind */
+	/* !!str does not change the kind of a key */
+	if (event->data.scalar.tag && *event->data.scalar.tag == '!')
 		reader->key_tag = kept_tag(reader, event->data.scalar.tag);
 	reader->key_place = flmem_cursor_place(reader->cursor);
 	move_to(reader, &event->end_mark);
@@ -189,8 +193,8 @@ static void yaml_read_key(struct yaml_reader *reader, const yaml_event_t *event)
 }
 
 /*
- * A plain scalar without a tag, any with the tag "!", as PyYAML has it, or with one of YAML's own
- * for what is not a string: !!int "5".
+ * Whether the kind of a scalar is resolved: a plain one without a tag, one with the tag "!", as in
+ * PyYAML, or with one of YAML's tags for what is not a string: !!int "5".
  */
 static bool is_resolved(const yaml_event_t *event)
 {
@@ -273,10 +277,7 @@ static void open_collection(struct yaml_reader *reader, enum flmem_node_kind kin
 	add_anchor(reader, anchor, node);
 }
 
-/*
- * libyaml's end of a block is the start of the next token, so the end of its last child is used
- * instead.
- */
+/* Ends a block at the end of its last child, since libyaml reports the start of the next token. */
 static void close_collection(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	struct flmem_node *node = reader->open;

@@ -9,7 +9,10 @@
 #define OWN   "tag:yaml.org,2002:"
 #define PATHS OWN "python/object/apply:pathlib."
 
-/* PyYAML's SafeLoader also reads !!set and !!timestamp, whose values OmegaConf refuses. */
+/*
+ * Whether OmegaConf accepts a tag for a kind. PyYAML's SafeLoader also reads !!set and !!timestamp,
+ * whose values OmegaConf refuses.
+ */
 static bool is_tag_of_kind(const char *name, enum flmem_node_kind kind)
 {
 	static const char *const scalars[] = {"str",  "int",	"float", "bool",
@@ -21,7 +24,10 @@ static bool is_tag_of_kind(const char *name, enum flmem_node_kind kind)
 	return flmem_text_is_one_of(name, kind == FLMEM_NODE_LIST ? lists : scalars);
 }
 
-/* The constructors convert the text; 0o17 is a number to Python alone. */
+/*
+ * Whether the constructor of a tag cannot convert the text. That of !!int converts 0o17, which is a
+ * string in YAML 1.1.
+ */
 static bool has_wrong_value(const struct flmem_node *node, const char *name)
 {
 	if (node->kind != FLMEM_NODE_STRING)

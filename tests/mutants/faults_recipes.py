@@ -28,7 +28,7 @@ FAULTS = (
     Fault("recipe-words", "libcore/frameworks/nvflare/nvflare_files.c", '".simulator_run(", "server_memory_gc_rounds"', '".simulator_run("',
           "Python with settings of recipes alone", ("unit.test_bound_again",)),
     Fault("recipe-own-name", "libcore/documents/python/python_names.c",
-          "\treturn hide_name(pass, name, &place);\n}\n\n/* One", "\treturn bind_import(pass, name, NULL, &place);\n}\n\n/* One",
+          "\treturn hide_name(pass, name, &place);\n}\n\n/* Reads", "\treturn bind_import(pass, name, NULL, &place);\n}\n\n/* Reads",
           "a class that inherits from an import of its own name", ("unit.test_recipe_reach",)),
     Fault("recipe-name-made", "libcore/documents/python/python_fields.c", "\treturn flmem_python_is_any(&ahead.word, ends);",
           "\treturn true;", "a name of an attribute that is put together", HIDDEN),

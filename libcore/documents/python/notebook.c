@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jupyter notebooks: the code of their cells (notebook_cells.h). Line numbers are those of the
- * file. Since nbformat 4 the notebook holds one list of cells; before that, each of its worksheets
+ * Reads Jupyter notebooks: the code of their cells (notebook_cells.h). Line numbers are those of
+ * the file. Since nbformat 4 a notebook holds one list of cells; before, each of its worksheets
  * held one.
  */
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/text/text.h"
 #include "documents/python/notebook_cells.h"
 
-/* "source" since nbformat 4, "input" in 2 and 3, "code" in 1. */
+/* The source of a cell: "source" since nbformat 4, "input" in 2 and 3, "code" in 1. */
 static const struct flmem_node *source_of(const struct flmem_node *cell)
 {
 	static const char *const keys[] = {"source", "input", "code"};
@@ -21,7 +21,8 @@ static const struct flmem_node *source_of(const struct flmem_node *cell)
 }
 
 /*
- * Kernels of shells. Cells for any other kernel are read as Python, which finds no imports in them.
+ * Whether a kernel is a shell. Cells for other kernels are read as Python, which finds no imports
+ * in them.
  */
 static bool is_shell_name(const char *language)
 {
@@ -30,7 +31,7 @@ static bool is_shell_name(const char *language)
 	return language && flmem_text_is_one_of(language, names);
 }
 
-/* The language of a notebook, or of a cell before nbformat 4; NULL: not stated. */
+/* The language of a notebook, or of a cell before nbformat 4; NULL if it is not stated. */
 static const char *language_of(const struct flmem_node *root)
 {
 	const char *name =
@@ -40,7 +41,7 @@ static const char *language_of(const struct flmem_node *root)
 		    : flmem_node_string(FLMEM_NODE_AT(root, "metadata", "kernelspec", "language"));
 }
 
-/* The source of a cell is a string, or a list of lines. */
+/* Adds a cell. Its source is a string, or a list of lines. */
 static int add_cell(struct flmem_notebook *notebook, const struct flmem_node *cell, bool shell)
 {
 	const char *type = flmem_node_string(flmem_node_get(cell, "cell_type"));

@@ -6,7 +6,7 @@
 
 #include "base/text/text.h"
 
-/* The next word of a line, without quotes and options; false without one. */
+/* Reads the next word of a line, without quotes and options. Returns false if there is none. */
 static bool next_alias_word(const char **at, const char *end, char word[FLMEM_NOTEBOOK_ALIAS_BYTES])
 {
 	size_t length;

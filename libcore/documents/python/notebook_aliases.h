@@ -22,14 +22,16 @@ struct flmem_notebook_aliases {
 	bool programs; /* %rehashx: each program in PATH is a command of a cell */
 };
 
-/* Notes %alias_magic and %rehashx. Returns false for any other line. */
+/* Reads %alias_magic and %rehashx. Returns false for any other line. */
 bool flmem_notebook_alias_note(struct flmem_notebook_aliases *aliases, const char *line,
 			       size_t length);
 
-/* The magic command that "%NAME" or "%%NAME" at the start of a line stands for; NULL: no alias. */
+/*
+ * The magic command for which "%NAME" or "%%NAME" at the start of a line is an alias; NULL: none.
+ */
 const char *flmem_notebook_alias_of(const struct flmem_notebook_aliases *aliases, const char *line);
 
-/* "PROGRAM WORD", which is not Python. */
+/* Whether a line is "PROGRAM WORD", which is not Python. */
 bool flmem_notebook_is_program(const char *line, size_t length);
 
 #endif

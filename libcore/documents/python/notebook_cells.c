@@ -10,9 +10,9 @@
 #include "documents/python/python_unicode.h"
 
 #define QUOTES	"\"\"\""
-#define COMMAND "_os.system(r" QUOTES /* names that no cell has */
+#define COMMAND "_os.system(r" QUOTES /* call that replaces a command; no cell has these names */
 #define UNREAD	"_flmem.unread(r" QUOTES
-#define WRITTEN " # " /* then the line of the cell */
+#define WRITTEN " # " /* mark behind which the line of the cell is kept */
 
 static int notebook_nomem(struct flmem_notebook *notebook)
 {
@@ -33,7 +33,7 @@ void flmem_notebook_clear(struct flmem_notebook *notebook)
 	free(notebook->lines);
 }
 
-/* Cells whose first line is one of these magic commands hold Python. */
+/* Whether the first line of a cell is a magic command whose cell holds Python. */
 static bool is_python_cell(const char *code)
 {
 	static const char *const magics[] = {
@@ -60,7 +60,7 @@ static bool is_python_cell(const char *code)
 	return false;
 }
 
-/* The end of NAME in "%%writefile NAME", without the folders in front of it. */
+/* Copies NAME of "%%writefile NAME" without its folders, at most 63 bytes. */
 static void written_name(const char *line, size_t length, char name[64])
 {
 	size_t start;
@@ -79,7 +79,7 @@ static bool has_any_suffix(const char *name, const char *const *suffixes)
 	return *suffixes;
 }
 
-/* Whether "%%writefile NAME" writes a file of commands, whose lines are read as commands. */
+/* Whether "%%writefile NAME" writes a file of commands; its lines are read as commands. */
 static bool writes_commands(const char *line, size_t length)
 {
 	static const char *const suffixes[] = {".sh",	   ".bash",    ".yml", ".yaml", ".slurm",
@@ -93,7 +93,7 @@ static bool writes_commands(const char *line, size_t length)
 	return has_any_suffix(name, suffixes) || flmem_text_is_one_of(name, names);
 }
 
-/* Whether "%%writefile NAME" writes a file of settings, which is not read. */
+/* Whether "%%writefile NAME" writes a file of settings; it is not read. */
 static bool writes_settings(const char *code)
 {
 	static const char *const suffixes[] = {".json", ".toml", ".conf", ".ini",
@@ -135,7 +135,7 @@ static int add_cell_line(struct flmem_notebook *notebook, unsigned line)
 	return 0;
 }
 
-/* Whether a line begins with a magic command; `*ret_rest` is what follows it. */
+/* Whether a line begins with a magic command; *ret_rest is the text behind it. */
 static bool begins_with(const char *line, const char *magic, const char **ret_rest)
 {
 	size_t length = strlen(magic);
@@ -144,7 +144,7 @@ static bool begins_with(const char *line, const char *magic, const char **ret_re
 	return strncmp(line, magic, length) == 0 && strchr(" \t", line[length]);
 }
 
-/* Text within a raw string: characters that would end the string are replaced or padded. */
+/* Adds text to a raw string. Characters that would end it are replaced or padded. */
 static void add_raw(struct flmem_buf *code, const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++) {
@@ -156,7 +156,7 @@ static void add_raw(struct flmem_buf *code, const char *text, size_t length)
 		flmem_buf_putc(code, ' ');
 }
 
-/* Whether the line continues on the next one; removes the continuation mark if so. */
+/* Whether the line continues on the next one; if so, removes the mark at its end. */
 static bool drop_continuation(const char *line, size_t *length)
 {
 	size_t end = *length;
@@ -169,7 +169,7 @@ static bool drop_continuation(const char *line, size_t *length)
 	return true;
 }
 
-/* The next line of a command, up to its last one. */
+/* Adds the next line of a command that continues. */
 static void continue_command(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	notebook->continues = drop_continuation(line, &length);
@@ -178,7 +178,7 @@ static void continue_command(struct flmem_notebook *notebook, const char *line, 
 		flmem_buf_puts(&notebook->code, QUOTES ")");
 }
 
-/* A command of the shell, as Python would start it. */
+/* Adds a command of the shell as a call of Python. */
 static void add_command(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	if (!length)
@@ -187,7 +187,7 @@ static void add_command(struct flmem_notebook *notebook, const char *line, size_
 	continue_command(notebook, line, length);
 }
 
-/* %run and the like run other files in this process; %sx and %pip are commands. */
+/* Adds %run and the like, which run another file here, and the commands %sx and %pip. */
 static bool add_outer(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	struct flmem_buf *code = &notebook->code;
@@ -224,7 +224,7 @@ static bool add_outer(struct flmem_notebook *notebook, const char *line, size_t 
 	return false;
 }
 
-/* %env NAME=VALUE, where $OTHER and {other} in the value are Python's. */
+/* Adds %env NAME=VALUE. $OTHER and {other} in the value stand for values of Python. */
 static void add_environment(struct flmem_buf *code, const char *line, size_t length)
 {
 	const char *end = line + length, *equals;
@@ -247,7 +247,7 @@ static void add_environment(struct flmem_buf *code, const char *line, size_t len
 	flmem_buf_puts(code, QUOTES);
 }
 
-/* "-n1 !command" after %time; NULL: it is not a line that IPython runs itself. */
+/* The line behind %time and its options ("-n1 !command"); NULL if it is Python. */
 static const char *inner_line(const char *rest, const char *end)
 {
 	rest += strspn(rest, " \t");
@@ -260,7 +260,7 @@ static const char *inner_line(const char *rest, const char *end)
 
 static void add_line(struct flmem_notebook *notebook, const char *line, size_t length);
 
-/* %alias NAME COMMAND: what runs when a line begins with the name. */
+/* Adds the command of %alias NAME COMMAND, which runs where a line begins with the name. */
 static bool add_alias(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	const char *rest, *end = line + length;
@@ -274,7 +274,7 @@ static bool add_alias(struct flmem_notebook *notebook, const char *line, size_t 
 	return true;
 }
 
-/* %time, %prun and the like run Python; %env sets a variable of the process. */
+/* Adds what follows %time, %prun and the like, which run Python, and %env. */
 static void add_known_magic(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
@@ -290,7 +290,7 @@ static void add_known_magic(struct flmem_notebook *notebook, const char *line, s
 						 length - (size_t)(rest - line));
 			return;
 		}
-	/* "%%bash" after blank lines, or in a cell of %%time. */
+	/* "%%bash" may follow blank lines, or be within a cell of %%time. */
 	notebook->shell |= is_shell_cell(line);
 	if (add_outer(notebook, line, length) || add_alias(notebook, line, length))
 		return;
@@ -300,7 +300,7 @@ static void add_known_magic(struct flmem_notebook *notebook, const char *line, s
 		add_command(notebook, line + 1, length - 1);
 }
 
-/* A line with the magic command that its name stands for. */
+/* Writes a line with the magic command in place of its alias. */
 static void put_unaliased(const char *line, size_t length, const char *other, struct flmem_buf *out)
 {
 	size_t name = strspn(line, "%"), rest = strcspn(line, " \t\r\n");
@@ -325,7 +325,7 @@ static void add_magic(struct flmem_notebook *notebook, const char *line, size_t 
 		add_known_magic(notebook, line, length);
 }
 
-/* Whether IPython runs the line, from `kind` on, as a command of the shell. */
+/* Whether IPython runs a line as a command of the shell; `kind` is its first character. */
 static bool is_command_line(const struct flmem_notebook *notebook, char kind, const char *line,
 			    size_t length)
 {
@@ -337,19 +337,19 @@ static bool is_command_line(const struct flmem_notebook *notebook, char kind, co
 	       flmem_notebook_is_program(line, length);
 }
 
-/* One line of a cell, of which IPython runs some itself. */
+/* Adds one line of a cell. IPython runs some lines itself. */
 static void add_line(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	size_t blanks = strspn(line, " \t");
 	size_t named = strspn(line, FLMEM_TEXT_NAME_LETTERS " \t");
 	char kind;
 
-	/* "output = !command" */
+	/* A line may be "output = !command". */
 	if (line[named] == '=' && strchr("!%", line[named + 1 + strspn(line + named + 1, " \t")]))
 		blanks = named + 1 + strspn(line + named + 1, " \t");
 	if (blanks > length)
 		blanks = length;
-	/* In a string the line is text. */
+	/* Within a string the line is text. */
 	kind = notebook->quote || blanks == length ? '\0' : line[blanks];
 	if (notebook->unread) {
 		if (!notebook->continues)
@@ -361,7 +361,7 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 	} else if (is_command_line(notebook, kind, line + blanks, length - blanks)) {
 		add_command(notebook, line + blanks, length - blanks);
 	} else if (kind == '!') {
-		blanks += line[blanks + 1] == '!'; /* "!!command" */
+		blanks += line[blanks + 1] == '!'; /* the command behind "!!" */
 		add_command(notebook, line + blanks + 1, length - blanks - 1);
 	} else if (kind == '%') {
 		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
@@ -393,7 +393,7 @@ static bool is_three(const char *text, const char *end, char quote)
 	return end - text >= 3 && text[0] == quote && text[1] == quote && text[2] == quote;
 }
 
-/* From after a single quote to after the one that ends the string, or to the end of the line. */
+/* The place behind the quote that ends a string, or its line end; `at` is behind the first one. */
 static const char *skip_single(const char *at, const char *end, char quote)
 {
 	for (; at < end && *at != '\n'; at++)
@@ -411,7 +411,7 @@ static const char *skip_cell_comment(const char *at, const char *end)
 	return newline ? newline : end;
 }
 
-/* Keeps track of strings that go over several lines, in the code from an offset on. */
+/* Notes whether the code from an offset on ends within a string of three quotes. */
 static void note_quotes(struct flmem_notebook *notebook, size_t from)
 {
 	const char *at = notebook->code.data ? notebook->code.data + from : NULL;
@@ -484,7 +484,7 @@ int flmem_notebook_begin_cell(struct flmem_notebook *notebook)
 	return 0;
 }
 
-/* The NUL becomes the end of a line: of an empty one where the code has ended its last. */
+/* The NUL later becomes a line end; if the code ends in one, that makes an empty line. */
 int flmem_notebook_end_cell(struct flmem_notebook *notebook)
 {
 	const struct flmem_buf *code = &notebook->code;
@@ -509,7 +509,7 @@ static void translate_lines(const struct flmem_document *document, struct flmem_
 		translate_lines(document, n);
 }
 
-/* Rules search the text of all cells, which have been read one by one up to here. */
+/* Joins the cells, each of which was read separately, to one text for rules that search it. */
 static void join_cells(struct flmem_buf *text)
 {
 	for (size_t i = 0; i < text->length; i++)
@@ -549,7 +549,7 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 	return rc;
 }
 
-/* Up to the end of the line, or of the string that the text is in. */
+/* The place up to the end of the line, or of the string that the text is in. */
 static struct flmem_place line_at(const char *text, size_t start, const char *end)
 {
 	const char *found = strstr(text + start, end);

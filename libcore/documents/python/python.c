@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* what Python skips at the start of a file */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* Python skips it at the start of a file */
 
 static bool is_name_start(char c)
 {
@@ -28,7 +28,7 @@ static void advance_bytes(struct flmem_python *python, size_t count)
 	}
 }
 
-/* Blanks, comments, joined lines, and inside of brackets the ends of lines. */
+/* Skips blanks, comments, joined lines, and line ends within brackets. */
 static void python_skip_blanks(struct flmem_python *python)
 {
 	for (;;) {
@@ -57,7 +57,7 @@ static size_t name_length(const char *p)
 	return length;
 }
 
-/* Length of a string at `p`, prefix and quotes included; 0 when none begins there. */
+/* Length of the string at `p` with prefix and quotes; 0 if none begins there. */
 static size_t string_length(const char *p, const char *limit, bool *ret_unclosed)
 {
 	size_t prefix = strspn(p, "rRbBuUfFtT"), quotes = 1;

@@ -26,15 +26,16 @@ struct flmem_python_word {
 	enum flmem_python_kind kind;
 	struct flmem_place place;
 	const char *text; /* `place.end - place.start` bytes */
-	bool unclosed;	  /* a string in three quotes that the text ends in */
+	bool unclosed;	  /* a string in three quotes that the text ends within */
 };
 
+/* A position in the source. */
 struct flmem_python {
 	const char *text; /* ends in a NUL */
 	size_t at, line_start;
-	size_t limit; /* offset where the part ends; 0: at the NUL */
+	size_t limit; /* offset at which the part ends; 0: at the NUL */
 	unsigned line;
-	int brackets; /* that are open */
+	int brackets; /* how many brackets are open */
 };
 
 /* Source in independent parts: a file is one, and each cell of a notebook. */
@@ -43,29 +44,33 @@ struct flmem_python_part {
 	unsigned line; /* number of its first line */
 };
 
+/* Source of one or several parts; `text` ends in a NUL and is not owned. */
 struct flmem_python_source {
 	const char *text;
 	const struct flmem_python_part *parts;
 	size_t count;
 };
 
+/* A reader: the current word, and the word before it. */
 struct flmem_python_reader {
-	struct flmem_python python;
-	struct flmem_python_word word, before; /* `before` of the first word: an END */
+	struct flmem_python python;	       /* position behind `word` */
+	struct flmem_python_word word, before; /* `before` of the first word is an END */
 };
 
-/* Longest dotted name that is read; longer ones are read as "". */
+/* Longest dotted name that is read, with NUL; a longer one is read as "". */
 #define FLMEM_PYTHON_DOTTED_MAX 256
 
+/* Starts at the first word of a part. */
 void flmem_python_start(struct flmem_python_reader *reader,
 			const struct flmem_python_source *source, size_t part);
 
+/* Goes on to the next word; stays at END. */
 void flmem_python_advance(struct flmem_python_reader *reader);
 
-/* Whether the word is `text`, which is then read. */
+/* Advances if the current word is the name or mark `text`. Returns whether it is. */
 bool flmem_python_accept(struct flmem_python_reader *reader, const char *text);
 
-/* Reads "a.b.c" into `out`; the reader is then after it. */
+/* Reads "a.b.c" into `out` and advances behind it. */
 void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTHON_DOTTED_MAX]);
 
 /* Whether the word ends a statement: the end of a line or of the source, or a semicolon. */
@@ -74,29 +79,29 @@ bool flmem_python_ends(const struct flmem_python_word *word);
 /* Whether the word ends an argument or another value in brackets. */
 bool flmem_python_ends_value(const struct flmem_python_word *word);
 
-/* Copies the word as text; false if the buffer is too small. */
+/* Copies the text of a word. Returns false if the buffer is too small. */
 bool flmem_python_word_text(const struct flmem_python_word *word,
 			    char ret_text[FLMEM_PYTHON_DOTTED_MAX]);
 
 /* Whether the word is "=" or begins an augmented assignment ("-=", "//="). */
 bool flmem_python_assigns(const struct flmem_python_reader *reader);
 
-/* Whether a statement may begin at the reader's word. */
+/* Whether the current word is one with which a statement may begin. */
 bool flmem_python_at_statement(const struct flmem_python_reader *reader);
 
-/* At the "(" of a call whose callee is the result of a call or an entry: f()(...), a[0](...). */
+/* Whether the current word is the "(" of a call of a result: f()(...), a[0](...). */
 bool flmem_python_is_result_call(const struct flmem_python_reader *reader);
 
-/* Whether the word begins a statement that only declares names. */
+/* Whether a word begins a statement that only binds names: import, from, global, nonlocal. */
 bool flmem_python_is_declaration(const struct flmem_python_word *word);
 
-/* A built-in function whose calls are read: setattr, delattr, __import__, exec, eval and others. */
+/* Whether calls of a built-in function are read: setattr, delattr, __import__, exec, eval. */
 bool flmem_python_is_builtin(const char *name);
 
-/* Whether Python takes a literal value as false. */
+/* Whether Python takes a literal value as false: 0, "", None, False. */
 bool flmem_python_is_false(const struct flmem_node *value);
 
-/* The next word; after the end of the source always END. */
+/* Returns the next word; END at and after the end of the source. */
 struct flmem_python_word flmem_python_next(struct flmem_python *python);
 
 /* Whether the word is a name or a mark with this text. */

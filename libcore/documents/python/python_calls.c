@@ -22,8 +22,8 @@
 #define BRACKETS_MAX 128
 #define DEPTH_MAX    (FLMEM_DOCUMENT_DEPTH_MAX - 8) /* the tree itself has a few levels */
 
-/* The kinds of open brackets, besides their own characters. */
-#define TEST	   'i' /* isinstance() and the like, Optional[]: only compared */
+/* Kinds of open brackets, besides the bracket itself. */
+#define TEST	   'i' /* of isinstance() and the like, and Optional[]: names are only compared */
 #define PARAMETERS 'd' /* of a function definition */
 #define BASES	   'c' /* of a class definition */
 
@@ -33,11 +33,11 @@ struct call_collector {
 	struct flmem_python_names names;
 	struct flmem_node *calls, *methods, *bases, *values, *items, *keys;
 	struct flmem_python_members members;
-	char open[BRACKETS_MAX];
-	size_t open_count; /* may exceed the maximum */
-	char next;	   /* kind of the next "(" */
-	size_t vars_at;	   /* of the "." after vars(...) */
-	size_t value_at;   /* of the word before a value whose use only that word shows */
+	char open[BRACKETS_MAX]; /* kind of each open bracket, the outermost first */
+	size_t open_count;	 /* may exceed BRACKETS_MAX */
+	char next;		 /* kind of the next "("; NUL: the bracket itself */
+	size_t vars_at;		 /* offset of the "." behind vars(...) */
+	size_t value_at; /* offset of the ":" of a lambda or "=" of an entry before a value */
 	struct flmem_python_partials partials;
 };
 
@@ -51,7 +51,7 @@ static char innermost_bracket(const struct call_collector *calls)
 		       : '\0';
 }
 
-/* Reads a word and keeps track of the open brackets. */
+/* Advances by a word and keeps track of the open brackets. */
 static void calls_advance(struct call_collector *calls)
 {
 	const struct flmem_python_word *word = &calls->reader.word;
@@ -81,7 +81,7 @@ static bool accept_word(struct call_collector *calls, const char *text)
 	return true;
 }
 
-/* Steps up to the word of a reader that is ahead. */
+/* Advances to the current word of a reader that is ahead. */
 static void skip_to_reader(struct call_collector *calls, const struct flmem_python_reader *ahead)
 {
 	while (calls->reader.word.place.start < ahead->word.place.start)
@@ -99,7 +99,7 @@ static struct flmem_node *add_list(struct call_collector *calls, struct flmem_no
 	return list;
 }
 
-/* A literal of one word, with a sign. False, with nothing read, for anything else. */
+/* Reads a literal of one word, also with a sign. Returns false, with nothing read, for others. */
 static bool read_scalar(struct call_collector *calls, struct flmem_node *node)
 {
 	struct flmem_python_reader ahead = calls->reader;
@@ -120,7 +120,7 @@ static bool read_scalar(struct call_collector *calls, struct flmem_node *node)
 	return known;
 }
 
-/* Everything up to the end of the value; the calls in it are read, too. */
+/* Skips a value; the calls in it are read, too. */
 static int skip_expression(struct call_collector *calls)
 {
 	size_t depth = calls->open_count;
@@ -139,7 +139,7 @@ static int skip_expression(struct call_collector *calls)
 	return rc;
 }
 
-/* The path or name of a value that is a single name. */
+/* Sets the text of a value that is a single name to its path, or to the name. */
 static int read_single_name(struct call_collector *calls, struct flmem_node *node)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX], path[FLMEM_PYTHON_DOTTED_MAX];
@@ -157,7 +157,7 @@ static int read_single_name(struct call_collector *calls, struct flmem_node *nod
 	return node->text ? 0 : calls->cursor->code;
 }
 
-/* Makes a node an expression, which has no children. */
+/* Reads a value as an expression, a node without children. */
 static int read_expression(struct call_collector *calls, struct flmem_node *node)
 {
 	int rc;
@@ -180,7 +180,7 @@ static int read_keyed(struct call_collector *calls, struct flmem_node *map, cons
 	return calls_read_value(calls, value);
 }
 
-/* A key that is not a literal is stored as "**": it could be any key. */
+/* Reads an entry of a dictionary. The key "**" stands for one that is not a literal. */
 static int read_entry(struct call_collector *calls, struct flmem_node *map)
 {
 	struct flmem_python_reader ahead = calls->reader;
@@ -218,7 +218,7 @@ static int read_python_map(struct call_collector *calls, struct flmem_node *node
 	return rc;
 }
 
-/* The name of an argument: "name=" that is not a comparison. */
+/* Reads the name of an argument: "name=", not "name==". */
 static bool read_argument_name(struct call_collector *calls, char name[FLMEM_PYTHON_DOTTED_MAX])
 {
 	struct flmem_python_reader ahead = calls->reader;
@@ -244,7 +244,7 @@ static int read_argument(struct call_collector *calls, struct flmem_node *args, 
 	return read_keyed(calls, args, name, &place);
 }
 
-/* From the "(" to the ")", which belong to the place of the map. */
+/* Reads the arguments from "(" to ")"; the place of the map includes both. */
 static int read_arguments(struct call_collector *calls, struct flmem_node *args)
 {
 	size_t position = 0;
@@ -266,7 +266,7 @@ static int read_arguments(struct call_collector *calls, struct flmem_node *args)
 	return rc;
 }
 
-/* A call of `path`; `*ret_args` gets its arguments, or NULL when there is no room. */
+/* Adds a call of `path` and the map *ret_args for its arguments; NULL if there is no room. */
 static struct flmem_node *add_call(struct call_collector *calls, struct flmem_node *list,
 				   const char *path, const struct flmem_place *place,
 				   struct flmem_node **ret_args)
@@ -283,7 +283,7 @@ static struct flmem_node *add_call(struct call_collector *calls, struct flmem_no
 	return call;
 }
 
-/* The same call under each further path that the name may have. */
+/* Adds the same call under another path. */
 static int repeat_call(struct call_collector *calls, struct flmem_node *list, const char *path,
 		       const struct flmem_node *call)
 {
@@ -299,7 +299,7 @@ static int repeat_call(struct call_collector *calls, struct flmem_node *list, co
 	return 0;
 }
 
-/* A call of an imported name, or of a method (no name); the reader is at the "(". */
+/* Reads a call of an imported name, or of a method (`name` is ""). The reader is at the "(". */
 static int read_call(struct call_collector *calls, const char *name, const char *path,
 		     const struct flmem_place *place)
 {
@@ -329,7 +329,7 @@ static int read_call(struct call_collector *calls, const char *name, const char 
 	return rc;
 }
 
-/* Dictionaries, as such or as dict(...). */
+/* Reads a dictionary: {...} or dict(...). */
 static int read_dictionary(struct call_collector *calls, struct flmem_node *node)
 {
 	bool map = flmem_python_is_map(calls->reader);
@@ -359,12 +359,12 @@ static int calls_read_value(struct call_collector *calls, struct flmem_node *nod
 		rc = calls->cursor->code ? calls->cursor->code : read_expression(calls, node);
 	}
 	node->place.end = calls->reader.before.place.end;
-	if (node->place.end < node->place.start) /* no value at all */
+	if (node->place.end < node->place.start) /* there is no value */
 		node->place.end = node->place.start;
 	return rc;
 }
 
-/* A name without a call. */
+/* Notes a use of an imported name without a call. */
 static int note_use(struct call_collector *calls, const char *name,
 		    const struct flmem_python_word *before, const struct flmem_place *place)
 {
@@ -380,7 +380,7 @@ static int note_use(struct call_collector *calls, const char *name,
 				     place);
 }
 
-/* Some built-in functions, and methods of values. An imported name takes precedence. */
+/* Whether a call is one of a built-in function that is read, or of a method of a value. */
 static bool is_unbound_call(const struct call_collector *calls, const char *name,
 			    char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
@@ -392,7 +392,7 @@ static bool is_unbound_call(const struct call_collector *calls, const char *name
 	return true;
 }
 
-/* A method or attribute of the result of a call or of an entry: "f().name", "a[0].name". */
+/* Reads a method or attribute of a result or of an entry: "f().name", "a[0].name". */
 static int scan_member(struct call_collector *calls)
 {
 	struct flmem_place place = calls->reader.word.place;
@@ -412,7 +412,7 @@ static int scan_member(struct call_collector *calls)
 	return 0;
 }
 
-/* "Class.__init__(self, ...)": a class that is called through its constructor. */
+/* Notes "Class.__init__(self, ...)" as a use of the class: it calls the constructor. */
 static int note_constructor(struct call_collector *calls, char path[FLMEM_PYTHON_DOTTED_MAX],
 			    const struct flmem_place *place)
 {
@@ -427,7 +427,7 @@ static int note_constructor(struct call_collector *calls, char path[FLMEM_PYTHON
 	return rc;
 }
 
-/* vars(object): its entries are the attributes of the object. */
+/* Notes vars(object), whose entries are the attributes of the object. */
 static int note_vars(struct call_collector *calls, const struct flmem_place *place)
 {
 	calls->vars_at = flmem_python_vars_method(&calls->reader);
@@ -473,7 +473,7 @@ static int scan_name(struct call_collector *calls)
 	return strcmp(name, "vars") == 0 ? note_vars(calls, &place) : 0;
 }
 
-/* "def f(" and "class C(" */
+/* Reads "def f(" and "class C(" up to the bracket. */
 static int scan_definition(struct call_collector *calls)
 {
 	bool class = flmem_python_is(&calls->reader.word, "class");

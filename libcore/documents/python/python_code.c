@@ -19,7 +19,7 @@ static void advance_code(struct flmem_python_code_search *search)
 	flmem_python_advance(&search->reader);
 }
 
-/* "exec" and "builtins.exec", and no method of that name. */
+/* Whether the name is the built-in function: "exec" or "builtins.exec", not a method. */
 static bool is_own_function(const struct flmem_python_code_search *search)
 {
 	static const char *const modules[] = {"builtins", "__builtins__", "__builtin__", NULL};
@@ -28,7 +28,10 @@ static bool is_own_function(const struct flmem_python_code_search *search)
 	       flmem_python_is_any(&search->earlier, modules);
 }
 
-/* For eval, which is also a common variable name, only "run = exec" counts, not "f(exec)". */
+/*
+ * Whether the function is kept or passed on. Of eval, a common name of variables, only "run = eval"
+ * counts.
+ */
 static bool is_kept_function(const struct flmem_python_code_search *search,
 			     const struct flmem_python_reader *ahead)
 {
@@ -43,7 +46,7 @@ static bool is_kept_function(const struct flmem_python_code_search *search,
 	       (flmem_python_is(&search->reader.before, "=") && flmem_python_ends(&ahead->word));
 }
 
-/* "a" and "a.b", up to the end of the argument. */
+/* Whether an argument is a name, with or without dots: "a", "a.b". */
 static bool is_plain_argument(struct flmem_python_reader ahead)
 {
 	do {
@@ -93,7 +96,10 @@ static bool is_name_letter(char c)
 	       (c >= 'a' && c <= 'z');
 }
 
-/* A string has at least its quotes, so a name in it always has a character on both sides. */
+/*
+ * Whether a string holds a name as a whole word, with `call` before a "(". Quotes are around it, so
+ * a character precedes and follows the name.
+ */
 static bool has_whole_name(const struct flmem_python_word *string, const char *name, bool call)
 {
 	const char *end = string->text + (string->place.end - string->place.start), *at;

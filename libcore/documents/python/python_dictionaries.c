@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dictionaries that a script assigns to a name and then only passes on: their entries are known
- * where the name is an argument. A name with any other use may hold another value by then, and is
- * left out.
+ * Finds dictionaries that a script assigns to a name and then only passes on: their entries are
+ * known where the name is an argument. A name with any other use may hold another value by then and
+ * is left out.
  */
 #include "documents/python/python_dictionaries.h"
 
@@ -15,10 +15,10 @@
 
 #define NAMES_MAX    32 /* each word is compared with all of them */
 #define BRACKETS_MAX 32
-#define LEVELS_MAX   8 /* of maps in maps; what is deeper is an expression */
+#define LEVELS_MAX   8 /* levels of maps in maps; deeper ones are expressions */
 
 struct dictionary_candidate {
-	struct flmem_python_reader value; /* at the first word of the dictionary */
+	struct flmem_python_reader value; /* reader at the first word of the dictionary */
 	struct flmem_python_word name;
 	bool spoiled;
 };
@@ -28,12 +28,13 @@ struct dictionary_candidates {
 	size_t count;
 };
 
-/* Of the scan for uses of the names. */
+/* The scan for uses of the names. */
 struct use_scan {
 	struct dictionary_candidates *found;
 	struct flmem_python_reader reader;
-	bool reads_only[BRACKETS_MAX]; /* whether the callee leaves its arguments unchanged */
-	bool definition, lambda;       /* within their parameters */
+	/* for each open bracket: the function leaves its arguments unchanged */
+	bool reads_only[BRACKETS_MAX];
+	bool definition, lambda; /* the scan is within parameters of a definition, of a lambda */
 };
 
 static bool is_same_word(const struct flmem_python_word *a, const struct flmem_python_word *b)
@@ -43,7 +44,7 @@ static bool is_same_word(const struct flmem_python_word *a, const struct flmem_p
 	return length == b->place.end - b->place.start && memcmp(a->text, b->text, length) == 0;
 }
 
-/* "name = {", "name = dict(" */
+/* Notes a name to which a dictionary is assigned: "name = {", "name = dict(". */
 static void note_candidate(struct dictionary_candidates *found,
 			   const struct flmem_python_reader *reader)
 {
@@ -61,7 +62,7 @@ static void note_candidate(struct dictionary_candidates *found,
 	found->count++;
 }
 
-/* Functions that do not change a dictionary passed by position. */
+/* Whether a function leaves a dictionary that is passed by position unchanged. */
 static bool is_reading_function(const struct flmem_python_word *word)
 {
 	static const char *const names[] = {"set_per_site_config",
@@ -74,7 +75,10 @@ static bool is_reading_function(const struct flmem_python_word *word)
 	return flmem_python_is_any(word, names);
 }
 
-/* "f(x=name)", "f(**name)", "f(name=x)", and "f(name)" of some functions */
+/*
+ * Whether the name is only passed on: f(x=name), f(**name), f(name=x), and f(name) of functions
+ * that do not change it.
+ */
 static bool is_harmless_use(const struct use_scan *uses)
 {
 	const struct flmem_python_reader *reader = &uses->reader;
@@ -146,7 +150,7 @@ static bool ends_entry(const struct flmem_python_word *word)
 	       (word->kind == FLMEM_PYTHON_MARK && strchr(",)]}", *word->text));
 }
 
-/* A literal of one word, with a sign; the reader is then after it. */
+/* Reads a literal of one word, also with a sign. Returns false for other values. */
 static bool read_single(struct flmem_cursor *cursor, struct flmem_python_reader *reader,
 			struct flmem_node *node)
 {
@@ -169,7 +173,7 @@ static void make_expression(struct flmem_node *node)
 	node->first = node->last = NULL;
 }
 
-/* Up to the comma or bracket after the value of an entry. */
+/* Skips the value of an entry up to the comma or bracket behind it. */
 static void skip_value(struct flmem_python_reader *reader)
 {
 	size_t depth = 0;
@@ -183,7 +187,10 @@ static void skip_value(struct flmem_python_reader *reader)
 	}
 }
 
-/* The key of an entry, "**" for a key that is not a literal; false if there is no key. */
+/*
+ * Reads the key of an entry; "**" stands for a key that is not a literal. Returns false if there is
+ * none.
+ */
 static bool read_key(struct flmem_cursor *cursor, struct flmem_python_reader *reader, bool call,
 		     struct flmem_node *key)
 {
@@ -243,11 +250,11 @@ static int read_entry_value(struct flmem_cursor *cursor, struct flmem_python_rea
 		read_map(cursor, reader, node, level);
 	else if (!read_single(cursor, reader, node))
 		skip_value(reader);
-	if (!ends_entry(&reader->word) && level) { /* {...} | other */
+	if (!ends_entry(&reader->word) && level) { /* the entry is {...} | other */
 		make_expression(node);
 		skip_value(reader);
 	}
-	/* There may be no value. */
+	/* The value may be missing. */
 	if (reader->before.place.end > node->place.start)
 		node->place.end = reader->before.place.end;
 	else

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries that are assigned by a key which is known only when the program runs: object[key] = x. */
+/* Finds entries that are assigned by a key known only when the program runs: object[key] = x. */
 #include "documents/python/python_entries.h"
 
 #include <string.h>
 
 #include "documents/python/python_nodes.h"
 
-/* "[ ... ]", with the reader at the first bracket; whether its content is not a literal. */
+/* Skips "[ ... ]" from its first bracket on. Returns whether the key is not a literal. */
 static bool skip_entry(struct flmem_python_reader *reader, struct flmem_place *ret_key)
 {
 	int outside = reader->python.brackets - 1;
@@ -25,7 +25,10 @@ static bool skip_entry(struct flmem_python_reader *reader, struct flmem_place *r
 	return open;
 }
 
-/* "a.b[key].c[key] =" from the first word on; the reader is then after the last "]" or name. */
+/*
+ * Reads a target "a.b[key].c[key] =" from its first word on. Returns whether its last part is an
+ * entry whose key is not a literal.
+ */
 static bool read_entry_target(struct flmem_python_reader *reader, struct flmem_place *ret_key)
 {
 	bool open = false;
@@ -43,7 +46,7 @@ static bool read_entry_target(struct flmem_python_reader *reader, struct flmem_p
 	}
 }
 
-/* The first name of the target, with the place of the key. */
+/* Adds the first name of the target, with the place of the key. */
 static int add_open_entry(struct flmem_cursor *cursor, struct flmem_node *root,
 			  struct flmem_node **list, const struct flmem_python_word *name,
 			  const struct flmem_place *key)

@@ -15,7 +15,7 @@ bool flmem_python_has_fields(const struct flmem_python_word *string)
 	return false;
 }
 
-/* From a quote in a field to the end of that string. */
+/* Offset behind the string whose first quote is at `at` within a field. */
 static size_t skip_quoted(const char *text, size_t at, size_t end)
 {
 	const char *quote = memchr(text + at + 1, text[at], end - at - 1);
@@ -23,7 +23,7 @@ static size_t skip_quoted(const char *text, size_t at, size_t end)
 	return quote ? (size_t)(quote - text) : end;
 }
 
-/* From the "{" to the "}" of a field, or to the end of the string. */
+/* Offset of the "}" that ends a field whose "{" is at `at`; `end` if there is none. */
 static size_t field_end(const char *text, size_t at, size_t end)
 {
 	int depth = 0;
@@ -40,7 +40,10 @@ static size_t field_end(const char *text, size_t at, size_t end)
 	return end;
 }
 
-/* Excludes the closing quotes, which would begin a string in a field that is not closed. */
+/*
+ * Offset of the closing quotes of a string. In a field that is not closed they would begin a
+ * string.
+ */
 static size_t content_end(const struct flmem_python_word *string)
 {
 	const char *open = string->text + strcspn(string->text, "\"'");
@@ -52,7 +55,7 @@ static size_t content_end(const struct flmem_python_word *string)
 	return string->place.start + (size_t)(end - string->text);
 }
 
-/* Counts the lines up to an offset. */
+/* Advances to an offset and counts the lines. */
 static void go_to_offset(struct flmem_python *python, size_t at)
 {
 	for (; python->at < at; python->at++)
@@ -62,7 +65,10 @@ static void go_to_offset(struct flmem_python *python, size_t at)
 		}
 }
 
-/* Line counting continues from the reader of the previous field, if there is one. */
+/*
+ * Places a reader at the start of a field. Lines are counted from the field before, if there is
+ * one.
+ */
 static void go_to_field(struct flmem_python_reader *reader, const struct flmem_python *before,
 			const struct flmem_python_word *string, size_t start)
 {
@@ -100,7 +106,7 @@ bool flmem_python_field_next(const struct flmem_python *python,
 	return true;
 }
 
-/* The names that are called in a field. */
+/* Adds the imported names that a field calls. */
 static int read_field_calls(struct flmem_cursor *cursor, const struct flmem_python_names *names,
 			    struct flmem_python_reader *field, struct flmem_node *list)
 {

@@ -2,21 +2,22 @@
 #ifndef FLMEM_DOCUMENTS_PYTHON_FIELDS_H
 #define FLMEM_DOCUMENTS_PYTHON_FIELDS_H
 
-/* Strings with fields, which are code: f"{value!r:>{width}}". */
+/* Reads the fields of strings, which are code: f"{value!r:>{width}}". */
 
 #include "documents/build.h"
 #include "documents/python/python.h"
 #include "documents/python/python_names.h"
 
-/* Whether a string is one with fields: f"{value}", t"{value}". */
+/* Whether a string has fields: f"{value}", t"{value}". */
 bool flmem_python_has_fields(const struct flmem_python_word *string);
 
-/* Whether the word is a string that is all of an argument or a key, and has no field with code. */
+/* Whether the current word is a string that is a whole argument or key, without fields of code. */
 bool flmem_python_at_literal(const struct flmem_python_reader *reader);
 
 /*
- * The next field of such a string: `*at` is 0 before the first one. `ret_reader` is at its first
- * word, with the "{" before it, and reads END after its last, also where the string ends in it.
+ * Finds the next field of a string with fields; *at is 0 before the first one. *ret_reader is at
+ * the first word of the field, with the "{" as word before, and reads END behind the last one.
+ * Returns false if there is no further field.
  */
 bool flmem_python_field_next(const struct flmem_python *python,
 			     const struct flmem_python_word *string, size_t *at,

@@ -7,7 +7,8 @@
 #include "documents/python/python_unicode.h"
 
 /*
- * Python also accepts a carriage return alone as a line end. The length of the text is unchanged.
+ * Replaces a carriage return alone by a line feed, since Python accepts it as a line end. The
+ * length of the text stays the same.
  */
 static void unify_lines(char *text)
 {
@@ -36,7 +37,7 @@ int flmem_python_check_ends(struct flmem_cursor *cursor, const struct flmem_pyth
 	return 0;
 }
 
-/* {"fault": text}, for a file that Python rejects. */
+/* Adds {"fault": text} for a file that Python rejects. */
 static int add_fault(struct flmem_cursor *cursor, const struct flmem_python_fault *fault)
 {
 	return flmem_python_node_add(cursor, cursor->document->root, "fault", fault->text,

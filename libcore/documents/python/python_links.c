@@ -8,7 +8,7 @@
 
 #include "base/text/text.h"
 
-#define LINKS_MAX 4 /* modules that a name passes */
+#define LINKS_MAX 4 /* modules that a name passes through at most */
 
 static const struct flmem_python_part whole_source = {.line = 1};
 
@@ -19,7 +19,7 @@ struct modules_pass {
 	void *context;
 };
 
-/* A module and the packages that contain it, which Python also runs. */
+/* Visits a module and the packages that contain it, whose code Python runs, too. */
 static bool visit_with_packages(struct modules_pass *pass, const char *module, unsigned ups)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
@@ -36,7 +36,7 @@ static bool visit_with_packages(struct modules_pass *pass, const char *module, u
 	return true;
 }
 
-/* import a.b as c, d */
+/* Reads import a.b as c, d */
 static bool visit_modules(struct modules_pass *pass)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
@@ -51,7 +51,7 @@ static bool visit_modules(struct modules_pass *pass)
 	return more;
 }
 
-/* from a.b import c, d */
+/* Reads from a.b import c, d */
 static bool visit_members(struct modules_pass *pass)
 {
 	char from[FLMEM_PYTHON_DOTTED_MAX] = "", member[FLMEM_PYTHON_DOTTED_MAX];
@@ -80,7 +80,7 @@ static bool visit_members(struct modules_pass *pass)
 	return more;
 }
 
-/* import_module("a.b"), __import__("a"), with the reader after the name of the function. */
+/* Reads import_module("a.b") and __import__("a"); the reader is behind the name of the function. */
 static bool visit_by_name(struct modules_pass *pass)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
@@ -156,7 +156,7 @@ void flmem_python_modules_clear(struct flmem_python_modules *modules)
 	*modules = (struct flmem_python_modules){0};
 }
 
-/* The part of a path after the name of a module; NULL: the path is not in that module. */
+/* The part of a path behind the name of a module; NULL if the path is not in that module. */
 static const char *path_in(const char *path, const struct flmem_python_module *module)
 {
 	size_t length = strlen(module->name);
@@ -166,7 +166,10 @@ static const char *path_in(const char *path, const struct flmem_python_module *m
 		       : NULL;
 }
 
-/* One step: what a module in the script's folder imports by the name. */
+/*
+ * Replaces a path by the one that a module in the folder of the script imports under that name.
+ * Returns false if none does.
+ */
 static bool follow_link(const struct flmem_python_modules **modules,
 			char path[FLMEM_PYTHON_DOTTED_MAX])
 {
@@ -187,7 +190,7 @@ static bool follow_link(const struct flmem_python_modules **modules,
 	return false;
 }
 
-/* The path that a name stands for; NULL without an error if no module defines it. */
+/* The path that a name stands for; NULL, without an error, if no module defines it. */
 static const char *linked_path(struct flmem_cursor *cursor,
 			       const struct flmem_python_modules *modules, const char *text)
 {
@@ -202,7 +205,7 @@ static const char *linked_path(struct flmem_cursor *cursor,
 	return links ? flmem_cursor_keep(cursor, path, strlen(path)) : NULL;
 }
 
-/* Whether a node has a name as its text: an expression, an entry of a list, what a call calls. */
+/* Whether the text of a node is a name: an expression, an entry of a list, the path of a call. */
 static bool is_linkable(const struct flmem_node *node)
 {
 	if (node->kind == FLMEM_NODE_EXPRESSION)
@@ -211,7 +214,7 @@ static bool is_linkable(const struct flmem_node *node)
 	       (!node->key || (strcmp(node->key, "path") == 0 && !node->parent->key));
 }
 
-/* The names in a value and its parts. */
+/* Replaces the names in a value and in its parts. */
 static int link_nodes(struct flmem_cursor *cursor, struct flmem_node *node,
 		      const struct flmem_python_modules *modules, struct flmem_buf *paths)
 {

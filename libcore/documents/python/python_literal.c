@@ -7,7 +7,7 @@
 
 #define NUMBER_MAX 64
 
-/* Whole numbers and fractions; 1e3j and what does not fit into 64 bits are expressions. */
+/* Reads whole numbers and fractions. 1e3j, and what does not fit into 64 bits, is an expression. */
 static bool read_literal_number(struct flmem_cursor *cursor, const struct flmem_python_word *word,
 				bool negative, struct flmem_node *node)
 {
@@ -40,7 +40,7 @@ static bool read_constant(const struct flmem_python_word *word, struct flmem_nod
 	return is_true || is_false || flmem_python_is(word, "None");
 }
 
-/* The content as it is written: escapes are not resolved. */
+/* Reads the content of a string as it is written: escapes are not resolved. */
 static bool read_string(struct flmem_cursor *cursor, const struct flmem_python_word *word,
 			struct flmem_node *node)
 {

@@ -6,7 +6,10 @@
 #include "documents/python/python_nodes.h"
 #include "documents/python/python_targets.h"
 
-/* When half of the nodes are used, names that no imported name needs are left out. */
+/*
+ * Adds a definition. Once half of the nodes are used, further ones are left out, so that imported
+ * names have room.
+ */
 static int add_definition(struct flmem_cursor *cursor, const struct flmem_python_members *members,
 			  const char *name, const struct flmem_place *place)
 {

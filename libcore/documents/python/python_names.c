@@ -5,17 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rounds in which assignments of names that were assigned themselves are followed. */
-#define STATEMENT_MAX 256 /* words that are searched for the end of one */
+/*
+ * Limits: words that are searched for the end of a statement, and rounds in which assignments of
+ * names that were assigned themselves are followed.
+ */
+#define STATEMENT_MAX 256
 #define ALIAS_ROUNDS  3
 
 /* A pass over the source. */
 struct names_pass {
 	struct flmem_cursor *cursor;
 	struct flmem_python_reader reader;
-	const struct flmem_python_names *names; /* of the pass before, or NULL */
+	const struct flmem_python_names *names; /* names of the pass before, or NULL */
 	struct flmem_python_bindings *found;
-	/* The "=" of a statement, or its end, for all words from an offset on. */
+	/* The "=" or the end of the statement, for all words from `equals_from` on. */
 	struct flmem_python_reader equals;
 	size_t equals_from;
 };
@@ -45,7 +48,7 @@ static int add_row(struct flmem_cursor *cursor, struct flmem_python_bindings *bi
 	return 0;
 }
 
-/* `path` NULL: the name is not imported. */
+/* Binds a name. A `path` of NULL means that the name is not imported from here on. */
 static int bind_import(struct names_pass *pass, const char *name, const char *path,
 		       const struct flmem_place *place)
 {
@@ -61,7 +64,7 @@ static int bind_import(struct names_pass *pass, const char *name, const char *pa
 	return add_row(pass->cursor, pass->found, &row);
 }
 
-/* import a.b as c, d: without "as", the first part of the name is bound. */
+/* Reads import a.b as c, d: without "as", the first part of the name is bound. */
 static int read_import(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader;
@@ -78,7 +81,7 @@ static int read_import(struct names_pass *pass)
 			rc = bind_import(pass, name, module, &place);
 			continue;
 		}
-		/* Two rows: the name is the first part, the imported path is the whole. */
+		/* Adds two rows: the name is the first part, the imported path is the whole. */
 		rc = bind_import(pass, module, module, &place);
 		if (!rc && strchr(module, '.')) {
 			*strchr(module, '.') = '\0';
@@ -95,14 +98,17 @@ static int bind_member(struct names_pass *pass, const char *module, const char *
 
 	if (!*module || !*member)
 		return 0;
-	/* "from . import a": the module of the folder itself is ".". */
+	/* In "from . import a", the module of the folder itself is ".". */
 	snprintf(path, sizeof(path), "%s%s%s", module, strcmp(module, ".") == 0 ? "" : ".", member);
 	if (strlen(path) >= FLMEM_PYTHON_DOTTED_MAX)
 		return 0;
 	return bind_import(pass, name, path, place);
 }
 
-/* The path of a relative import begins with one dot, however many dots the source has. */
+/*
+ * Reads the name of a module. The path of a relative import begins with one dot, whatever the
+ * source has.
+ */
 static void read_module(struct flmem_python_reader *reader, char module[FLMEM_PYTHON_DOTTED_MAX])
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX] = "";
@@ -147,8 +153,8 @@ static int read_from(struct names_pass *pass)
 }
 
 /*
- * Hides an import from the end of the statement on: in "f = g(f)" and
- * "class f(f):" the second f is still that.
+ * Hides an import from the end of the statement on: in "f = g(f)" and "class f(f):" the second f
+ * still is the import.
  */
 static int hide_name(struct names_pass *pass, const char *name, const struct flmem_place *place)
 {
@@ -162,7 +168,7 @@ static int hide_name(struct names_pass *pass, const char *name, const struct flm
 	return bind_import(pass, name, NULL, &end);
 }
 
-/* A function or class of the module itself. */
+/* Hides imports behind a function or class that the module itself defines. */
 static int read_definition(struct names_pass *pass)
 {
 	struct flmem_place place = pass->reader.before.place;
@@ -175,7 +181,7 @@ static int read_definition(struct names_pass *pass)
 	return hide_name(pass, name, &place);
 }
 
-/* One statement's words of the pass that reads imports. */
+/* Reads one word of the pass that finds imports. */
 static int read_imports(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader;
@@ -191,7 +197,7 @@ static int read_imports(struct names_pass *pass)
 	return 0;
 }
 
-/* The row that binds a name at an offset; NULL when nothing binds it. */
+/* The row that binds a name at an offset; NULL if nothing binds it. */
 static const struct flmem_python_binding *find_binding(const struct flmem_python_bindings *rows,
 						       const char *name, size_t at)
 {
@@ -214,8 +220,8 @@ static const struct flmem_python_binding *find_binding(const struct flmem_python
 }
 
 /*
- * "name = functools.partial(other, ...)" with the reader at the bracket and `value` before it: the
- * name is another one for `other`, with arguments. A partial of a partial is not followed.
+ * Reads "name = functools.partial(other, ...)" with the reader at the bracket and `value` before
+ * it: the name stands for `other`, with arguments. A partial of a partial is not followed.
  */
 static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahead,
 			const struct flmem_python_binding *row, const char *value, size_t at)
@@ -223,7 +229,8 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 	char path[FLMEM_PYTHON_DOTTED_MAX], other[FLMEM_PYTHON_DOTTED_MAX];
 	struct flmem_python_binding found = *row;
 
-	size_t before = row->place.start ? row->place.start - 1 : 0; /* f = partial(f) */
+	/* in f = partial(f), the second f is the one before */
+	size_t before = row->place.start ? row->place.start - 1 : 0;
 
 	if (!flmem_python_accept(&ahead, "(") || ahead.word.kind != FLMEM_PYTHON_NAME ||
 	    !flmem_python_names_find(pass->names, value, at, 0, path) ||
@@ -242,7 +249,7 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 					: FLMEM_EFAILED;
 }
 
-/* Binds a name to what is after the "=" of the reader. */
+/* Binds a name to the value behind the "=" of the reader. */
 static int bind_value(struct names_pass *pass, struct flmem_python_reader *reader, const char *name,
 		      const struct flmem_place *place)
 {
@@ -278,7 +285,7 @@ static void go_to_equals(struct names_pass *pass)
 		flmem_python_advance(&pass->equals);
 }
 
-/* name = a.b, which makes the name another one for it; any other value hides an import. */
+/* Reads "name = a.b", which makes the name stand for a.b; any other value hides an import. */
 static int read_assignment(struct names_pass *pass)
 {
 	struct flmem_python_reader *reader = &pass->reader, ahead;
@@ -288,7 +295,7 @@ static int read_assignment(struct names_pass *pass)
 	flmem_python_dotted(reader, name);
 	if (!flmem_python_is(&reader->word, ":"))
 		return bind_value(pass, reader, name, &place);
-	/* "name: type = value", or "else: name = value", which is read again as such. */
+	/* "name: type = value", or "else: name = value", which is read again as an assignment. */
 	if (reader->word.place.start < pass->equals_from ||
 	    reader->word.place.start > pass->equals.word.place.start)
 		go_to_equals(pass);
@@ -328,7 +335,7 @@ static int compare_rows(const void *a, const void *b)
 	return (x->place.start > y->place.start) - (x->place.start < y->place.start);
 }
 
-/* Sorts copies of the imports and of the assignments. */
+/* Sorts copies of the imports and of the assignments into names->sorted. */
 static int sort_name_tables(struct flmem_cursor *cursor, struct flmem_python_names *names,
 			    const struct flmem_python_bindings *assigned)
 {
@@ -400,7 +407,10 @@ static bool find_star(const struct flmem_python_names *names, const char *dotted
 	return join_path(names->stars[choice], member, ret_path);
 }
 
-/* "Class.name" of a name that a class or an object holds. */
+/*
+ * Finds the path of "object.name" if the name is assigned an imported one on an indented line, as
+ * in a class.
+ */
 static bool find_member(const struct flmem_python_names *names, const char *dotted, size_t at,
 			char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {

@@ -6,13 +6,13 @@
 
 /*
  * Adds an EXPRESSION with copies of key and text (NULL: "") at a place. Returns NULL, with the
- * cursor's code set, when there is no room.
+ * cursor's code set, if there is no room.
  */
 struct flmem_node *flmem_python_node_add(struct flmem_cursor *cursor, struct flmem_node *parent,
 					 const char *key, const char *text,
 					 const struct flmem_place *place);
 
-/* Adds a STRING to a list. */
+/* Adds a STRING with a copy of `path` to a list. Returns 0 or the cursor's code. */
 int flmem_python_path_add(struct flmem_cursor *cursor, struct flmem_node *list, const char *path,
 			  const struct flmem_place *place);
 

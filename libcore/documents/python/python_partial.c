@@ -8,7 +8,7 @@
 
 static const char *const positions[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8"};
 
-/* The position of an argument, if it is within the first ones; -1: any other argument. */
+/* The position of an argument "0" to "8"; -1 for any other argument. */
 static int position_of(const struct flmem_node *arg)
 {
 	return arg->key[0] >= '0' && arg->key[0] <= '8' && !arg->key[1] ? arg->key[0] - '0' : -1;
@@ -32,7 +32,7 @@ static bool unfold_partial(struct flmem_node *path, struct flmem_node *args,
 	return true;
 }
 
-/* Renumbers the arguments by position, so that they follow those that were given before. */
+/* Increases the positions of arguments by `count`, so that they follow those given to partial(). */
 static void shift_positions(struct flmem_node *args, int count)
 {
 	for (struct flmem_node *n = args->first; n; n = n->next) {
@@ -46,7 +46,7 @@ static void shift_positions(struct flmem_node *args, int count)
 static int complete_partial(struct flmem_cursor *cursor, struct flmem_node *partial,
 			    struct flmem_node *args)
 {
-	/* The first argument is f. */
+	/* The first argument of partial() is the function. */
 	const struct flmem_node *given = partial->last->first->next;
 	struct flmem_node *own = args->first, *last = args->last;
 	int count = 0;
@@ -78,7 +78,7 @@ static int complete_partial(struct flmem_cursor *cursor, struct flmem_node *part
 	return cursor->code;
 }
 
-/* The functools.partial() call that a called name stands for; NULL: none. */
+/* The functools.partial() call that a called name stands for; NULL if there is none. */
 static struct flmem_node *find_partial(const struct flmem_python_partials *partials, size_t start)
 {
 	for (size_t i = 0; start && i < partials->count; i++)

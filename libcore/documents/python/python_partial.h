@@ -9,7 +9,9 @@
 
 #define FLMEM_PYTHON_PARTIALS_MAX 32U
 
-/* Calls of functools.partial(); names bound to calls beyond the limit are not followed. */
+/*
+ * The calls of functools.partial() found so far. Names for calls beyond the limit are not followed.
+ */
 struct flmem_python_partials {
 	struct flmem_node *rows[FLMEM_PYTHON_PARTIALS_MAX];
 	size_t count;
@@ -17,10 +19,10 @@ struct flmem_python_partials {
 
 /*
  * Turns a call of functools.partial(f, ...) into a call of f whose other arguments follow later.
- * `value` is the use of f as the first argument, which then no longer counts as a value, or NULL. A
- * call through the name of the result gets the arguments of both calls, where its own take
- * precedence, and the former no longer counts as a call of f. `name` is "" for a call of anything
- * else.
+ * `value` is the use of f as first argument, which then no longer counts as a value; or NULL.
+ * `name` is the name that is called, "" for a call of anything else: if it stands for the result of
+ * a partial(), the call gets the arguments of both, its own take precedence, and the partial() no
+ * longer counts as a call of f.
  */
 int flmem_python_partial_resolve(struct flmem_cursor *cursor,
 				 const struct flmem_python_names *names,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strings that are full names, by which programs import and configure classes. */
+/* Finds strings that are full names, by which programs import and configure classes. */
 #include "documents/python/python_paths.h"
 
 #include <string.h>
@@ -9,7 +9,9 @@
 
 #define PATH_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:"
 
-/* "a.b.Name" or "a.b:Name" between quotes, with the colon as a dot. */
+/*
+ * Reads "a.b.Name" or "a.b:Name" between quotes, with the colon as a dot. False for other strings.
+ */
 static bool read_path(const struct flmem_python_word *word, char path[FLMEM_PYTHON_DOTTED_MAX])
 {
 	size_t prefix = strcspn(word->text, "\"'"), whole = word->place.end - word->place.start;

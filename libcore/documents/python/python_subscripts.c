@@ -10,7 +10,10 @@
 #define METHOD	".__setitem__"
 #define DELETES ".__delitem__"
 
-/* Steps over "[ ... ]"; returns the key if it is one word, else a word of length 0. */
+/*
+ * Skips "[ ... ]". *ret_key is the key if it is one word, else an empty word. Returns false if
+ * there is no end.
+ */
 static bool skip_subscript(struct flmem_python_reader *reader, struct flmem_python_word *ret_key)
 {
 	size_t depth = 0, words = 0;
@@ -27,13 +30,13 @@ static bool skip_subscript(struct flmem_python_reader *reader, struct flmem_pyth
 		else if (!words++)
 			*ret_key = *word;
 		else
-			ret_key->kind = FLMEM_PYTHON_NAME; /* an expression */
+			ret_key->kind = FLMEM_PYTHON_NAME; /* the key is an expression */
 		flmem_python_advance(reader);
 	} while (depth);
 	return words;
 }
 
-/* A literal of one word, or an expression. */
+/* Adds an argument: a literal of one word if `whole`, else an expression. */
 static int add_operand(struct flmem_cursor *cursor, struct flmem_node *args, const char *key,
 		       const struct flmem_python_word *word, bool whole)
 {
@@ -44,7 +47,10 @@ static int add_operand(struct flmem_cursor *cursor, struct flmem_node *args, con
 	return cursor->code;
 }
 
-/* A call of `path` with the key as its argument "0"; its arguments, or NULL. */
+/*
+ * Adds a call of `path` with the key as its argument "0". Returns its arguments, or NULL if there
+ * is no room.
+ */
 static struct flmem_node *add_item_call(struct flmem_cursor *cursor, struct flmem_node *calls,
 					const char *path, const struct flmem_python_word *key)
 {
@@ -113,7 +119,7 @@ int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_
 		return 0;
 	while (ahead.word.kind == FLMEM_PYTHON_MARK && strchr("=|+", *ahead.word.text))
 		flmem_python_advance(&ahead);
-	/* Those with a literal key are in the list of entries. */
+	/* Entries with a literal key are in the list `items`. */
 	if (attribute)
 		return key.kind == FLMEM_PYTHON_STRING
 			       ? 0

@@ -2,17 +2,17 @@
 #ifndef FLMEM_DOCUMENTS_PYTHON_SUBSCRIPTS_H
 #define FLMEM_DOCUMENTS_PYTHON_SUBSCRIPTS_H
 
-/* Assignments to entries of imported objects: os.environ["NAME"] = "value". */
+/* Reads assignments to entries of imported objects: os.environ["NAME"] = "value". */
 
 #include "documents/build.h"
 #include "documents/python/python.h"
 #include "documents/python/python_names.h"
 
 /*
- * Adds such an assignment to a list of calls, as one of PATH.__setitem__ with the key and the value
- * as arguments "0" and "1"; the key of an entry of __dict__ to the list of attributes; nothing if
- * the name is not imported or the statement is another one. The reader is at the "[" right after
- * the name `dotted`, and stays there.
+ * Reads such an assignment: adds a call of PATH.__setitem__ with the key and the value as arguments
+ * "0" and "1" to `calls`, or for an entry of a __dict__ whose key is not known, "__dict__" to
+ * `attributes`. Does nothing if the name is not imported or the statement is another one. The
+ * reader is at the "[" right behind the name `dotted` and does not move.
  */
 int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
 				const struct flmem_python_reader *reader, const char *dotted,
@@ -22,8 +22,8 @@ int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_
 bool flmem_python_ends_deletion(const struct flmem_python_word *word);
 
 /*
- * The same for "del os.environ["NAME"]", as a call of PATH.__delitem__ with the key alone. The
- * reader is then after the subscript.
+ * Reads del os.environ["NAME"]: adds a call of PATH.__delitem__ with the key as argument "0" to
+ * `calls`. The reader is at the "[" and then behind the "]".
  */
 int flmem_python_subscript_deleted(struct flmem_cursor *cursor,
 				   const struct flmem_python_names *names,

@@ -15,13 +15,13 @@ enum syntax_state {
 
 struct syntax_scan {
 	const char *text;
-	struct flmem_place here; /* `start` is the offset */
+	struct flmem_place here; /* its `start` is the offset of the next character */
 	size_t line_start;
 	struct flmem_place open[BRACKETS_MAX];
 	size_t open_count;
-	size_t levels[LEVELS_MAX]; /* of indentation: the first is 0 */
+	size_t levels[LEVELS_MAX]; /* indentation of each open block; the first is 0 */
 	size_t level_count;
-	bool block_due; /* the last line ended in a colon */
+	bool block_due; /* the last line ended in a colon, so an indented block has to follow */
 	struct flmem_python_fault *fault;
 };
 
@@ -54,13 +54,13 @@ static size_t line_end_length(const char *p)
 	return *p == '\n' ? 1 : *p == '\r' && p[1] == '\n' ? 2 : 0;
 }
 
-/* Bytes of a prefix, with its letters in any case; 0: none, or another name. */
+/* Whether a name of this length is the prefix of a string, in upper or lower case. */
 static bool is_string_prefix(const char *name, size_t length)
 {
 	return length <= 2 && strspn(name, "rRbBuUfFtT") >= length;
 }
 
-/* Past the closing quotes, or up to the end of the line or text. */
+/* Length of a string up to behind its closing quotes, or up to the end of the line or text. */
 static size_t span_string(const char *p, size_t quotes, bool *ret_closed)
 {
 	const char *q = p + quotes;
@@ -82,7 +82,7 @@ static size_t span_string(const char *p, size_t quotes, bool *ret_closed)
 	return (size_t)(q - p);
 }
 
-/* Whether a field of an f-string is open at its end: then quotes in it belong to the field. */
+/* Whether a field of an f-string is open at its end: its quotes then belong to the field. */
 static bool has_open_field(const char *string, size_t length)
 {
 	long depth = 0;
@@ -113,7 +113,7 @@ static bool is_word_letter(char c)
 	return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
 }
 
-/* A name or number, and the string that it is the prefix of. */
+/* Reads a name or number, and the string behind it if the name is a prefix. */
 static enum syntax_state scan_prefixed(struct syntax_scan *scan)
 {
 	const char *p = scan_at(scan);
@@ -151,7 +151,7 @@ static enum syntax_state scan_bracket(struct syntax_scan *scan)
 	return SYNTAX_GOING;
 }
 
-/* At the first character of a line that is neither empty nor only a comment. */
+/* Checks the indentation at the first character of a line that has code. */
 static enum syntax_state scan_indent(struct syntax_scan *scan, size_t indent)
 {
 	size_t level = scan->levels[scan->level_count - 1];
@@ -173,7 +173,7 @@ static enum syntax_state scan_indent(struct syntax_scan *scan, size_t indent)
 	return SYNTAX_GOING;
 }
 
-/* At the start of a line outside of brackets. */
+/* Checks the start of a line outside of brackets. */
 static enum syntax_state scan_line_start(struct syntax_scan *scan)
 {
 	const char *p = scan_at(scan);
@@ -189,7 +189,7 @@ static enum syntax_state scan_line_start(struct syntax_scan *scan)
 	return scan_indent(scan, indent);
 }
 
-/* Blanks, comments and line ends; false: none at this place. */
+/* Skips blanks, comments and line ends. Returns false if there are none. */
 static bool skip_between(struct syntax_scan *scan)
 {
 	const char *p = scan_at(scan);
@@ -203,7 +203,7 @@ static bool skip_between(struct syntax_scan *scan)
 	return length > 0;
 }
 
-/* One word of a line; `*last` is its last significant character. */
+/* Reads one word of a line; *last becomes its last significant character. */
 static enum syntax_state scan_next(struct syntax_scan *scan, char *last)
 {
 	char c = *scan_at(scan);
@@ -227,7 +227,7 @@ static enum syntax_state scan_next(struct syntax_scan *scan, char *last)
 	return SYNTAX_GOING;
 }
 
-/* A line with all that brackets and backslashes join to it, up to its end. */
+/* Reads a line, with all lines that brackets and backslashes join to it. */
 static enum syntax_state scan_line(struct syntax_scan *scan)
 {
 	enum syntax_state state = scan_line_start(scan);

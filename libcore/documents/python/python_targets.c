@@ -5,7 +5,7 @@
 
 #include "documents/python/python_literal.h"
 
-/* "==", "<=" and the like, whose second character would look like an assignment. */
+/* Skips "==", "<=" and the like, whose second character would look like an assignment. */
 static bool step_over_comparison(struct flmem_python_reader *reader)
 {
 	const struct flmem_python_word *word = &reader->word;
@@ -17,7 +17,8 @@ static bool step_over_comparison(struct flmem_python_reader *reader)
 	return true;
 }
 
-#define AHEAD_MAX 256 /* words; keeps the time in proportion to the length of the text */
+/* words that are searched; keeps the time in proportion to the length of the text */
+#define AHEAD_MAX 256
 
 static bool assigns_later(struct flmem_python_reader ahead)
 {
@@ -31,7 +32,7 @@ static bool assigns_later(struct flmem_python_reader ahead)
 	return false;
 }
 
-/* "(a.name) = value", with the reader at the ")". */
+/* Whether an attribute in brackets is assigned: "(a.name) = value". The reader is at the ")". */
 static bool is_target_in_brackets(const struct flmem_python_reader *reader)
 {
 	struct flmem_python_reader ahead = *reader;
@@ -69,7 +70,7 @@ static bool is_item_target(const struct flmem_python_reader *reader)
 	return flmem_python_accept(&ahead, "]") && flmem_python_is_target(&ahead, false);
 }
 
-/* In "{key: value, key: value}". */
+/* Whether a string is a key in "{key: value, key: value}". */
 static bool is_map_key(const struct flmem_python_reader *reader)
 {
 	struct flmem_python_reader ahead = *reader;
@@ -103,7 +104,7 @@ int flmem_python_item_read(struct flmem_cursor *cursor, const struct flmem_pytho
 	return cursor->code;
 }
 
-/* Steps over brackets; the reader is at the opening one. */
+/* Skips brackets from the opening one on. Returns false if the end is too far ahead. */
 static bool skip_brackets(struct flmem_python_reader *reader)
 {
 	int outside = reader->python.brackets - 1;

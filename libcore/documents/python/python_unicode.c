@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names in other letters that Python takes for ASCII ones: it compares names in the normal form
- * NFKC (Python reference, "Names"). Roman numbers and digraphs of several letters stay as they are.
+ * Rewrites names in other letters that Python takes for ASCII ones, since it compares names in the
+ * normal form NFKC (Python reference, "Names"). Roman numbers and digraphs of several letters stay
+ * as they are.
  */
 #include "documents/python/python_unicode.h"
 
@@ -10,7 +11,10 @@
 
 #include "base/cleanup.h"
 
-/* A blank marks a code point without an ASCII equivalent. Unicode 14.0, UnicodeData.txt. */
+/*
+ * ASCII equivalents of ranges of code points; a blank marks one without. Unicode 14.0,
+ * UnicodeData.txt.
+ */
 static const struct {
 	uint32_t first;
 	const char *letters;
@@ -53,7 +57,7 @@ static const struct {
 #define PAIR_FIRST	 0xfb00U
 #define PAIR_LAST	 0xfb06U
 
-/* The ASCII letters that a code point stands for; 0: it stands for none. */
+/* Writes the ASCII letters for a code point. Returns how many there are; 0: none. */
 static size_t ascii_letters(uint32_t code, char ret_letters[4])
 {
 	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -78,7 +82,7 @@ static size_t ascii_letters(uint32_t code, char ret_letters[4])
 	return strlen(ret_letters);
 }
 
-/* The code point at `text`, which has `room` bytes; 0: it is truncated. */
+/* Reads the code point at `text`, which has `room` bytes. Returns 0 if it is truncated. */
 static uint32_t code_point(const char *text, size_t room, size_t *ret_length)
 {
 	static const unsigned char masks[] = {0x7f, 0x7f, 0x1f, 0x0f, 0x07};
@@ -94,7 +98,7 @@ static uint32_t code_point(const char *text, size_t room, size_t *ret_length)
 	return code;
 }
 
-/* Writes the name in ASCII, padded with blanks; a name with any other letter is unchanged. */
+/* Writes a name in ASCII, padded with blanks. A name with any other letter is unchanged. */
 static void fold_name(char *name, size_t length)
 {
 	char folded[FLMEM_PYTHON_DOTTED_MAX], letters[4];
@@ -157,7 +161,7 @@ void flmem_python_fold_letters(char *text, const struct flmem_python_source *sou
 		const char *part = text + source->parts[i].at;
 
 		if (is_ascii_text(part, strlen(part)))
-			continue; /* nearly all: they are read once */
+			continue; /* nearly all: a character of ASCII */
 		flmem_python_start(&reader, source, i);
 		for (; reader.word.kind != FLMEM_PYTHON_END; flmem_python_advance(&reader)) {
 			size_t start = reader.word.place.start;

@@ -5,12 +5,12 @@
 #include "documents/python/python.h"
 
 /*
- * Rewrites names of the source in ASCII that Python takes for such ones; blanks fill the room of
- * the letters, so that places stay as they are. `text` is the source's.
+ * Rewrites names that Python takes for ASCII ones in ASCII. Blanks fill the room that becomes free,
+ * so that places stay valid. `text` is the text of the source.
  */
 void flmem_python_fold_letters(char *text, const struct flmem_python_source *source);
 
-/* The same for every letter of a text, wherever it is; false: the text has no such letter. */
+/* Writes a copy with every such letter in ASCII, wherever it is. Returns false if there is none. */
 bool flmem_python_fold_text(const struct flmem_buf *text, struct flmem_buf *ret_folded);
 
 #endif

@@ -6,7 +6,8 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-#define AHEAD_MAX 256 /* words; keeps the time in proportion to the length of the text */
+/* words that are searched; keeps the time in proportion to the length of the text */
+#define AHEAD_MAX 256
 
 bool flmem_python_is_value(const struct flmem_python_reader *reader,
 			   const struct flmem_python_word *before, char bracket)
@@ -15,7 +16,7 @@ bool flmem_python_is_value(const struct flmem_python_reader *reader,
 	bool outer = !reader->python.brackets && flmem_python_ends(&reader->word);
 
 	if (flmem_python_is(before, "="))
-		return bracket || !outer; /* a whole assignment is another name for it */
+		return bracket || !outer; /* a whole assignment makes another name for it */
 	if (flmem_python_is(before, ":"))
 		return bracket == '{';
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(before_values); i++)
@@ -51,7 +52,7 @@ size_t flmem_python_item_equals(const struct flmem_python_reader *reader)
 			return SIZE_MAX;
 		flmem_python_advance(&ahead);
 	}
-	flmem_python_advance(&ahead); /* the "]" */
+	flmem_python_advance(&ahead); /* over the "]" */
 	return flmem_python_is(&ahead.word, "=") ? ahead.word.place.start : SIZE_MAX;
 }
 
