@@ -247,7 +247,7 @@ static bool append_in_block(const struct flmem_document *document, const struct 
 	struct entry_style style = style_of(document, map);
 	const struct flmem_node *last = map->last;
 	size_t end = last->place.end, at;
-	/* its last value is a text of several lines */
+	/* Its last value is a text of several lines. */
 	bool below = end && document->text.data[end - 1] == '\n';
 
 	at = below ? end : end_of_line(document, end);

@@ -184,7 +184,7 @@ static void yaml_read_key(struct yaml_reader *reader, const yaml_event_t *event)
 {
 	reader->key = flmem_cursor_keep(reader->cursor, (const char *)event->data.scalar.value,
 					event->data.scalar.length);
-	/* !!str does not change the kind of a key */
+	/* !!str does not change the kind of a key. */
 	if (event->data.scalar.tag && *event->data.scalar.tag == '!')
 		reader->key_tag = kept_tag(reader, event->data.scalar.tag);
 	reader->key_place = flmem_cursor_place(reader->cursor);

@@ -10,7 +10,7 @@
 #include "frameworks/framework.h"
 #include "frameworks/launch/launch_search.h"
 
-/* NVFlare 2.7.2 to 2.9.0, fuel/utils/config.py, in the order in which it searches. */
+/* In the order in which NVFlare searches (2.7.2 to 2.9.0, fuel/utils/config.py). */
 const char *const flmem_file_suffixes[] = {".json",	   ".conf",	    ".yml",
 					   ".yaml",	   ".json.default", ".conf.default",
 					   ".yml.default", ".yaml.default", NULL};
@@ -56,7 +56,7 @@ static bool matches_name(const struct flmem_file_name *row, const char *name,
 	return false;
 }
 
-/* The names of each framework in turn, then the shared names; NULL after the last. */
+/* The names of files of each framework in turn, then the shared names; NULL after the last. */
 static const struct flmem_file_name *names_at(size_t index,
 					      const struct flmem_framework_ops **ret_framework)
 {
@@ -113,7 +113,10 @@ static bool is_candidate(const struct flmem_found_file *file, const struct flmem
 	       syntax == file->syntax;
 }
 
-/* Text in UTF-16 without its zeros, so that words are found in it; false: it is other text. */
+/*
+ * Copies text in UTF-16 without its zeros, so that words are found in it. Returns false for other
+ * text.
+ */
 static bool drop_zeros(const struct flmem_buf *text, struct flmem_buf *ret_words)
 {
 	if (text->length < 2 ||
@@ -125,7 +128,10 @@ static bool drop_zeros(const struct flmem_buf *text, struct flmem_buf *ret_words
 	return ret_words->length && !ret_words->failed;
 }
 
-/* Text in which a search finds words: without zeros of UTF-16, with letters folded as by Python. */
+/*
+ * Copies text so that a search finds words: without zeros of UTF-16, with letters folded as Python
+ * does. Returns false if the text can be searched as it is.
+ */
 static bool reveal_words(const struct flmem_found_file *file, const struct flmem_buf *text,
 			 struct flmem_buf *ret_words)
 {
@@ -135,7 +141,9 @@ static bool reveal_words(const struct flmem_found_file *file, const struct flmem
 	return flmem_syntax_is_python(file->syntax) && flmem_python_fold_text(text, ret_words);
 }
 
-/* `keyed`: only of a kind that keys identify. */
+/*
+ * Whether a text could be of a kind that the name allows; with `keyed`, of one that keys identify.
+ */
 static bool is_likely_text(const struct flmem_found_file *file, const struct flmem_buf *text,
 			   bool keyed)
 {

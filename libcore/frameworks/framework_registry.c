@@ -3,7 +3,10 @@
 
 #include <stdio.h>
 
-/* X(table), in the order in which a process is compared with them. A new one is named only here. */
+/*
+ * All frameworks, in the order in which a process is compared with them. X(table). A new framework
+ * is named only here.
+ */
 #define FRAMEWORK_TABLES(X)        \
 	X(flmem_framework_nvflare) \
 	X(flmem_framework_flower)  \

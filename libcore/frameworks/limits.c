@@ -9,12 +9,15 @@
 
 #include "base/text/text.h"
 
-/* A plan counts nine tenths of a node, too. */
+/* Percent of a limit that may be planned, as of a node. */
 #define USABLE_PERCENT 90U
 
 #define GIB (UINT64_C(1) << 30)
 
-/* The power of the unit; with an "i", or where no unit is of 1000, of 1024. */
+/*
+ * Reads a unit. Units are powers of 1000 or 1024, depending on the style and an "i" behind the
+ * letter.
+ */
 static bool read_unit(enum flmem_limit_style style, const char *unit, double *ret_factor)
 {
 	static const char letters[] = "kmgtp";
@@ -27,7 +30,7 @@ static bool read_unit(enum flmem_limit_style style, const char *unit, double *re
 		return true;
 	if (style == FLMEM_LIMIT_DOCKER && strcmp(unit, "b") == 0)
 		return true;
-	/* "m" is a thousandth, and other letters of the wrong case are not units. */
+	/* "m" is a thousandth, and letters of the wrong case are no units. */
 	if (style == FLMEM_LIMIT_KUBERNETES && (decimal && lower == 'k') != (unit[0] == lower))
 		return false;
 	if (!letter || style == FLMEM_LIMIT_MEBIBYTES)
@@ -100,7 +103,7 @@ struct flmem_limit_need flmem_limit_need_of(const struct flmem_plan_peaks *peaks
 	}
 }
 
-/* What a limit has to be for this need, so that it leaves what the plan leaves of a node. */
+/* Writes the limit to propose for a need; it leaves as much free as the plan leaves of a node. */
 static void propose_limit(enum flmem_limit_style style, uint64_t need, char out[32])
 {
 	static const char *const units[] = {"g", "Gi", "G", "G", ""};
@@ -110,7 +113,10 @@ static void propose_limit(enum flmem_limit_style style, uint64_t need, char out[
 		 units[style]);
 }
 
-/* Another strategy, if what is below the limit needs less with it; "" without one. */
+/*
+ * Writes the name of another strategy with which the processes below the limit need less; "" if
+ * there is none.
+ */
 static void put_lower(const struct flmem_plan_peaks *peaks, uint64_t need, char out[96])
 {
 	uint64_t lower = need == peaks->server	 ? peaks->lower_server
@@ -167,7 +173,7 @@ void flmem_limit_compare(struct flmem_check *check, enum flmem_limit_outcome out
 	bool known = flmem_limit_parse(limit->style, limit->text, &bytes), low, decided;
 	bool certain = known && !limit->doubt;
 
-	if (known && bytes == UINT64_MAX) /* no limit */
+	if (known && bytes == UINT64_MAX) /* there is no limit */
 		return;
 	usable = bytes / 100 * USABLE_PERCENT;
 	low = certain && usable < limit->need.least;

@@ -3,7 +3,7 @@
 #define FLMEM_FRAMEWORKS_LIMITS_H
 
 /*
- * Memory limits that files set for processes of a federation, compared with the peaks that a plan
+ * Compares memory limits that files set for processes of a federation with the peaks that a plan
  * predicts for them.
  */
 
@@ -14,57 +14,67 @@
 
 #include "rules/rules.h"
 
-/* The messages of rules about them. */
+/* Messages of the rules about these limits. */
 #define FLMEM_LIMIT_LOW_MESSAGE                                                                 \
 	"the memory limit is too low for what the plan for the model predicts, and the kernel " \
 	"kills a process that exceeds it; raise the limit"
 #define FLMEM_LIMIT_UNCLEAR_MESSAGE \
 	"cannot tell whether the memory limit suffices for what the plan for the model predicts"
 
-/* How a size is written; the same letter is 1000 or 1024. */
+/* How a size is written. The same letter is a power of 1000 in one style and of 1024 in another. */
 enum flmem_limit_style {
 	FLMEM_LIMIT_DOCKER,	/* 8g, 512m, 1.5gb: powers of 1024; 0: no limit */
 	FLMEM_LIMIT_KUBERNETES, /* 8Gi, and 8G of powers of 1000 */
 	FLMEM_LIMIT_SLURM,	/* 8G of powers of 1024; MiB without a letter; 0: all of the node */
 	FLMEM_LIMIT_SYSTEMD,	/* 8G of powers of 1024; infinity */
-	FLMEM_LIMIT_MEBIBYTES,	/* a number */
+	FLMEM_LIMIT_MEBIBYTES,	/* a number without a unit */
 };
 
-/* The memory that processes below one limit need: all of `least`, and no more than `most`. */
+/* The bytes that the processes below one limit need: at least `least`, and at most `most`. */
 struct flmem_limit_need {
-	uint64_t least, most;
-	const char *whose; /* static: "a client" */
-	const char *doubt; /* static: why both differ; NULL: they do not */
+	uint64_t least, most; /* `most` is UINT64_MAX if it is not known */
+	const char *whose;    /* static: the process or processes, as "a client" */
+	const char *doubt;    /* static: why the two differ; NULL: they are equal */
 };
 
+/* A limit in a file. */
 struct flmem_limit {
 	const struct flmem_node *node; /* the value, with its place in the checked file */
-	const char *path;	       /* NULL: that of the node */
-	const char *missing;	       /* the key that the node lacks, as another file has it */
-	const char *text;	       /* the value without quotes */
+	const char *path;	       /* shown as its place; NULL: path of the node */
+	/* Key that the node lacks, since another file sets the limit; or NULL. */
+	const char *missing;
+	const char *text; /* the value without quotes */
 	enum flmem_limit_style style;
 	struct flmem_limit_need need;
-	const char *doubt; /* static: why it may not be the limit that applies; NULL: it is */
+	const char *doubt; /* static: why another limit may apply; NULL: this one applies */
 };
 
-/* What one rule reports of each limit. */
+/* The two rules about limits; each reports those of one outcome. */
 enum flmem_limit_outcome {
+	/* The limit is too low. */
 	FLMEM_LIMIT_LOW,
+	/* The file and the plan do not decide whether it suffices. */
 	FLMEM_LIMIT_UNCLEAR,
 };
 
-/* The number of bytes; UINT64_MAX for no limit. False if the text does not decide it. */
+/*
+ * Reads the bytes of a limit; UINT64_MAX for no limit. Returns false if the text does not decide
+ * it.
+ */
 bool flmem_limit_parse(enum flmem_limit_style style, const char *text, uint64_t *ret_bytes);
 
-/* The need of one process of a role, and of one whose role is not known (NONE). */
+/* What one process of a role needs; with NONE, one whose role is not known. */
 struct flmem_limit_need flmem_limit_need_of(const struct flmem_plan_peaks *peaks,
 					    enum flmem_role role);
 
-/* Reports a limit if it has that outcome; with LOW also counts those that the plan decides. */
+/* Reports a limit that has this outcome. With LOW, also counts the limits that are decided. */
 void flmem_limit_compare(struct flmem_check *check, enum flmem_limit_outcome outcome,
 			 const struct flmem_limit *limit);
 
-/* Those of scripts, units, Compose and Kubernetes files. Nothing without a plan. */
+/*
+ * Rules about limits in scripts, units, Compose and Kubernetes files. They report nothing without a
+ * plan.
+ */
 extern const struct flmem_rule_table flmem_limit_rules;
 
 #endif

@@ -4,11 +4,13 @@
 #include <string.h>
 
 /*
- * The functions below subtract the number of the rows that they pass from `*index`; NULL when the
- * index is beyond them.
+ * The functions below find the row at *index in one order of all rows. They subtract from *index
+ * the number of rows that they pass, and return NULL if the index is beyond these.
  */
 
-/* The rows of frameworks that follow this rule about any process, or, for NULL, all of these. */
+/*
+ * Finds a row of a framework that is put behind the shared rule `after`; NULL: behind all of them.
+ */
 static const struct flmem_live_row *following_row(const char *after, size_t *index)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about files as such, of any framework: what their readers refuse, or read otherwise. */
+/*
+ * Rules about files of any framework: what their readers refuse, or read differently than written.
+ */
 #include "rules/document_rules.h"
 
 #include <stdio.h>
@@ -8,9 +10,9 @@
 #include "base/cleanup.h"
 #include "documents/yaml_tags.h"
 
-#define KEYS_MAX 256 /* of a map that is searched for duplicates */
+#define KEYS_MAX 256 /* entries of a map that is searched for duplicates */
 
-/* A later entry of the same map with the same key. */
+/* The next later entry of the same map with the same key; NULL if there is none. */
 static const struct flmem_node *later_entry_of(const struct flmem_node *node)
 {
 	for (const struct flmem_node *n = node->next; n; n = n->next)
@@ -19,7 +21,7 @@ static const struct flmem_node *later_entry_of(const struct flmem_node *node)
 	return NULL;
 }
 
-/* In the file and below, if it has this syntax. */
+/* Reports keys that are repeated in a map of the node or below it. */
 static void find_duplicates(struct flmem_check *check, const struct flmem_node *node)
 {
 	bool map = node->kind == FLMEM_NODE_MAP && node->last && node->last->index < KEYS_MAX;
@@ -60,7 +62,7 @@ static void value_base_60(struct flmem_check *check)
 		find_base_60(check, check->subject);
 }
 
-/* In HOCON a later key is meant to replace or extend an earlier one. */
+/* Not for HOCON: there a later key is meant to replace or extend an earlier one. */
 static void key_twice(struct flmem_check *check)
 {
 	if (check->input->document.syntax == FLMEM_SYNTAX_JSON)

@@ -4,7 +4,7 @@
 
 #include "rules/rules.h"
 
-/* The rules about every file of a content (enum flmem_file_content), whatever its framework. */
+/* Rules about every file with a content (enum flmem_file_content), whatever its framework. */
 extern const struct flmem_rule_table flmem_document_rules;
 
 #endif

@@ -30,7 +30,7 @@ static bool report_gpu_oom(const struct flmem_gpu_oom *oom, struct flmem_live_re
 	return true;
 }
 
-/* The pool has enough, in pieces that are too small. */
+/* Reports that the pool has enough memory, but in pieces that are too small. */
 static bool report_fragments(const struct flmem_gpu_oom *oom, struct flmem_live_remark *remark)
 {
 	char held[48], tried[48];

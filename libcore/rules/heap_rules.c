@@ -11,7 +11,7 @@
 
 #define SOURCE "flmem's guide to heap profiles"
 
-/* So that the line fits into the detail of a remark, after the figures. */
+/* Limits, so that the line fits into the detail of a remark, behind the figures. */
 #define LINE_TEXT_MAX 192
 #define OWN_TEXT_MAX  (LINE_TEXT_MAX + 32)
 
@@ -72,7 +72,7 @@ static const char *heap_measure_of(enum flmem_heap_finding_kind kind)
 	return "";
 }
 
-/* The program's own line, where another one allocated. */
+/* Describes the line of the program itself, if a line of a library allocated. */
 static void describe_own_line(const struct flmem_heap_profile *profile,
 			      const struct flmem_heap_finding *finding, char *out, size_t size)
 {

@@ -17,7 +17,7 @@
 
 #define FUNCTION_TEXT_MAX 64
 
-/* "Class.function" of CPython 3.11 and later, or the function alone. */
+/* Whether a function has this name: "Class.function" of CPython 3.11 and later, or it alone. */
 static bool is_function_named(const char *qualified, const char *name)
 {
 	const char *dot = strrchr(qualified, '.');
@@ -25,7 +25,9 @@ static bool is_function_named(const char *qualified, const char *name)
 	return strcmp(dot ? dot + 1 : qualified, name) == 0;
 }
 
-/* Whole names of directories: "nvflare/x.py" is not the end of "/opt/my_nvflare/x.py". */
+/*
+ * Whether a path ends in `end`, by whole names: "nvflare/x.py" is no end of "/opt/my_nvflare/x.py".
+ */
 static bool is_file_below(const char *path, const char *end)
 {
 	size_t length = strlen(path), wanted = strlen(end);
@@ -42,7 +44,10 @@ static bool is_frame_of_place(const struct flmem_heap_frame *frame,
 	       is_file_below(frame->file, place->file);
 }
 
-/* The place in each frame of the profile: frames are many fewer than nodes. */
+/*
+ * Marks the frames of the profile that are in a place. It is computed once, as there are far fewer
+ * frames than nodes. NULL when out of memory; the caller frees it.
+ */
 static unsigned char *match_frames(const struct flmem_heap_profile *p,
 				   const struct flmem_heap_place *place)
 {
@@ -56,12 +61,13 @@ static unsigned char *match_frames(const struct flmem_heap_profile *p,
 struct place_search {
 	const struct flmem_heap_profile *profile;
 	const struct flmem_heap_site_row *row;
-	unsigned char *place, *caller; /* by frame */
-	uint32_t frame;		       /* the one with the largest site; FLMEM_HEAP_NO_FRAME */
+	/* For each frame: whether it matches the row's place, its caller. */
+	unsigned char *place, *caller;
+	uint32_t frame; /* frame with the largest site; or FLMEM_HEAP_NO_FRAME */
 	uint64_t largest, bytes;
 };
 
-/* The Python frame that called the node, past native ones; 0: none. */
+/* The node of the Python frame that called a node, native ones skipped; 0 if there is none. */
 static uint32_t python_caller(const struct flmem_heap_profile *p, uint32_t node)
 {
 	uint32_t caller = p->nodes[node].parent;
@@ -83,7 +89,7 @@ static bool is_node_of_place(const struct place_search *search, uint32_t node)
 	return caller && search->caller[search->profile->nodes[caller].frame];
 }
 
-/* A site counts once, however often the function is in its stack. */
+/* Adds a site once if the function of the row is in its stack, however often. */
 static void add_site_of_place(struct place_search *search, const struct flmem_heap_site *site)
 {
 	uint64_t bytes = site->amounts.bytes[FLMEM_HEAP_PEAK];
@@ -101,7 +107,10 @@ static void add_site_of_place(struct place_search *search, const struct flmem_he
 	}
 }
 
-/* The file as the rule names it: the directories before it would leave no room for the figures. */
+/*
+ * Describes the place with the file as the rule names it: a whole path would leave no room for the
+ * figures.
+ */
 static void describe_place(const struct place_search *search, char *out, size_t size)
 {
 	const struct flmem_heap_frame *frame = &search->profile->frames[search->frame];

@@ -3,9 +3,9 @@
 #define FLMEM_RULES_HEAP_SITE_RULES_H
 
 /*
- * Rules about Python code of a framework in heap profiles: memory that a function allocates, or
- * anything that it calls, and the setting of the framework that changes it. A framework's table of
- * operations names its table.
+ * Rules about Python code of a framework in heap profiles: they report memory that a function, or
+ * anything that it calls, allocates, and the setting of the framework that changes this. Each
+ * framework names its table in its operations (framework.h).
  */
 
 #include <stddef.h>
@@ -15,18 +15,19 @@
 
 #include "base/text/version_number.h"
 
-/* A Python function. Before CPython 3.11 its class is not in the profile, so it is not here. */
+/* A Python function without its class, which profiles of CPython before 3.11 lack. */
 struct flmem_heap_place {
 	const char *function; /* NULL: no such place */
-	const char *file;     /* the end of its path, from a directory or a file on */
+	const char *file;     /* end of its path, beginning with a whole name */
 };
 
+/* A rule, the place that it is about, and the setting that it proposes. */
 struct flmem_heap_site_row {
 	struct flmem_rule rule;
 	struct flmem_heap_place place;
-	struct flmem_heap_place caller; /* which called `place` directly, unless it is empty */
-	const char *path;		/* the setting */
-	const char *proposed;		/* its value; NULL: no single one */
+	struct flmem_heap_place caller; /* has called `place` directly; empty: any caller */
+	const char *path;		/* name of the setting */
+	const char *proposed;		/* value of the setting; NULL: no single value is right */
 };
 
 struct flmem_heap_site_table {
@@ -35,8 +36,8 @@ struct flmem_heap_site_table {
 };
 
 /*
- * Adds a finding for each row whose function has a tenth or more of the peak of the profile `file`,
- * and 1 MiB at least. FLMEM_EFAILED when out of memory.
+ * Adds a finding for each row whose function has at least a tenth of the peak of the profile, and 1
+ * MiB. `file` is the path of the profile. FLMEM_EFAILED when out of memory.
  */
 int flmem_heap_site_rules_run(const struct flmem_heap_site_table *table,
 			      const struct flmem_heap_profile *profile, const char *file,

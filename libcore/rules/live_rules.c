@@ -87,7 +87,7 @@ const char *flmem_live_arena_setting(const struct flmem_process_report *process)
 	return variable ? "MALLOC_ARENA_MAX" : NULL;
 }
 
-/* What malloc itself has read. */
+/* Whether malloc itself holds a limit of arenas, which is then in effect. */
 static bool has_limit_in_force(const struct flmem_process_report *process)
 {
 	const struct flmem_allocator_report *allocator = flmem_live_malloc(process);
@@ -192,7 +192,9 @@ static bool live_arena_useless(const struct flmem_process_report *process,
 	return true;
 }
 
-/* jemalloc 5.0 introduced these names; older versions print a warning and ignore them. */
+/*
+ * Whether jemalloc knows these options: 5.0 introduced them, older versions warn and ignore them.
+ */
 static bool supports_decay(const struct flmem_process_report *process)
 {
 	const char *version = flmem_live_malloc(process)->version;
@@ -329,7 +331,7 @@ static const struct flmem_live_row rows[] = {
 
 const struct flmem_live_table flmem_live_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
 
-/* Of a row and its details. */
+/* Bytes of the message of a row with its detail. */
 #define MESSAGE_MAX 1024
 
 static bool fill_live_finding(struct flmem_finding *finding,

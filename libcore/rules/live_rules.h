@@ -3,8 +3,8 @@
 #define FLMEM_RULES_LIVE_RULES_H
 
 /*
- * Rules about live processes: which settings are in effect. Each rule is a row with a function that
- * checks the report of one process; nothing is read from the process here.
+ * Rules about live processes: they report which settings are in effect. Each rule is a row with a
+ * function that checks the report of one process; nothing is read from the process here.
  */
 
 #include <stdbool.h>
@@ -28,19 +28,21 @@ struct flmem_live_remark {
 
 /* The location of a finding that is not in a document. */
 struct flmem_finding_place {
-	const char *file;  /* "process 4711", or a recording */
+	const char *file;  /* put in front of the remark's path; or NULL */
 	const char *owner; /* put before the remark's path, or NULL */
-	unsigned line;	   /* of the file; 0: none */
+	unsigned line;	   /* line of the file; 0: none */
 };
 
+/* One rule about live processes. */
 struct flmem_live_row {
 	struct flmem_rule rule;
 	bool offload; /* applies only if a checked job offloads tensors to disk */
 	/*
-	 * Of a framework's row: the rule about any process that it follows in reports and lists;
-	 * NULL: all of them.
+	 * In a table of a framework: id of the rule about any process behind which this rule is put
+	 * in reports and lists; NULL: behind all of them.
 	 */
 	const char *after;
+	/* Fills the remark and returns true if the process has what the rule reports. */
 	bool (*check)(const struct flmem_process_report *process, struct flmem_live_remark *remark);
 };
 
@@ -54,44 +56,50 @@ struct flmem_live_table {
  * killed.
  */
 struct flmem_leftover_row {
-	const char *prefix;	/* of their names; the id of the job and "_xxxxxxxx" follow */
-	struct flmem_rule rule; /* about those that no process uses */
+	const char *prefix; /* prefix of their names; the id of the job and "_xxxxxxxx" follow */
+	struct flmem_rule rule; /* reports directories that no process uses */
 };
 
-/* Those about processes of any framework. */
+/* Rules about processes of any framework. */
 extern const struct flmem_live_table flmem_live_rules;
 
-/* Those about releases and modes of the C library and of CPython. */
+/* Rules about releases and modes of the C library and of CPython. */
 extern const struct flmem_live_table flmem_live_runtime_rules;
 
-/* The value of a setting that the process was started with; NULL: not set, or not readable. */
+/* The value of a setting with which the process was started; NULL if not set, or not readable. */
 const char *flmem_live_setting(const struct flmem_process_report *process, const char *name);
 
 /* The allocator that serves plain malloc; NULL when it is not known. */
 const struct flmem_allocator_report *flmem_live_malloc(const struct flmem_process_report *process);
 
-/* Whether that allocator is known, and of this kind. */
+/* Whether the allocator that serves plain malloc is known and of this kind. */
 bool flmem_live_malloc_is(const struct flmem_process_report *process,
 			  enum flmem_allocator_kind kind);
 
-/* The setting that decides about the limit of the arenas, with or without effect; NULL: none. */
+/*
+ * Name of the setting that limits the arenas, whether it takes effect or not; NULL if there is
+ * none.
+ */
 const char *flmem_live_arena_setting(const struct flmem_process_report *process);
 
-/* The limit of glibc's arenas that its settings make effective; false without one. */
+/* Reads the limit of arenas that the settings of glibc request. Returns false if there is none. */
 bool flmem_live_requested_arenas(const struct flmem_process_report *process, uint64_t *ret_arenas);
 
-/* Puts text of the process into a field of a remark, with control characters escaped. */
+/* Copies text of the process into a field of a remark, with control characters escaped. */
 void flmem_live_put(char *field, size_t size, const char *text);
 
-/* Makes a number of bytes the current value: "unknown" without one. */
+/* Makes a number of bytes the current value of a remark; "unknown" if it is not known. */
 void flmem_live_put_bytes(struct flmem_live_remark *remark, struct flmem_u64 bytes);
 
-/* Converts a remark to a finding. FLMEM_EFAILED when out of memory. */
+/* Adds a remark as a finding. FLMEM_EFAILED when out of memory. */
 int flmem_live_finding_add(const struct flmem_rule *rule, const struct flmem_finding_place *place,
 			   const struct flmem_live_remark *remark,
 			   struct flmem_recommendations *found, struct flmem_error *err);
 
-/* Checks one process against a row. FLMEM_EFAILED when out of memory. */
+/*
+ * Checks one process against a rule, if the rule applies to the release. FLMEM_EFAILED when out of
+ * memory.
+ */
 int flmem_live_row_run(const struct flmem_live_row *row, const struct flmem_process_report *process,
 		       const struct flmem_version_number *release,
 		       struct flmem_recommendations *found, struct flmem_error *err);

@@ -13,7 +13,10 @@
 #define HUGE_MIN     (UINT64_C(64) << 20)
 #define HUGE_PERCENT 20U /* of RSS */
 
-/* Thread caches hold blocks of up to this size by default; up to 2.41 no larger ones. */
+/*
+ * Largest block, in bytes, that thread caches hold by default; up to glibc 2.41 also the most
+ * possible.
+ */
 #define TCACHE_DEFAULT 1032U
 
 static const struct flmem_allocator_report *glibc_of(const struct flmem_process_report *process)
@@ -23,7 +26,7 @@ static const struct flmem_allocator_report *glibc_of(const struct flmem_process_
 	return allocator && allocator->kind == FLMEM_ALLOCATOR_GLIBC ? allocator : NULL;
 }
 
-/* False where the release is not known. */
+/* Whether a release is `first` or later; false if it is not known. */
 static bool is_since(const char *version, const struct flmem_version_number *first)
 {
 	struct flmem_version_number release;
@@ -32,7 +35,7 @@ static bool is_since(const char *version, const struct flmem_version_number *fir
 	       flmem_version_number_compare(&release, first) >= 0;
 }
 
-/* A process of another architecture than flmem is not read at all. */
+/* Whether the process runs on aarch64: flmem reads only processes of its own architecture. */
 static bool runs_on_aarch64(void)
 {
 #ifdef __aarch64__
@@ -61,7 +64,7 @@ static bool glibc_thp(const struct flmem_process_report *process, struct flmem_l
 	return true;
 }
 
-/* 2.42 raised the most that the tunable may be. */
+/* glibc 2.42 raised the largest value of the tunable. */
 static bool glibc_tcache(const struct flmem_process_report *process,
 			 struct flmem_live_remark *remark)
 {

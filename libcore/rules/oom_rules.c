@@ -9,14 +9,14 @@
 
 #include "base/cleanup.h"
 
-#define MOST_PERCENT 50U /* of the limit, or of the memory of the process */
+#define MOST_PERCENT 50U /* percent of the limit, or of the memory of the process */
 
 static const char *format_known_bytes(struct flmem_u64 value, char out[FLMEM_TEXT_BYTES_MAX])
 {
 	return value.unknown ? "unknown" : flmem_text_bytes(value.value, out, FLMEM_TEXT_BYTES_MAX);
 }
 
-/* The owner of the limit: a group by its path, or the host. */
+/* Writes the owner of the limit: a group with its path, or the host. */
 static void put_oom_limit(const struct flmem_oom_kill *kill, char *out, size_t size)
 {
 	char limit[FLMEM_TEXT_BYTES_MAX], group[128];
@@ -46,7 +46,7 @@ static bool report_kill(const struct flmem_oom_log *log, struct flmem_live_remar
 	return true;
 }
 
-/* Shared memory and tmpfs are charged to the group, and no allocator can release them. */
+/* Reports shared memory and tmpfs: they count for the group, and no allocator can release them. */
 static bool report_shared_memory(const struct flmem_oom_log *log, struct flmem_live_remark *remark)
 {
 	const struct flmem_oom_kill *kill = &log->last;
@@ -62,7 +62,7 @@ static bool report_shared_memory(const struct flmem_oom_log *log, struct flmem_l
 	return true;
 }
 
-/* The killed process did not fill the group by itself. */
+/* Reports that other processes than the killed one filled the group. */
 static bool report_other_processes(const struct flmem_oom_log *log,
 				   struct flmem_live_remark *remark)
 {

@@ -8,10 +8,10 @@
 #include "documents/edit.h"
 #include "documents/python/notebook_cells.h"
 
-#define CURRENT_MAX 100	 /* bytes of a value that are shown */
+#define CURRENT_MAX 100	 /* bytes of a value that a finding shows */
 #define COMMENT_MAX 4096 /* bytes of a line that are searched for a comment */
 
-/* The name in "{name}" or "${name}"; its length, or 0 for any other text. */
+/* Length of the name in "{name}" or "${name}", at which *ret_name points; 0 for any other text. */
 static size_t reference_name(const char *text, const char **ret_name)
 {
 	size_t skip = text[0] == '$' ? 2 : 1, length = strlen(text);
@@ -68,7 +68,7 @@ static char *remark_path(const struct flmem_rule_input *input, const struct flme
 	return flmem_buf_take(&path);
 }
 
-/* The rule's message with the detail of this place. */
+/* Returns the message of the rule with the detail of this place. The caller frees it. */
 static char *full_message(const struct flmem_rule *rule, const char *detail)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -155,7 +155,7 @@ static bool fill_finding(struct flmem_finding *finding, const struct flmem_rule_
 	       (finding->current || remark->missing) && (finding->proposed || !remark->proposed);
 }
 
-/* A line, up to its end, with a comment "flmem: ignore RULE reason". */
+/* Whether a line has a comment "flmem: ignore RULE reason" for the rule. */
 static bool line_suppressions(const char *line, const char *rule)
 {
 	static const char mark[] = "flmem: ignore ";
@@ -174,7 +174,7 @@ static bool line_suppressions(const char *line, const char *rule)
 	return found + strspn(found, " \t\r") < end; /* a reason follows */
 }
 
-/* Start of the line; of an overlong line, COMMENT_MAX bytes before `p`. */
+/* Start of the line that `p` is in; in an overlong line, COMMENT_MAX bytes before `p`. */
 static const char *line_start(const char *text, const char *p)
 {
 	const char *end = p;
@@ -184,7 +184,7 @@ static const char *line_start(const char *text, const char *p)
 	return p;
 }
 
-/* JSON has no comments. */
+/* Whether a comment on the line or above it suppresses the rule. JSON has no comments. */
 static bool is_suppressed(const struct flmem_rule_input *input, const struct flmem_node *node,
 			  const char *rule)
 {
@@ -211,7 +211,10 @@ bool flmem_rule_holds(const struct flmem_rule *rule, const struct flmem_version_
 	       flmem_version_number_compare(release, &bound) < 0;
 }
 
-/* Room doubles, at each power of two, so that many findings take linear time. */
+/*
+ * Whether a list of findings has room for one more: room doubles at each power of two, so that many
+ * findings take linear time.
+ */
 static bool findings_have_room(size_t count)
 {
 	return count & (count - 1);
@@ -292,7 +295,7 @@ static void check_subject(struct flmem_check *check, const struct flmem_node *su
 	check->row->check(check);
 }
 
-/* The part in an entry of the kind's list; NULL for an entry without rules. */
+/* The part in an entry of the kind's list; NULL if no rule is about the entry. */
 static const struct flmem_node *part_of(const struct flmem_input_kind *kind,
 					const struct flmem_node *entry)
 {
@@ -311,7 +314,7 @@ static const struct flmem_node *first_entry(const struct flmem_rule_input *input
 	return kind->parts ? flmem_node_first(flmem_node_get(root, kind->parts)) : NULL;
 }
 
-/* The kinds of an input in turn; NULL after the last. */
+/* The kinds of an input, by index from 0; NULL after the last. */
 static const struct flmem_input_kind *kind_at(const struct flmem_rule_input *input, size_t index)
 {
 	if (!index)
@@ -362,7 +365,7 @@ static bool is_for_kind(const struct flmem_rule_row *row, const struct flmem_inp
 	return row->content != FLMEM_CONTENT_OTHER && row->content == kind->content;
 }
 
-/* The kind of the input that the row is for; NULL: none. */
+/* The kind of the input to which the row applies; NULL if it applies to none. */
 static const struct flmem_input_kind *applicable_kind(const struct flmem_rule_row *row,
 						      const struct flmem_rule_input *input)
 {

@@ -48,7 +48,9 @@ static bool report_rising(const struct flmem_recorded *recorded, struct flmem_li
 	return true;
 }
 
-/* Silence would look like memory that does not rise. */
+/*
+ * Reports that there are not enough samples: no report would look like memory that does not rise.
+ */
 static bool report_too_early(const struct flmem_recorded *recorded,
 			     struct flmem_live_remark *remark)
 {
@@ -63,7 +65,7 @@ static bool report_too_early(const struct flmem_recorded *recorded,
 	return true;
 }
 
-/* The forecast of the watch; a limit more than a week ahead is only information. */
+/* Reports the forecast of the watch; a limit more than a week ahead is only information. */
 static bool report_exhausted(const struct flmem_recorded *recorded,
 			     struct flmem_live_remark *remark)
 {
@@ -150,7 +152,7 @@ static const struct flmem_trend_row rows[] = {
 
 const struct flmem_trend_table flmem_trend_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
 
-/* "process 4711 (client-job): ", before the path. */
+/* Writes "process 4711 (client-job): ", which precedes the path. */
 static void put_owner(const struct flmem_watch_process *process, char *out, size_t size)
 {
 	if (process->role)

@@ -32,7 +32,7 @@ struct dictionary_candidates {
 struct use_scan {
 	struct dictionary_candidates *found;
 	struct flmem_python_reader reader;
-	/* for each open bracket: the function leaves its arguments unchanged */
+	/* For each open bracket: the function leaves its arguments unchanged. */
 	bool reads_only[BRACKETS_MAX];
 	bool definition, lambda; /* the scan is within parameters of a definition, of a lambda */
 };

@@ -229,7 +229,7 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 	char path[FLMEM_PYTHON_DOTTED_MAX], other[FLMEM_PYTHON_DOTTED_MAX];
 	struct flmem_python_binding found = *row;
 
-	/* in f = partial(f), the second f is the one before */
+	/* In f = partial(f), the second f is the one before. */
 	size_t before = row->place.start ? row->place.start - 1 : 0;
 
 	if (!flmem_python_accept(&ahead, "(") || ahead.word.kind != FLMEM_PYTHON_NAME ||

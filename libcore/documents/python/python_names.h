@@ -34,7 +34,7 @@ struct flmem_python_bindings {
 struct flmem_python_names {
 	struct flmem_python_bindings imports; /* in the order of the text */
 	struct flmem_python_bindings sorted;  /* by name and place, with those of assignments */
-	/* modules of the last imports of "*"; NULL: fewer */
+	/* Modules of the last imports of "*"; NULL: fewer. */
 	const char *stars[FLMEM_PYTHON_STARS_MAX];
 };
 

@@ -17,7 +17,7 @@ static bool step_over_comparison(struct flmem_python_reader *reader)
 	return true;
 }
 
-/* words that are searched; keeps the time in proportion to the length of the text */
+/* Words that are searched; keeps the time in proportion to the length of the text. */
 #define AHEAD_MAX 256
 
 static bool assigns_later(struct flmem_python_reader ahead)

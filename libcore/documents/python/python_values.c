@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-/* words that are searched; keeps the time in proportion to the length of the text */
+/* Words that are searched; keeps the time in proportion to the length of the text. */
 #define AHEAD_MAX 256
 
 bool flmem_python_is_value(const struct flmem_python_reader *reader,

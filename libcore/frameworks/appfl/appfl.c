@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * APPFL installs no programs: jobs are scripts with customary names that read a YAML file, whose
- * outermost keys distinguish a server from a client. A name alone proves nothing.
+ * Recognises APPFL's processes. APPFL installs no programs: jobs are scripts with customary names
+ * that read a YAML file, whose outermost keys distinguish a server from a client. A name alone
+ * proves nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +27,7 @@ enum script_kind {
 };
 
 struct script_row {
-	const char *start; /* of the file name */
+	const char *start; /* start of the file name */
 	enum script_kind kind;
 };
 
@@ -69,7 +70,7 @@ static void visit_key(void *context, const char *key, const char *value)
 		memcpy(config->site, value, strlen(value) + 1);
 }
 
-/* Reads at most `limit` bytes of a file as the process sees it; 0 or a negative errno. */
+/* Reads at most `limit` bytes of a file as the process sees it. Returns 0 or a negative errno. */
 static int read_process_file(const struct flmem_process *process, const char *path, size_t limit,
 			     struct flmem_buf *buf)
 {
@@ -183,11 +184,11 @@ static bool recognise_appfl(const struct flmem_subject *subject, struct flmem_id
 }
 
 /*
- * comm/grpc/grpc_server_communicator.py, the communicators of comm/mpi, ray and globus_compute
- * (whose tasks have the name that the scripts give them), and algorithm/trainer/vanilla_trainer.py
- * of release 1.12. The server does not log round numbers, so a round lasts until its first client
- * sends again; clients write a table row for each round, or each epoch of it. Other trainers log
- * no such text.
+ * Texts in logs of release 1.12: of comm/grpc/grpc_server_communicator.py, the communicators of
+ * comm/mpi, ray and globus_compute (whose tasks have the name that the scripts give them), and
+ * algorithm/trainer/vanilla_trainer.py. The server does not log round numbers, so a round lasts
+ * until its first client sends again; clients write a table row for each round or epoch. Other
+ * trainers log no such text.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from client ", NULL},
@@ -202,7 +203,7 @@ static const struct flmem_round_marker markers[] = {
 
 #define LAUNCH_DOUBT "there are no rules for what starts APPFL"
 
-/* Modules of the package; scripts of the user's own have customary names. */
+/* Modules of the package that start processes, and scripts of users with customary names. */
 static const struct flmem_launch_program launch_programs[] = {
 	{.word = "appfl.run_grpc_server", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
 	{.word = "appfl.run_grpc_client", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
@@ -217,7 +218,7 @@ static const struct flmem_launch_program launch_programs[] = {
 	{0},
 };
 
-/* In capitals as the folder of its repository. */
+/* APPFL in capitals is the folder of its repository. */
 static const char *const words[] = {"appfl", "APPFL", NULL};
 
 static const char *const config_words[] = {"server_configs:", "grpc_configs:", NULL};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* APPFL's code in heap profiles, and what changes its memory: release 1.12.0. */
+/* Rules about APPFL's code in heap profiles: release 1.12.0. */
 #include "frameworks/appfl/appfl_rules.h"
 
 #include "base/cleanup.h"
 
 static const struct flmem_heap_site_row rows[] = {
 	{
-		/* aggregate() calls _aggregate_chunk() instead where models come in chunks. */
+		/* With models in chunks, aggregate() calls _aggregate_chunk() instead. */
 		.rule = {.id = "APPFL-HEAP-WHOLE",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_APPFL,
@@ -22,7 +22,7 @@ static const struct flmem_heap_site_row rows[] = {
 		.proposed = "True",
 	},
 	{
-		/* The only call of the server with this function is the one without the setting. */
+		/* The server calls this function only if the setting is off. */
 		.rule = {.id = "APPFL-HEAP-OPTMEM",
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 .framework = FLMEM_FRAMEWORK_APPFL,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for APPFL's messages: their size, results that wait, and keys that nothing reads. */
+/*
+ * Rules about APPFL's messages: their size, results that the server keeps, and keys that are
+ * ignored.
+ */
 #include <ctype.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,24 +15,32 @@
 #include "frameworks/appfl/appfl_rules.h"
 
 #define MESSAGE_DEFAULT INT64_C(2097152)
-#define NEAR		2 /* letters that a misspelt key may differ in */
+#define NEAR		2 /* letters in which a misspelt key may differ */
 
-/* 1.12, comm/grpc/utils.py: a server receives this much, or max_message_size if that is more. */
+/*
+ * Bytes that a server receives at least; max_message_size if that is more (1.12,
+ * comm/grpc/utils.py).
+ */
 #define SERVER_RECEIVES INT64_C(268435456)
 
-/* The keys of grpc_configs that set memory; the constructors take any other one and ignore it. */
+/* Keys of grpc_configs that set memory. The constructors accept any other key and ignore it. */
 static const char *const names[] = {
 	"use_model_chunking", "model_chunk_size", "max_message_size",
 	"optimize_memory",    "use_polling",	  "poll_interval",
 };
 
-/* A sender fills frames to nine tenths of its own limit. */
+/*
+ * Whether a receiver refuses the frames of a sender, which fills them to nine tenths of its limit.
+ */
 static bool exceeds_receiver(int64_t sender, int64_t receiver)
 {
 	return sender / 10 * 9 + sender % 10 * 9 / 10 > receiver;
 }
 
-/* From 1.12 on the client declares its limit, and the server's replies keep to it. */
+/*
+ * Whether the release is 1.12 or later: the client declares its limit, and the server's replies
+ * keep to it.
+ */
 static bool is_negotiated(const struct flmem_check *check)
 {
 	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(1, 12, 0);
@@ -37,7 +48,7 @@ static bool is_negotiated(const struct flmem_check *check)
 	return check->release.count && flmem_version_number_compare(&check->release, &first) >= 0;
 }
 
-/* The error in the two sizes; NULL: none. */
+/* How severe it is that the two sides have different sizes; NULL: it is no fault. */
 static const enum flmem_severity *judge_sizes(const struct flmem_check *check, int64_t client,
 					      int64_t server)
 {
@@ -117,7 +128,7 @@ static const char *find_meant_by_topic(const char *key)
 	return strstr(key, "polling") ? "use_polling" : NULL;
 }
 
-/* A name that is not read but resembles one that is; NULL: it is read, or means something else. */
+/* The key that a name resembles; NULL if the name is read itself or resembles none. */
 static const char *find_meant(const char *written)
 {
 	char key[64];
@@ -153,7 +164,10 @@ static void report_misplaced_key(struct flmem_check *check, const struct flmem_n
 		flmem_check_report(check, &(struct flmem_remark){.node = n, .detail = detail});
 }
 
-/* Keys of grpc_configs where nothing reads them; optimize_memory is read in others, too. */
+/*
+ * Reports keys of grpc_configs in a map where nothing reads them; optimize_memory is read
+ * elsewhere, too.
+ */
 static void report_misplaced(struct flmem_check *check, const struct flmem_node *map)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
@@ -161,7 +175,10 @@ static void report_misplaced(struct flmem_check *check, const struct flmem_node 
 			report_misplaced_key(check, map, names[i], "it belongs in grpc_configs");
 }
 
-/* agent/server.py of 1.12.0: only aggregator_kwargs has it, for the clients as well. */
+/*
+ * Reports keys of secure aggregation outside of aggregator_kwargs, which has them for the clients
+ * as well (agent/server.py of 1.12.0).
+ */
 static void report_misplaced_secure(struct flmem_check *check)
 {
 	static const char *const places[][4] = {
@@ -177,7 +194,7 @@ static void report_misplaced_secure(struct flmem_check *check)
 	const struct flmem_node *root = check->input->document.root;
 	bool client = check->input->kind != &flmem_appfl_server_file;
 
-	if (client) /* whose trainer reads that of train_configs */
+	if (client) /* the trainer of a client reads the one in train_configs */
 		report_misplaced_key(check, root, keys[0], "it belongs in aggregator_kwargs");
 	for (size_t i = 0; !client && i < FLMEM_ARRAY_SIZE(places); i++)
 		for (size_t k = 0; k < FLMEM_ARRAY_SIZE(keys); k++)
@@ -185,7 +202,7 @@ static void report_misplaced_secure(struct flmem_check *check)
 					     "it belongs in aggregator_kwargs");
 }
 
-/* Where no part of APPFL reads it. */
+/* Reports optimize_memory in a map where no part of APPFL reads it. */
 static void report_misplaced_memory(struct flmem_check *check, const struct flmem_node *map)
 {
 	if (flmem_appfl_switch(map, "optimize_memory", FLMEM_APPFL_ON) == FLMEM_APPFL_OFF)
@@ -194,7 +211,7 @@ static void report_misplaced_memory(struct flmem_check *check, const struct flme
 				     "scheduler_kwargs or aggregator_kwargs");
 }
 
-/* optimize_memory, misspelt where it is read. */
+/* Reports a misspelt optimize_memory in a map where it is read. */
 static void report_misspelt_memory(struct flmem_check *check, const struct flmem_node *map)
 {
 	static const char name[] = "optimize_memory";
@@ -208,7 +225,7 @@ static void report_misspelt_memory(struct flmem_check *check, const struct flmem
 						       .detail = "did you mean optimize_memory"});
 }
 
-/* The whole map, outside of comm_configs. */
+/* Reports grpc_configs outside of comm_configs. */
 static void report_misplaced_map(struct flmem_check *check, const struct flmem_node *map)
 {
 	const struct flmem_node *n = flmem_node_get(map, "grpc_configs");
@@ -249,8 +266,8 @@ static void key_ignored(struct flmem_check *check)
 #define DIGITS_MAX 64
 
 /*
- * A string that is none because it is quoted, a block, or has a tag. An alias does not show that,
- * but digits alone would be a number if they were plain.
+ * Whether a value is a string because of quotes, a block or a tag. An alias does not show these,
+ * but digits without them would be a number.
  */
 static bool is_written_as_text(const struct flmem_check *check, const struct flmem_node *node)
 {
@@ -267,8 +284,8 @@ static bool is_written_as_text(const struct flmem_check *check, const struct flm
 }
 
 /*
- * A number above 0, as OmegaConf reads it: 1e9 and 1_000 are such; 0x100 and 0b1 are not examined.
- * In quotes it is a text.
+ * Whether a value is a number above 0 as OmegaConf reads it: 1e9 and 1_000 are, a text in quotes is
+ * not. 0x100 and 0b1 are not examined.
  */
 static bool is_size(const struct flmem_check *check, const struct flmem_node *node,
 		    double *ret_number)
@@ -292,8 +309,8 @@ static bool is_size(const struct flmem_check *check, const struct flmem_node *no
 }
 
 /*
- * Of a model's bytes a frame has nine tenths of the limit, and two bytes announce them. gRPC takes
- * the whole part of a real number.
+ * Whether no byte of a model fits into a frame: it has nine tenths of the limit, and two bytes of
+ * that state the length. gRPC takes the whole part of a real number.
  */
 static bool fits_no_frame(double limit)
 {
@@ -302,17 +319,17 @@ static bool fits_no_frame(double limit)
 	return !bytes || bytes + 2 > (int)limit;
 }
 
-/* The error in a number above 0 as the size of a message; NULL: none. */
+/* What is wrong with a number above 0 as size of a message; NULL: nothing. */
 static const char *judge_message_size(const struct flmem_node *value, double number)
 {
 	if (value->kind == FLMEM_NODE_INTEGER && number > INT_MAX)
 		return "gRPC takes at most 2147483647, so neither server nor client starts";
-	if (number > 0 && number < 128 && fits_no_frame(number)) /* 0: not examined */
+	if (number > 0 && number < 128 && fits_no_frame(number)) /* 0: the value is not examined */
 		return "not even a frame of a few bytes fits; the default is 2097152";
 	return NULL;
 }
 
-/* Of the environment it is a text, even of digits. */
+/* A value of the environment is a text, even if it has only digits. */
 static void value_invalid(struct flmem_check *check)
 {
 	static const char *const sizes[] = {"model_chunk_size", "max_message_size"};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python that changes the configuration of an APPFL server or client after it was read. */
+/*
+ * Rules about Python that changes the configuration of an APPFL server or client after reading it.
+ */
 #include "frameworks/appfl/appfl_rules.h"
 
 #include <string.h>
@@ -12,10 +14,10 @@
 static const char *const settings[] = {"use_model_chunking", "model_chunk_size", "max_message_size",
 				       "optimize_memory",    "use_polling",	 NULL};
 
-/* Words of scripts that take any setting from their command line. */
+/* Words of scripts that take any setting from the command line. */
 static const char *const cli_words[] = {"from_cli", "merge_with_cli", NULL};
 
-/* Of texts that exec() and eval() run. */
+/* Words in code that exec() and eval() run, by which it is about APPFL. */
 static const char *const code_words[] = {"appfl",
 					 "cfg",
 					 "conf",
@@ -26,10 +28,10 @@ static const char *const code_words[] = {"appfl",
 					 "use_polling",
 					 NULL};
 
-/* Words of scripts that run such texts. */
+/* Words of scripts that run code. */
 static const char *const run_words[] = {"exec", "eval(", NULL};
 
-/* Parts of the names of what a script reads from YAML, whose entries it may change. */
+/* Parts of names of maps that a script reads from YAML and may change. */
 static const char *const map_words[] = {"cfg", "conf", NULL};
 
 static bool appfl_python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -53,7 +55,7 @@ const struct flmem_input_kind flmem_appfl_python_file = {
 	.content = FLMEM_CONTENT_PYTHON,
 };
 
-/* "server_configs.comm_configs.grpc_configs.NAME" of OmegaConf.update(). */
+/* The last name of a path: NAME in "server_configs.comm_configs.grpc_configs.NAME". */
 static const char *last_name(const char *path)
 {
 	const char *dot = strrchr(path, '.');
@@ -61,7 +63,10 @@ static const char *last_name(const char *path)
 	return dot ? dot + 1 : path;
 }
 
-/* OmegaConf.create({"grpc_configs": {NAME: value}}), dict(NAME=value) */
+/*
+ * Reports settings in arguments: OmegaConf.create({"grpc_configs": {NAME: value}}),
+ * dict(NAME=value).
+ */
 static void report_arguments(struct flmem_check *check, const struct flmem_node *map)
 {
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next) {
@@ -91,7 +96,7 @@ static bool has_setting_text(const char *text, const char *name)
 	return false;
 }
 
-/* setattr(map, NAME, value), and texts of YAML: OmegaConf.create("NAME: value") */
+/* Reports settings in texts: setattr(map, NAME, value), OmegaConf.create("NAME: value"). */
 static void report_texts(struct flmem_check *check, const struct flmem_node *call)
 {
 	static const char *const readers[] = {"create", "safe_load", "load", NULL};
@@ -110,7 +115,7 @@ static void report_texts(struct flmem_check *check, const struct flmem_node *cal
 								  .path = *name});
 }
 
-/* OmegaConf.from_cli(): any setting. */
+/* Reports OmegaConf.from_cli(), which may change any setting. */
 static void report_command_line(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *path = flmem_node_get(call, "path");
@@ -123,7 +128,9 @@ static void report_command_line(struct flmem_check *check, const struct flmem_no
 							    "command line"});
 }
 
-/* OmegaConf.from_dotlist(["server_configs.NAME=value"]), also of a list that is made elsewhere. */
+/*
+ * Reports OmegaConf.from_dotlist(["server_configs.NAME=value"]), also with a list made elsewhere.
+ */
 static void report_dotlist(struct flmem_check *check, const struct flmem_node *call)
 {
 	for (const char *const *name = settings; *name; name++)
@@ -141,14 +148,17 @@ static void report_open_key(struct flmem_check *check, const struct flmem_node *
 								   "known only when it runs"});
 }
 
-/* A name like "cfg" or "args.server_config", but not "confusion". */
+/* Whether a name is that of a configuration: "cfg", "args.server_config", but not "confusion". */
 static bool is_named_config(const char *name)
 {
 	return strcasestr(name, "cfg") || strcasestr(name, "config") ||
 	       strcasecmp(name, "conf") == 0 || flmem_text_ends(name, "_conf");
 }
 
-/* config[key] = value, setattr(config, key, value), OmegaConf.update(config, key, value) */
+/*
+ * Reports keys known only when the script runs: config[key] = value, setattr(config, key, value),
+ * OmegaConf.update(config, key, value).
+ */
 static void report_open_keys(struct flmem_check *check)
 {
 	static const char *const lists[] = {"calls", "methods"};
@@ -172,12 +182,12 @@ static void report_open_keys(struct flmem_check *check)
 		}
 }
 
-/* config.NAME = value, config["NAME"] = value, {"NAME": value} for a merge. */
+/* Reports config.NAME = value, config["NAME"] = value, {"NAME": value} for a merge. */
 static void setting_in_python(struct flmem_check *check)
 {
 	static const char *const lists[] = {"attributes", "items", "keys", "paths"};
 	static const char *const calls[] = {"calls", "methods"};
-	const struct flmem_node *dotlist = NULL; /* the first one that takes such texts */
+	const struct flmem_node *dotlist = NULL; /* the first call that takes such texts */
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lists); i++) {
 		const struct flmem_node *n =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of APPFL's YAML as OmegaConf reads them (2.4.0): "${a.b}" is the value at a.b of the same
- * file, "${.b}" that of the same map, "${..b}" of the map around it. "${oc.env:NAME}" and other
- * resolvers, texts with something around the reference and references in references are known only
- * when a job runs.
+ * Resolves references in APPFL's YAML as OmegaConf 2.4.0 does: "${a.b}" is the value at a.b of the
+ * same file, "${.b}" that of the same map, "${..b}" that of the map around it. "${oc.env:NAME}" and
+ * other resolvers, texts with something around the reference, and references in references are
+ * known only when a job runs.
  */
 #include "frameworks/appfl/appfl_rules.h"
 
@@ -14,8 +14,8 @@
 
 #include "base/text/text.h"
 
-#define REFERENCES_MAX 8   /* of a reference to a reference */
-#define PATH_MAX_BYTES 256 /* of a reference */
+#define REFERENCES_MAX 8   /* references to references that are followed */
+#define PATH_MAX_BYTES 256 /* bytes of a reference */
 
 bool flmem_appfl_is_interpolation(const struct flmem_node *node)
 {
@@ -32,7 +32,7 @@ bool flmem_appfl_is_environment(const struct flmem_node *node)
 	       strchr(text, '}') == text + strlen(text) - 1;
 }
 
-/* The path of a value that is one reference and nothing else. */
+/* Copies the path of a value that is one reference and nothing else. Returns false for others. */
 static bool read_reference(const char *text, char ret_path[PATH_MAX_BYTES])
 {
 	size_t length = strlen(text);
@@ -65,7 +65,7 @@ static const struct flmem_node *entry_of(const struct flmem_node *node, const ch
 
 static const struct flmem_node *follow_references(const struct flmem_node *node, int left);
 
-/* "a.b", "a[b]" and "a[0].b" from a node; NULL where there is no such value. */
+/* The value at "a.b", "a[b]" or "a[0].b" below a node; NULL if there is none. */
 static const struct flmem_node *follow_path(const struct flmem_node *node, char *path, int left)
 {
 	char *rest = NULL;
@@ -78,7 +78,7 @@ static const struct flmem_node *follow_path(const struct flmem_node *node, char 
 	return node;
 }
 
-/* Where a path starts: at the root, or as many maps above the value as it has dots. */
+/* The node at which a path starts: the root, or for leading dots, as many maps above the value. */
 static const struct flmem_node *start_of(const struct flmem_node *node, const char *path)
 {
 	size_t dots = strspn(path, ".");
@@ -93,7 +93,7 @@ static const struct flmem_node *follow_references(const struct flmem_node *node,
 	char path[PATH_MAX_BYTES];
 
 	if (flmem_node_string(node) && strcmp(node->text, "???") == 0)
-		return NULL; /* has to be set elsewhere */
+		return NULL; /* the value has to be set elsewhere */
 	if (!flmem_appfl_is_interpolation(node))
 		return node;
 	if (!left || !read_reference(node->text, path))
@@ -132,9 +132,10 @@ bool flmem_appfl_is_referred_to(const struct flmem_check *check, const char *key
 	return false;
 }
 
-/* A value that rules read, and the rules that do not apply where it is not known. */
+/* A value that rules read, and the rules that cannot be applied if it is not known. */
 struct needed_value {
-	const char *places[5]; /* keys from the root of a server's file, or of both; ends in NULL */
+	/* Keys from the root of a file of a server, or of both sides; ends in NULL. */
+	const char *places[5];
 	const char *key;
 	const char *rules;
 };
@@ -144,7 +145,7 @@ struct needed_value {
 	"SIZE-MISMATCH, APPFL-CHUNK-AGGREGATOR, APPFL-CHUNK-SECAGG"
 #define ALL_RULES "those about its keys"
 
-/* "" stands for the map that has comm_configs. */
+/* "" stands for the map that holds comm_configs. */
 static const struct needed_value needed[] = {
 	{{"", "comm_configs", "grpc_configs"}, "use_model_chunking", CHUNK_RULES},
 	{{"", "comm_configs", "grpc_configs"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for APPFL's YAML: a server's file holds server_configs, a client's its own comm_configs.
- * Sizes and switches must agree between the two, because each side frames the data that the other
+ * Rules about APPFL's YAML. The file of a server holds server_configs, that of a client its own
+ * comm_configs. Sizes and switches must agree, because each side frames the data that the other
  * reads.
  */
 #include "frameworks/appfl/appfl_rules.h"
@@ -41,7 +41,10 @@ static bool is_client_map(const struct flmem_node *root)
 	       (flmem_node_get(root, "client_id") || flmem_node_get(root, "data_configs"));
 }
 
-/* Also one of several documents, which OmegaConf refuses: that is a problem, not another file. */
+/*
+ * Whether the root, or one of several documents, is such a map. OmegaConf refuses several
+ * documents: that is a problem of an APPFL file, not another kind of file.
+ */
 static bool is_of_root(const struct flmem_node *root, bool (*is_map)(const struct flmem_node *root))
 {
 	bool found = is_map(root);
@@ -87,7 +90,6 @@ const struct flmem_file_name flmem_appfl_files[] = {
 	{0},
 };
 
-/* The map of the gRPC settings, or NULL. */
 const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input)
 {
 	const struct flmem_node *root = input->document.root;
@@ -97,7 +99,7 @@ const struct flmem_node *flmem_appfl_grpc(const struct flmem_rule_input *input)
 	return FLMEM_APPFL_AT(root, "comm_configs", "grpc_configs");
 }
 
-/* Python's truth: APPFL tests the values as they are, so a text like "False" is on. */
+/* Python's truth value: APPFL tests values as they are, so a text like "False" is on. */
 enum flmem_appfl_switch flmem_appfl_switch(const struct flmem_node *map, const char *key,
 					   enum flmem_appfl_switch fallback)
 {
@@ -134,7 +136,6 @@ static bool lacks_chunking(const struct flmem_rule_input *input)
 	return chunking_of(input) == FLMEM_APPFL_OFF;
 }
 
-/* The number at a key, or its default; false for any other value, and one that is not known. */
 bool flmem_appfl_number(const struct flmem_node *map, const char *key, int64_t fallback,
 			int64_t *ret_value)
 {
@@ -159,7 +160,6 @@ void flmem_appfl_report(struct flmem_check *check, const struct flmem_node *map,
 	flmem_check_report(check, &remark);
 }
 
-/* The first other file of a kind; `after` NULL starts at the beginning. */
 const struct flmem_rule_input *flmem_appfl_next(const struct flmem_check *check,
 						const struct flmem_input_kind *kind,
 						const struct flmem_rule_input *after)
@@ -173,9 +173,7 @@ const struct flmem_rule_input *flmem_appfl_next(const struct flmem_check *check,
 	return NULL;
 }
 
-/*
- * Tenths of a billion parameters that a part of a name states: "8B", "1.5b"; 0 if it states none.
- */
+/* Tenths of a billion parameters that a part of a name states ("8B", "1.5b"); 0 if none. */
 static int64_t billions_in(const char *part, size_t length)
 {
 	int64_t tenths = 0;
@@ -192,7 +190,8 @@ static int64_t billions_in(const char *part, size_t length)
 }
 
 /*
- * Bytes of a model whose name states its parameters ("meta-llama/Llama-3.1-8B"); 0 if it does not.
+ * Bytes of a model whose name states its parameters, as "meta-llama/Llama-3.1-8B"; 0 if it does
+ * not.
  */
 static int64_t model_bytes(const char *name)
 {
@@ -238,7 +237,7 @@ static void chunk_noop(struct flmem_check *check)
 		flmem_appfl_report(check, map, "model_chunk_size", (struct flmem_remark){0});
 }
 
-/* Reported once, for the side that has chunking off. */
+/* Reports chunking on one side only, once, at the side that has it off. */
 static void chunk_one_sided(struct flmem_check *check)
 {
 	bool server = check->input->kind == &flmem_appfl_server_file;
@@ -259,8 +258,8 @@ static void chunk_one_sided(struct flmem_check *check)
 }
 
 /*
- * The file whose chunk size is the reference for this client: the server's, else the first
- * client's.
+ * The file whose chunk size is the reference for this client: that of the server, else that of the
+ * first client.
  */
 static const struct flmem_rule_input *size_measure(const struct flmem_check *check)
 {
@@ -307,7 +306,7 @@ static void chunk_aggregator(struct flmem_check *check)
 		flmem_check_report(check, &(struct flmem_remark){.node = aggregator});
 }
 
-/* fedavg_aggregator.py asserts that only whole models are aggregated securely. */
+/* fedavg_aggregator.py asserts that secure aggregation has whole models. */
 static void chunk_secagg(struct flmem_check *check)
 {
 	const struct flmem_node *kwargs =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * APPFL over gRPC. The server keeps its model and the global state. A receiver keeps all messages
- * of an upload, joins them, and loads the result; with chunking it does so chunk by chunk, and it
- * holds the current chunk of every client at once. The aggregation of whole models holds the
- * results of all clients, their sum and the copy that it returns.
+ * Strategies of APPFL over gRPC. The server keeps its model and the global state. A receiver keeps
+ * all messages of an upload, joins them, and loads the result; with chunking it does so chunk by
+ * chunk, and it holds the current chunk of every client at once. The aggregation of whole models
+ * holds the results of all clients, their sum and the copy that it returns.
  */
 #include "frameworks/appfl/appfl_rules.h"
 
@@ -11,10 +11,10 @@
 
 #define MESSAGE_MAX 2147483647U /* gRPC's own limit */
 #define CHUNK_MAX   (UINT64_C(4) << 30)
-#define WHOLE_MAX   (UINT64_C(1) << 30) /* as APPFL-CHUNK-OFF */
+#define WHOLE_MAX   (UINT64_C(1) << 30) /* the same size as in rule APPFL-CHUNK-OFF */
 #define RUNTIME	    (UINT64_C(300) << 20)
 
-/* Steps of every strategy. */
+/* Steps that all strategies have. */
 #define SERVER_WAITS                                                                    \
 	{                                                                               \
 		.role = FLMEM_ROLE_SERVER, .name = "wait",                              \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flower: console scripts, which Linux runs as "python /path/to/flower-superlink ...", and Ray
- * actors, which rename themselves.
+ * Recognises Flower's processes: console scripts, which Linux runs as "python
+ * /path/to/flower-superlink ...", and Ray actors, which rename themselves.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct program_row {
 	const char *part;
 };
 
-/* The last three are the names up to release 1.12. */
+/* The last three are the names of releases up to 1.12. */
 static const struct program_row programs[] = {
 	{"flower-superlink", FLMEM_ROLE_SERVER, "SuperLink"},
 	{"flower-supernode", FLMEM_ROLE_CLIENT, "SuperNode"},
@@ -41,7 +41,7 @@ static bool recognise_flower(const struct flmem_subject *subject, struct flmem_i
 		identity->part = programs[i].part;
 		return true;
 	}
-	/* Ray writes the actor's class and method over the command line. */
+	/* Ray writes the class and method of the actor over the command line. */
 	if (!flmem_text_starts(subject->program.name, "ray::ClientAppActor"))
 		return false;
 	identity->role = FLMEM_ROLE_SIMULATOR_CLIENT;
@@ -50,8 +50,9 @@ static bool recognise_flower(const struct flmem_subject *subject, struct flmem_i
 }
 
 /*
- * serverapp/strategy/strategy.py, server/server.py and supernode/start_client_internal.py of
- * releases 1.36 and 1.42. Rounds count from 1. The strategies of serverapp/ print no summary.
+ * Texts in logs of releases 1.36 and 1.42: of serverapp/strategy/strategy.py, server/server.py and
+ * supernode/start_client_internal.py. Rounds count from 1. The strategies of serverapp/ print no
+ * summary.
  */
 static const struct flmem_round_marker markers[] = {
 	{FLMEM_ROUND_STARTED, "[ROUND ", "/"},
@@ -73,7 +74,7 @@ static const struct flmem_launch_program launch_programs[] = {
 	{.word = "flwr-clientapp", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
 	{.word = "flwr-simulation", .role = FLMEM_ROLE_SIMULATOR_SERVER, .doubt = LAUNCH_DOUBT},
 	{.before = "flwr", .word = "run", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
-	/* images, which start what their names say */
+	/* Images, which start the program that their name says. */
 	{.word = "flwr/superlink", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
 	{.word = "flwr/supernode", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
 	{.word = "flwr/superexec", .role = FLMEM_ROLE_NONE, .doubt = LAUNCH_DOUBT},
@@ -84,7 +85,7 @@ static const struct flmem_launch_program launch_programs[] = {
 
 static const char *const words[] = {"flwr", "flower-", NULL};
 
-/* flwr/cli of release 1.42, and the functions of console scripts up to 1.12. */
+/* Functions of flwr/cli of release 1.42, and of console scripts up to 1.12. */
 static const char *const command_functions[] = {"flwr.cli.app.app",
 						"flwr.cli.run.run",
 						"flwr.cli.run.run.run",

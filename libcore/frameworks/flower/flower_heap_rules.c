@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flower's code in heap profiles, and what changes its memory: release 1.42.0. */
+/* Rules about Flower's code in heap profiles: release 1.42.0. */
 #include "frameworks/flower/flower_rules.h"
 
 #include "base/cleanup.h"

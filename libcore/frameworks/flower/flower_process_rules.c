@@ -9,7 +9,7 @@
 
 #define OPTION "--database"
 
-/* The value of the last --database of a command line; "" without one. */
+/* Copies the value of the last --database of a command line; "" if there is none. */
 static void find_database(const char *command, char *out, size_t size)
 {
 	*out = '\0';
@@ -21,7 +21,9 @@ static void find_database(const char *command, char *out, size_t size)
 	}
 }
 
-/* supercore/constant.py; objects and messages are in the same store. */
+/*
+ * Whether the store is in memory (supercore/constant.py); objects and messages are in the same one.
+ */
 static bool is_in_memory(const char *database)
 {
 	static const char *const names[] = {"",

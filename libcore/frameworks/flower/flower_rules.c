@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for Flower's pyproject.toml, which sets how many ClientApps a simulation runs at once, and
- * for its Python.
+ * Rules about Flower's pyproject.toml, which sets how many ClientApps a simulation runs at once,
+ * and about its Python.
  */
 #include "frameworks/flower/flower_rules.h"
 
@@ -26,7 +26,7 @@ static bool is_project(const struct flmem_document *document)
 
 static bool is_python_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	/* The last of these may get the others from a module without their names. */
+	/* A script with the last of these may get the others from a module without naming them. */
 	static const char *const words[] = {"ArrayRecord",
 					    "ParametersRecord",
 					    "run_simulation",
@@ -73,7 +73,10 @@ static void legacy_server(struct flmem_check *check)
 				   &(struct flmem_remark){.node = path, .path = "start_server"});
 }
 
-/* ArrayRecord(...), by its older name too, ArrayRecord.from_torch_state_dict(...) and the like. */
+/*
+ * Whether a call makes a record: ArrayRecord(...), ParametersRecord(...),
+ * ArrayRecord.from_torch_state_dict(...) and the like.
+ */
 static bool makes_record(const char *path)
 {
 	static const char *const names[] = {".ArrayRecord", ".ParametersRecord"};
@@ -88,7 +91,10 @@ static bool makes_record(const char *path)
 	return false;
 }
 
-/* Arguments in *others or **others may hold it, or may be all that there are. */
+/*
+ * Reports records that keep their input. With arguments that are not known, keep_input may be among
+ * them.
+ */
 static void keeps_input(struct flmem_check *check)
 {
 	const struct flmem_node *path = flmem_node_get(check->subject, "path");
@@ -115,7 +121,7 @@ static void keeps_input(struct flmem_check *check)
 							  .proposed = "False"});
 }
 
-/* Whether the file has federations, and the default one among them if it names one. */
+/* Whether the file has federations, and if it names a default one, that one. */
 static bool has_federations(const struct flmem_node *federations)
 {
 	const char *name = flmem_node_string(flmem_node_get(federations, "default"));
@@ -126,7 +132,10 @@ static bool has_federations(const struct flmem_node *federations)
 	return n != NULL;
 }
 
-/* flwr/cli/config_migration.py: 1.42 moves the federations to its own configuration. */
+/*
+ * Reports federations that Flower 1.42 moves to its own configuration
+ * (flwr/cli/config_migration.py).
+ */
 static void simulation_elsewhere(struct flmem_check *check)
 {
 	const struct flmem_node *flower = FLMEM_NODE_AT(check->subject, "tool", "flwr");
@@ -142,7 +151,10 @@ static const struct flmem_input_kind project_file = {
 	.by_words = true,
 };
 
-/* cli/constant.py: the connections of flwr, some of them to a simulation. */
+/*
+ * Whether a text may be a config.toml of flwr: its connections (cli/constant.py) may be
+ * simulations.
+ */
 static bool config_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	(void)syntax;
@@ -154,7 +166,10 @@ static const struct flmem_input_kind config_file = {
 	.is_one = flmem_flower_is_config,
 };
 
-/* cast(ArrayRecord, value) makes none, and field(default_factory=ArrayRecord) an empty one. */
+/*
+ * Whether a value copies no tensors: cast(ArrayRecord, value) creates no record, and
+ * field(default_factory=ArrayRecord) an empty one.
+ */
 static bool copies_nothing(const struct flmem_check *check, const struct flmem_node *value)
 {
 	static const char *const before[] = {"cast(", "default_factory="};
@@ -178,7 +193,10 @@ static bool is_run_elsewhere(const char *path)
 	return flmem_text_is_one_of(strrchr(path, '.') + 1, names);
 }
 
-/* import_module("flwr.simulation") and __import__(): what they return is not followed. */
+/*
+ * Reports import_module("flwr.simulation") and __import__(): uses of what they return are not
+ * followed.
+ */
 static void report_imports(struct flmem_check *check, const char *list, const char *function)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, list));
@@ -197,7 +215,10 @@ static void report_imports(struct flmem_check *check, const char *list, const ch
 	}
 }
 
-/* A module that has ArrayRecord, run_simulation and the like: getattr(flwr.simulation, name). */
+/*
+ * Whether a path is a module that has ArrayRecord, run_simulation and the like, as in
+ * getattr(flwr.simulation, name).
+ */
 static bool is_flower_module(const char *path)
 {
 	static const char *const names[] = {"flwr",	   "flwr.app",	      "flwr.common",
@@ -206,7 +227,7 @@ static bool is_flower_module(const char *path)
 	return flmem_text_is_one_of(path, names);
 }
 
-/* ArrayRecord, run_simulation and the like without a call. */
+/* Reports ArrayRecord, run_simulation and the like that are passed on without a call. */
 static void passed_on(struct flmem_check *check)
 {
 	static const char *const lists[] = {"values", "bases"};

@@ -2,7 +2,7 @@
 #ifndef FLMEM_FRAMEWORKS_FLOWER_FLOWER_RULES_H
 #define FLMEM_FRAMEWORKS_FLOWER_FLOWER_RULES_H
 
-/* The files of Flower and the rules about them; its strategies. */
+/* Flower's kinds of files, its rules and its strategies. */
 
 #include "frameworks/files.h"
 #include "frameworks/strategies.h"

@@ -10,7 +10,10 @@
 #include "base/text/text.h"
 #include "documents/python/python.h"
 
-/* run_simulation() takes names with hyphens, too: _replace_keys() in run_simulation.py. */
+/*
+ * An argument by its name, which run_simulation() also accepts with hyphens (_replace_keys() in
+ * run_simulation.py).
+ */
 static const struct flmem_node *node_spelled(const struct flmem_node *map, const char *name)
 {
 	const struct flmem_node *node = flmem_node_get(map, name);
@@ -25,8 +28,7 @@ static const struct flmem_node *node_spelled(const struct flmem_node *map, const
 }
 
 /*
- * "flwr[simulation]>=1.17.0" of the dependencies: the version constraint after the name; NULL:
- * none.
+ * The version constraint in "flwr[simulation]>=1.17.0" of the dependencies; NULL if there is none.
  */
 static const char *version_bound(const struct flmem_node *root)
 {
@@ -64,7 +66,9 @@ bool flmem_flower_is_config(const struct flmem_document *document)
 	return flmem_node_is_kind(own, FLMEM_NODE_MAP) || flmem_node_is_kind(own, FLMEM_NODE_LIST);
 }
 
-/* Flower takes the defaults where this is not a table, or lacks both keys. */
+/*
+ * Whether a table sets resources. If it is no table, or lacks both keys, Flower takes the defaults.
+ */
 static bool has_resources(const struct flmem_node *options)
 {
 	const struct flmem_node *resources = FLMEM_NODE_AT(options, "backend", "client-resources");
@@ -96,7 +100,7 @@ static bool is_simulation_call(const struct flmem_node *call, const char *name)
 	return path && flmem_text_starts(path, "flwr.") && flmem_text_ends(path, name);
 }
 
-/* An argument by its name, or by its position. */
+/* The argument of a call by its name or its position; NULL if it has none. */
 static const struct flmem_node *simulation_argument(const struct flmem_node *call, const char *name,
 						    const char *position)
 {
@@ -106,7 +110,9 @@ static const struct flmem_node *simulation_argument(const struct flmem_node *cal
 	return node ? node : flmem_node_get(args, position);
 }
 
-/* What may hold an argument that a call does not show. */
+/*
+ * The node "*" or "**" of a call, which may hold an argument that the call does not show; or NULL.
+ */
 static const struct flmem_node *open_arguments(const struct flmem_node *call)
 {
 	const struct flmem_node *args = flmem_node_get(call, "args");
@@ -120,7 +126,7 @@ static const struct flmem_node *backend_config(const struct flmem_node *call)
 	return simulation_argument(call, "backend_config", "4");
 }
 
-/* The expression that determines the resources; NULL: there is none. */
+/* The expression that determines the resources; NULL if no expression does. */
 static const struct flmem_node *unknown_resources(const struct flmem_node *resources)
 {
 	static const char *const names[] = {"num_cpus", "num_gpus", "**"};
@@ -136,7 +142,7 @@ static const struct flmem_node *unknown_resources(const struct flmem_node *resou
 	return NULL;
 }
 
-/* run_simulation(..., backend_config={"client_resources": ...}) */
+/* Checks run_simulation(..., backend_config={"client_resources": ...}). */
 static void check_call_resources(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *config = backend_config(call);
@@ -178,7 +184,10 @@ static void report_number(struct flmem_check *check, const struct flmem_node *no
 	flmem_check_report(check, &(struct flmem_remark){.node = node});
 }
 
-/* Of processors 0 is none, of GPUs it is allowed. Python's truth values are 1 and 0. */
+/*
+ * Whether a number of processors or GPUs is invalid; `zero`: 0 is allowed, as for GPUs. Python's
+ * truth values are 1 and 0.
+ */
 static bool is_invalid_number(const struct flmem_node *node, bool zero)
 {
 	double value;
@@ -194,8 +203,8 @@ static bool is_invalid_number(const struct flmem_node *node, bool zero)
 }
 
 /*
- * num-cpus of TOML, in which a fraction is written with a point, as 2.0 is: SimulationConfig of
- * federation_config.proto has a uint32 for it from 1.28 on.
+ * Checks num-cpus of TOML for a fraction, also 2.0: from 1.28 on, SimulationConfig of
+ * federation_config.proto has a uint32 for it.
  */
 static void check_whole(struct flmem_check *check, const struct flmem_node *node)
 {
@@ -229,7 +238,10 @@ static void check_table_numbers(struct flmem_check *check, const struct flmem_no
 	}
 }
 
-/* cli/typing.py and, of run_simulation(), the loop that makes the nodes. */
+/*
+ * Checks the number of nodes: by cli/typing.py, and for run_simulation() by the loop that creates
+ * them.
+ */
 static void check_supernodes(struct flmem_check *check, const struct flmem_node *nodes)
 {
 	int64_t count;
@@ -246,7 +258,7 @@ static void check_federation_table(struct flmem_check *check, const struct flmem
 	const struct flmem_node *options = flmem_node_get(federation, "options");
 	const struct flmem_node *nodes = flmem_node_get(options, name);
 
-	if (federation->kind == FLMEM_NODE_LIST) /* a text is the name of the default one */
+	if (federation->kind == FLMEM_NODE_LIST) /* a text is the name of the default federation */
 		report_number(check, federation);
 	if (options && options->kind != FLMEM_NODE_MAP)
 		report_number(check, options);
@@ -279,7 +291,7 @@ static void check_map_numbers(struct flmem_check *check, const struct flmem_node
 		report_number(check, gpus);
 }
 
-/* run_simulation() adds no defaults to the resources that it receives. */
+/* Checks numbers in the resources of run_simulation(), which adds no defaults to them. */
 static void check_call_numbers(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *config = backend_config(call);
@@ -320,7 +332,7 @@ void flmem_flower_check_numbers(struct flmem_check *check)
 	}
 }
 
-/* cli/flower_config.py reads two keys of this table. */
+/* Checks keys of this table; cli/flower_config.py reads two of them. */
 static void check_table_keys(struct flmem_check *check, const struct flmem_node *federation)
 {
 	const struct flmem_node *resources =
@@ -340,7 +352,7 @@ void flmem_flower_check_keys(struct flmem_check *check)
 		check_table_keys(check, n);
 }
 
-/* start_simulation(..., client_resources={"num_cpus": ...}) of Flower before 1.13. */
+/* Checks start_simulation(..., client_resources={"num_cpus": ...}) of Flower before 1.13. */
 void flmem_flower_check_legacy(struct flmem_check *check)
 {
 	const struct flmem_node *call = check->subject;

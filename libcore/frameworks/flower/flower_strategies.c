@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flower. A ServerApp's strategy gets the results of all clients as one list, and averages them
- * into a sum, one decoded at a time.
+ * Strategies of Flower. The strategy of a ServerApp gets the results of all clients as one list,
+ * and averages them into a sum, decoding one at a time.
  */
 #include "frameworks/flower/flower_rules.h"
 
@@ -40,8 +40,8 @@ static const struct flmem_strategy_step steps[] = {
 };
 
 /*
- * clientapp/mod/centraldp_mods.py and localdp_mod.py of 1.42.0: both models as bytes, both decoded,
- * and their difference (compute_clip_model_update()).
+ * Memory of the clipping mods (clientapp/mod/centraldp_mods.py and localdp_mod.py of 1.42.0): both
+ * models as bytes, both decoded, and their difference (compute_clip_model_update()).
  */
 #define CLIP_STEP                                                                                  \
 	{                                                                                          \

@@ -11,7 +11,7 @@
 #define TEXT_MAX    16384 /* bytes of one string that is examined */
 #define LINE_MAX    512
 #define WORDS_AHEAD 16
-/* in larger files a command is judged by its line alone, without the marks of a kit */
+/* In larger files a command is judged by its line alone, without the marks of a kit. */
 #define ALL_MAX (1U << 20)
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
@@ -21,7 +21,7 @@ static bool only_shows(const struct flmem_python_word *name)
 {
 	static const char *const names[] = {
 		"print",
-		/* stands for a file that a notebook cell writes */
+		/* Stands for a file that a notebook cell writes. */
 		"unread", "debug", "info", "warning", "warn", "error", "critical", "exception",
 		"log", "log_info", "log_error", "log_debug", "log_warning", "echo", "secho",
 		"pprint", "Markdown", "HTML", "add_argument", "add_parser", "exit", "skip",

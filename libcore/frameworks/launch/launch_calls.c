@@ -481,7 +481,7 @@ static void note_item(const struct flmem_rule_input *input, const struct flmem_n
 		return;
 	place.start = (size_t)(text - all);
 	place.end = (size_t)(end + 1 - all);
-	/* the same assignment was read as a call of os.environ */
+	/* The same assignment was read as a call of os.environ. */
 	if (has_variable_at(launches, place.start))
 		return;
 	snprintf(value, sizeof(value), "%.*s", (int)(end - text - 1), text + 1);

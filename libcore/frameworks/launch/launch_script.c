@@ -116,7 +116,7 @@ void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_
 	}
 	word->text[length] = '\0';
 	word->place.end = scan->at;
-	/* the character is a bracket or the like: no word begins here */
+	/* The character is a bracket or the like: no word begins here. */
 	if (word->place.end == word->place.start)
 		flmem_launch_skip(scan, 1);
 }

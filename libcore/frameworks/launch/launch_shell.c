@@ -369,7 +369,7 @@ static void note_container_option(struct flmem_launch_scan *scan,
 	static const char option[] = "--entrypoint";
 	const char *text = word->text, *entry = NULL;
 
-	/* NAME with the value of the host */
+	/* NAME with the value of the host. */
 	if (strcmp(before, "-e") == 0 || strcmp(before, "--env") == 0)
 		note_passed_on(scan, word);
 	else if (strcmp(text, "--env-host") == 0) /* podman-run(1) */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVFlare 2.7 to 2.9: its processes are Python modules with distinctive names, except the external
- * trainer, which only its environment identifies, and the simulator, which forks.
+ * Recognises processes of NVFlare 2.7 to 2.9. They are Python modules with distinctive names,
+ * except the external trainer, which only its environment identifies, and the simulator, which
+ * forks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,16 +21,16 @@
 #define WORKER	  APP "simulator.simulator_worker"
 
 /*
- * After a request, which they write first: 3 s, twice 1.5 s, then closing. They have no handler for
- * SIGTERM.
+ * Microseconds after a request to stop, which is written first: 3 s, twice 1.5 s, then closing. The
+ * processes have no handler for SIGTERM.
  */
 #define EXIT_US UINT64_C(10000000)
 
-/* Where a command line names the site. */
+/* Where the command line of a program names its site. */
 enum site_place {
 	SITE_NONE,
-	SITE_OPTION,  /* after `site_key` */
-	SITE_SETTING, /* --set ... KEY=SITE */
+	SITE_OPTION,  /* after the option `site_key` */
+	SITE_SETTING, /* in --set ... KEY=SITE */
 };
 
 struct module_row {
@@ -76,8 +77,9 @@ static bool runs_worker(const struct flmem_argv_env *command)
 }
 
 /*
- * Three processes share the simulator's command line: one that waits, a multiprocessing manager,
- * and the server, which alone starts the workers. Before the first worker they look alike.
+ * Identifies a process of the simulator. Three share its command line: one that waits, a
+ * multiprocessing manager, and the server, which alone starts the workers. Before the first worker
+ * they look alike.
  */
 static void identify_simulator(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
@@ -95,7 +97,7 @@ static void identify_simulator(const struct flmem_subject *subject, struct flmem
 	}
 }
 
-/* The directory of a trainer's job is <workspace>/<job>/app_<site>. */
+/* Sets the site by the directory of a trainer's job, which is <workspace>/<job>/app_<site>. */
 static void set_site_from_directory(const char *path, struct flmem_identity *identity)
 {
 	static const char prefix[] = "app_";
@@ -123,8 +125,8 @@ static void set_trainer_site(const struct flmem_subject *subject, const char *bo
 }
 
 /*
- * Up to 2.8 the job marks its trainer by the type of the client API, from 2.9 on by a file. A shell
- * that starts the trainer inherits the marks, but holds no model.
+ * Recognises an external trainer. Up to 2.8 the job marks it by the type of the client API, from
+ * 2.9 on by a file. A shell that starts the trainer inherits these marks, but holds no model.
  */
 static bool recognise_trainer(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
@@ -175,9 +177,9 @@ static bool recognise_nvflare(const struct flmem_subject *subject, struct flmem_
 }
 
 /*
- * Logs of releases 2.7 to 2.9, from the sources of 2.8.1: app_common/workflows, app_common/ccwf and
- * private/fed. FedAvg centres its line between two lines of dashes. A client without its own
- * workflow does not receive the round number, so its tasks are counted; with
+ * Texts in logs of releases 2.7 to 2.9, from the sources of 2.8.1: app_common/workflows,
+ * app_common/ccwf and private/fed. FedAvg centres its line between two lines of dashes. A client
+ * without its own workflow does not receive the round number, so its tasks are counted; with
  * NVFLARE_CLIENT_MEMORY_PROFILE it logs the number.
  */
 static const struct flmem_round_marker markers[] = {
@@ -196,11 +198,14 @@ static const struct flmem_round_marker markers[] = {
 	{0},
 };
 
-/* sub_start.sh sets MALLOC_ARENA_MAX where nothing is set, for servers and clients alike. */
+/* sub_start.sh sets MALLOC_ARENA_MAX if it is not set, for servers and clients alike. */
 #define KIT_DOUBT "the start script of a kit sets variables, too: also pass its sub_start.sh"
 #define JOB_DOUBT "the settings are in the job: also pass its folder"
 
-/* Others have a "startup" with a start.sh, too: sites and folders of nvflare provision, and poc. */
+/*
+ * Names of sites and folders that nvflare provision and poc create: other programs have a "startup"
+ * with a start.sh, too.
+ */
 static const char *const kit_marks[] = {"nvfl",	       "nvidia flare", "prod_0",      "site-1",
 					"site-2",      "server1",      "fl_admin",    "/kit",
 					"startup kit", "startup-kit",  "startup_kit", NULL};
@@ -234,16 +239,18 @@ static const char *const variables[] = {
 	FLMEM_NVFLARE_COMM_WINDOW,  FLMEM_NVFLARE_COMM_ACK,	    FLMEM_NVFLARE_COMM_MESSAGE,
 	FLMEM_NVFLARE_COMM_BLOB,    FLMEM_NVFLARE_COMM_RETRY,	    NULL};
 
-/* Parts of their names, which other names for the same have, too. */
+/* Parts by which names of variables are recognised that resemble those of NVFlare. */
 static const char *const variable_parts[] = {
 	"GC_ROUND", "EMPTY_CACHE", "JEMALLOC", "DOWNLOAD_CHUNK", "STREAMING_", "MAX_M", NULL};
 
-/* Start scripts of a kit, and the usual name of the script that makes a job and runs it. */
+/*
+ * The package, start scripts of a kit, and the usual name of the script that makes and runs a job.
+ */
 static const char *const variable_words[] = {
 	"NVFLARE", "NVFlare", "nvflare", "startup/start.sh", "startup/sub_start.sh",
 	"job.py",  NULL};
 
-/* In capitals as the folder of its repository, and in variables. */
+/* The package; in capitals as the folder of its repository, and in variables. */
 static const char *const script_words[] = {"nvflare", "NVFlare", "NVFLARE", "job.py", NULL};
 
 static const char *const command_functions[] = {"nvflare.cli.main", "nvflare.cli.run", NULL};

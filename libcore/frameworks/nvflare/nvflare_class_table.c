@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Constructors of the packages nvflare 2.7.2, 2.7.3, 2.8.0 to 2.8.3 and 2.9.0; within a minor
- * version they do not differ in these arguments.
+ * Constructors in the packages nvflare 2.7.2, 2.7.3, 2.8.0 to 2.8.3 and 2.9.0. The releases of a
+ * minor version do not differ in these arguments.
  */
 #include "frameworks/nvflare/nvflare_class_table.h"
 
@@ -40,7 +40,7 @@
 		      .offload = "2.9", .format = "aggregation_format"
 
 const struct flmem_nvflare_class flmem_nvflare_classes[] = {
-	/* controllers */
+	/* Controllers. */
 	{CONTROLLER(WORKFLOWS "fedavg.FedAvg", 0), .offload = "2.8"},
 	{CONTROLLER(WORKFLOWS "base_fedavg.BaseFedAvg", 0)},
 	{CONTROLLER(PT "fedavg.PTFedAvg", 0), .offload = "2.8"},
@@ -65,7 +65,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .package = CCWF_PACKAGE,
 	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED,
 	 .rounds_at = "0"},
-	/* executors, and what makes them */
+	/* Executors, and jobs and runners that create them. */
 	{OLD_EXECUTOR(EXECUTORS "in_process_client_api_executor.InProcessClientAPIExecutor")},
 	{OLD_EXECUTOR(PT "in_process_client_api_executor.PTInProcessClientAPIExecutor")},
 	{OLD_EXECUTOR(TF "in_process_client_api_executor.TFInProcessClientAPIExecutor")},
@@ -88,7 +88,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .offload = "2.9"},
 	{.path = PT "recipes.swarm.BaseSwarmLearningRecipe"}, /* of the two configurations above */
 	{.path = CCWF "recipes.swarm.BaseSwarmLearningRecipe"},
-	/* recipes */
+	/* Recipes. */
 	{RECIPE(RECIPES ".fedavg.FedAvgRecipe", RECIPES), ROUNDS(2), SERVER_ARG(0), CLIENT_ARG,
 	 .cuda = true, .offload = "2.8"},
 	{RECIPE(RECIPES ".cyclic.CyclicRecipe", NULL), ROUNDS(2), SERVER_ARG(1), CLIENT_ARG,
@@ -127,7 +127,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .converts = true, .sends_vary = true},
 	{RECIPE(NUMPY ".lr.fedavg.FedAvgLrRecipe", NULL), ROUNDS(2), CLIENT_ARG, .cuda = true,
 	 .gc_ignored = true},
-	/* without an argument for either side */
+	/* Recipes without an argument for either side. */
 	{RECIPE(SKLEARN ".fedavg.SklearnFedAvgRecipe", SKLEARN), .rounds = 2, NO_ARG(SERVER),
 	 NO_ARG(CLIENT)},
 	{RECIPE(SKLEARN ".kmeans.KMeansFedAvgRecipe", SKLEARN), .rounds = 5, NO_ARG(SERVER),
@@ -139,7 +139,7 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 .rounds_at = "2", NO_ARG(SERVER)},
 	{RECIPE(PT "job_config.fed_sag_mlflow.SAGMLFlowJob", NULL),
 	 .rounds = FLMEM_NVFLARE_ROUNDS_REQUIRED, .rounds_at = "2", INTERVAL(SERVER, NULL, 1)},
-	/* without any such setting */
+	/* Jobs without any such setting. */
 	{RECIPE("nvflare.job_config.stats_job.StatsJob", NULL)},
 	{RECIPE("nvflare.app_opt.flower.flower_job.FlowerJob", NULL)},
 	{RECIPE("nvflare.edge.tools.edge_job.EdgeJob", NULL)},

@@ -2,7 +2,7 @@
 #ifndef FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_CLASS_TABLE_H
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_CLASS_TABLE_H
 
-/* The rows after nvflare_classes.h, which is what rules include. */
+/* The table of the classes that nvflare_classes.h describes. Rules use that header only. */
 
 #include "frameworks/nvflare/nvflare_classes.h"
 

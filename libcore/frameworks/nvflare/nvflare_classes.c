@@ -12,9 +12,9 @@
 
 #define OFFLOAD "enable_tensor_disk_offload"
 
-#define OVERRIDING "memory_gc_rounds" /* an interval, in overrides */
+#define OVERRIDING "memory_gc_rounds" /* argument of an interval in overrides */
 
-#define CONVERTED_MAX 18U /* digits of 64 bits */
+#define CONVERTED_MAX 18U /* digits of a number of 64 bits */
 
 const char *const flmem_nvflare_names[] = {
 	"memory_gc_rounds",
@@ -32,14 +32,14 @@ const char *flmem_nvflare_short_name(const char *path)
 	return dot ? dot + 1 : path;
 }
 
-/* Whether a path is the first `length` characters of the package, a dot and a name. */
+/* Whether a path is a name directly in the package that the first `length` characters name. */
 static bool is_name_in(const char *package, size_t length, const char *path)
 {
 	return strncmp(path, package, length) == 0 && path[length] == '.' &&
 	       !strchr(path + length + 1, '.');
 }
 
-/* PACKAGE.NAME of a class whose package, or the one around "recipes", exports its name. */
+/* Whether a path is PACKAGE.NAME of a class that its package, or the one above, exports. */
 static bool is_exported(const struct flmem_nvflare_class *known, const char *path)
 {
 	static const char inner[] = ".recipes";
@@ -145,7 +145,7 @@ static bool is_python_input(const struct flmem_rule_input *input)
 	return input->kind == &flmem_nvflare_python_file;
 }
 
-/* With this many arguments by position, they could be any. */
+/* From this position on, arguments of a call could be any. */
 #define POSITIONS_KNOWN "8"
 
 const struct flmem_node *flmem_nvflare_open_args(const struct flmem_check *check)
@@ -177,7 +177,7 @@ const struct flmem_node *flmem_nvflare_map(const struct flmem_check *check,
 	return found ? found : value;
 }
 
-/* pydantic 2.13 makes whole numbers of "1", " +1 " and "1.0". */
+/* Reads a value as pydantic 2.13 does: "1", " +1 " and "1.0" become whole numbers. */
 static bool convert_integer(const struct flmem_nvflare_class *known, const struct flmem_node *value,
 			    int64_t *ret_value)
 {
@@ -214,7 +214,7 @@ const struct flmem_node *flmem_nvflare_overrides(const struct flmem_check *check
 	const struct flmem_nvflare_class *known;
 
 	*ret_name = names[side];
-	if (!node) /* finding the class is a search, and most calls have none */
+	if (!node) /* finding the class is a search, and most calls have no overrides */
 		return NULL;
 	known = flmem_nvflare_class_of(check->subject);
 	if (!known || known->part != FLMEM_NVFLARE_RECIPE || node->kind == FLMEM_NODE_NULL)
@@ -222,7 +222,7 @@ const struct flmem_node *flmem_nvflare_overrides(const struct flmem_check *check
 	return flmem_nvflare_map(check, node);
 }
 
-/* 2.9.0, recipe/cyclic.py and app_opt/pt/recipes/swarm.py */
+/* By recipe/cyclic.py and app_opt/pt/recipes/swarm.py of 2.9.0. */
 const struct flmem_nvflare_class *
 flmem_nvflare_overridden_class(const struct flmem_nvflare_class *recipe,
 			       enum flmem_nvflare_side side)
@@ -251,7 +251,7 @@ bool flmem_nvflare_is_overridden(const struct flmem_check *check, enum flmem_nvf
 	return open || *ret_value;
 }
 
-/* Words that pydantic takes as true. */
+/* Whether pydantic converts a word to true. */
 static bool converts_to_true(const char *text)
 {
 	static const char *const words[] = {"1", "true", "t", "yes", "y", "on"};
@@ -273,7 +273,7 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 		value = flmem_check_resolve(check->input, flmem_nvflare_arg(check, name));
 	text = flmem_node_string(value);
 
-	/* Workflows take any value; recipes convert words, SwarmClientController refuses them. */
+	/* Workflows take any value. Recipes convert words, which SwarmClientController refuses. */
 	if (text && known && known->converts)
 		return converts_to_true(text);
 	if (text)
@@ -281,7 +281,7 @@ bool flmem_nvflare_is_on(const struct flmem_check *check, const char *name)
 	return flmem_node_is_true(value) || (flmem_node_integer(value, &number) && number);
 }
 
-/* In Python a member of ExchangeFormat, by its path or by the name under which it was imported. */
+/* The format of a member of ExchangeFormat, by its path or the name under which it is imported. */
 static enum flmem_nvflare_format format_of_expression(const char *text)
 {
 	static const char *const others[] = {".RAW", ".NUMPY", ".KERAS_LAYER_WEIGHTS"};
@@ -320,8 +320,7 @@ enum flmem_nvflare_format flmem_nvflare_format_of(const struct flmem_check *chec
 }
 
 /*
- * In a class that flmem does not know, "memory_gc_rounds" is taken to mean what it means in
- * NVFlare.
+ * For a class that flmem does not know, "memory_gc_rounds" is taken to mean the same as in NVFlare.
  */
 const char *flmem_nvflare_gc_name(const struct flmem_check *check, enum flmem_nvflare_side side)
 {
@@ -349,14 +348,15 @@ bool flmem_nvflare_gc_rounds(const struct flmem_check *check, enum flmem_nvflare
 	const struct flmem_node *node = name ? flmem_nvflare_arg(check, name) : NULL, *value;
 
 	*ret_node = node;
-	/* The classes of a swarm recipe get the argument as well as the overrides. */
+	/* The classes of a swarm recipe get both the argument and the overrides. */
 	if (name && strcmp(name, OVERRIDING) != 0 &&
 	    flmem_nvflare_is_overridden(check, side, OVERRIDING, &value))
 		return false;
 	value = flmem_check_resolve(check->input, node);
-	if (flmem_node_is_kind(value, FLMEM_NODE_BOOL)) /* in Python a whole number */
+	if (flmem_node_is_kind(value, FLMEM_NODE_BOOL)) /* in Python, a boolean is a whole number */
 		*ret_rounds = flmem_node_is_true(value);
-	else if (is_beyond_counting(value)) /* valid in Python, and no job has so many rounds */
+	/* Python accepts any length, and no job has so many rounds. */
+	else if (is_beyond_counting(value))
 		*ret_rounds = INT64_MAX;
 	else if (node)
 		return convert_integer(known, value, ret_rounds);
@@ -427,7 +427,7 @@ void flmem_nvflare_report_gc_off(struct flmem_check *check, enum flmem_nvflare_s
 	flmem_nvflare_report_gc(check, side, remark);
 }
 
-/* An argument of this name or position; `*ret_absent` is whether the default applies. */
+/* Reads an argument by its name or position. *ret_absent: the default of the class applies. */
 static bool read_integer(const struct flmem_check *check, const char *name, const char *position,
 			 int64_t *ret_value, bool *ret_absent)
 {
@@ -475,7 +475,7 @@ bool flmem_nvflare_lacks_rounds(const struct flmem_check *check)
 	return read_integer(check, "num_rounds", position, &count, &absent) && count <= 0;
 }
 
-/* The list of the parts of a file that may have rounds; NULL for a file without them. */
+/* The list of the parts of a file that may have rounds; NULL if it has none. */
 static const struct flmem_node *parts_of(const struct flmem_rule_input *input)
 {
 	bool parts = input->kind == &flmem_nvflare_server_file || is_python_input(input);
@@ -483,14 +483,14 @@ static const struct flmem_node *parts_of(const struct flmem_rule_input *input)
 	return parts ? flmem_node_get(input->document.root, input->kind->parts) : NULL;
 }
 
-/* A folder may hold several scripts, each for another job. */
+/* Whether a file belongs to the job: a folder may hold several scripts, each of another job. */
 static bool is_of_job(const struct flmem_check *check, const struct flmem_rule_input *input)
 {
 	return is_python_input(input) == is_python_input(check->input) &&
 	       (!is_python_input(input) || input == check->input);
 }
 
-/* Of all workflows of the job; 0: none has rounds that are known. */
+/* The rounds of all workflows of the job; 0: no workflow has a known number. */
 static void compute_job_rounds(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	int64_t start, count, most = 0;
@@ -523,7 +523,7 @@ bool flmem_nvflare_job_rounds(const struct flmem_check *check, int64_t *ret_roun
 	return most;
 }
 
-/* Of a workflow without rounds; in Python, where all calls are parts, of others it is unknown. */
+/* For a workflow without rounds; unknown for other calls, which in Python are parts, too. */
 static enum flmem_nvflare_sends sends_of(const struct flmem_node *part)
 {
 	static const char *const once[] = {
@@ -568,7 +568,7 @@ enum flmem_nvflare_sends flmem_nvflare_job_sends(const struct flmem_check *check
 	return (enum flmem_nvflare_sends)flmem_check_memo(check, compute_job_sends).number;
 }
 
-/* Whether it is a class of NVFlare whose arguments do not set memory. */
+/* Whether a part is a class of NVFlare whose arguments do not set memory. */
 static bool lacks_settings(const struct flmem_node *part)
 {
 	const char *path = flmem_node_string(flmem_nvflare_path(part));

@@ -9,7 +9,7 @@
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #define SEARCHES_MAX 256
-#define PLACES_MAX   64 /* of one name */
+#define PLACES_MAX   64 /* places of one name that are searched */
 
 static const char *const class_names[] = {"InProcessClientAPI", "ExProcessClientAPI",
 					  "CellClientAPI", "APISpec", NULL};
@@ -25,7 +25,7 @@ static bool is_name_character(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
-/* Whether a text ends there with the name "api". */
+/* Whether the text up to `end` ends with the name "api". */
 static bool ends_with_api(const char *text, size_t end)
 {
 	size_t length = strlen("api");
@@ -35,7 +35,7 @@ static bool ends_with_api(const char *text, size_t end)
 		!is_name_character(text[end - length - 1]));
 }
 
-/* Whether such a class is named, or called by another name, between two offsets. */
+/* Whether a class of the client API is named, or called by another name, between two offsets. */
 static bool has_class(const struct flmem_check *check, size_t start, size_t end)
 {
 	const char *text = check->input->document.text.data;
@@ -51,7 +51,10 @@ static bool has_class(const struct flmem_check *check, size_t start, size_t end)
 	return false;
 }
 
-/* After a name: "= Class(...)", ": Class". */
+/*
+ * Whether a class of the client API is assigned to a name, or is its type: "= Class(...)", ":
+ * Class".
+ */
 static bool gets_class(const struct flmem_check *check, size_t at)
 {
 	const char *text = check->input->document.text.data;
@@ -63,7 +66,7 @@ static bool gets_class(const struct flmem_check *check, size_t at)
 	return has_class(check, mark, mark + strcspn(text + mark, annotated ? ",)\n#" : "\n#"));
 }
 
-/* Whether the script makes or annotates an object of this name as one of such a class. */
+/* Whether the script makes or annotates an object of this name as one of these classes. */
 static bool is_object_of_class(const struct flmem_check *check, const char *name, size_t length)
 {
 	const struct flmem_buf *all = &check->input->document.text;
@@ -78,7 +81,7 @@ static bool is_object_of_class(const struct flmem_check *check, const char *name
 	return false;
 }
 
-/* Class(...).send() */
+/* Whether the object of a method is the result of a call: Class(...).send(). */
 static bool is_result_of_class(const struct flmem_check *check, size_t end)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
@@ -89,7 +92,7 @@ static bool is_result_of_class(const struct flmem_check *check, size_t end)
 	return n;
 }
 
-/* The class itself, or its module. */
+/* Whether an import binds one of these classes, or its module. */
 static bool is_import_of_class(const char *path)
 {
 	return flmem_nvflare_is_client_api(path) ||
@@ -108,7 +111,10 @@ void flmem_nvflare_senders_init(const struct flmem_check *check,
 	*ret_senders = (struct flmem_nvflare_senders){.imported = n, .searches = SEARCHES_MAX};
 }
 
-/* Where the expression of a method's object begins; `end` of a name, else of a result's bracket. */
+/*
+ * Offset where the expression of the object of a method begins; `end` is that of a name, or of the
+ * bracket of a call.
+ */
 static size_t object_start(const char *text, size_t end)
 {
 	size_t start = end;
@@ -118,7 +124,10 @@ static size_t object_start(const char *text, size_t end)
 	return start;
 }
 
-/* False by position counts only if the object is imported, or called api: others send, too. */
+/*
+ * Whether a call with False as second argument is one of the client API: only if the object is
+ * imported or called api, as other objects have a method send, too.
+ */
 static bool sends_by_false(const struct flmem_check *check, bool imported,
 			   const struct flmem_node *call, size_t object_end)
 {
@@ -128,7 +137,7 @@ static bool sends_by_false(const struct flmem_check *check, bool imported,
 	       (imported || ends_with_api(check->input->document.text.data, object_end));
 }
 
-/* What the text shows about the object that ends there. */
+/* Whether the text shows that the object that ends at `end` is one of these classes. */
 static bool is_known_object(const struct flmem_check *check, struct flmem_nvflare_senders *senders,
 			    size_t end)
 {

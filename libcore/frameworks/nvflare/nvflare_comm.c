@@ -8,7 +8,7 @@
 #include "runtimes/cpython_int.h"
 
 #define MIB	 (INT64_C(1) << 20)
-#define DOWNLOAD (2 * MIB) /* of a chunk of a model, unless the job sets another one */
+#define DOWNLOAD (2 * MIB) /* bytes of a chunk of a model, unless the job sets another size */
 
 const struct flmem_comm_key_row flmem_comm_keys[FLMEM_COMM_KEYS] = {
 	[FLMEM_COMM_CHUNK] = {"streaming_chunk_size", FLMEM_NVFLARE_COMM_CHUNK, MIB, MIB, NULL},
@@ -35,7 +35,7 @@ struct flmem_comm_value flmem_comm_value_of_text(const char *text)
 	return value;
 }
 
-/* null is as if the key were absent; what is after the point of a number is dropped. */
+/* null has the same effect as an absent key. Digits behind the point of a number are dropped. */
 struct flmem_comm_value flmem_comm_value_of_node(const struct flmem_node *node)
 {
 	struct flmem_comm_value value = {.state = FLMEM_COMM_UNKNOWN};
@@ -53,7 +53,7 @@ struct flmem_comm_value flmem_comm_value_of_node(const struct flmem_node *node)
 	return value;
 }
 
-/* The value that is in force; false: it is not known, or NVFlare fails on it. */
+/* Reads the value that is in force. Returns false if it is not known, or if NVFlare fails on it. */
 static bool size_of(const struct flmem_comm_config *config, enum flmem_comm_key key, bool newer,
 		    int64_t *ret_size)
 {
@@ -83,7 +83,7 @@ void flmem_comm_find_invalid(const struct flmem_comm_config *config)
 			report_key(config, key, true, NULL);
 }
 
-/* A window of 0 waits for each chunk; below that it waits before the first one. */
+/* With a window of 0 the sender waits for each chunk; below 0, before the first one. */
 void flmem_comm_find_zero(const struct flmem_comm_config *config)
 {
 	static const struct {
@@ -97,7 +97,9 @@ void flmem_comm_find_zero(const struct flmem_comm_config *config)
 			report_key(config, rows[i].key, true, NULL);
 }
 
-/* The bytes sent before the sender waits: it sends until more than a window is in flight. */
+/*
+ * The bytes that are sent before the sender waits: it sends until more than a window is in flight.
+ */
 static bool bytes_on_the_way(const struct flmem_comm_config *config, bool newer, int64_t *ret_bytes)
 {
 	int64_t chunk, window;
@@ -108,7 +110,8 @@ static bool bytes_on_the_way(const struct flmem_comm_config *config, bool newer,
 }
 
 /*
- * The receiver acknowledges once its interval is exceeded; 2.9 lowers the interval to the window.
+ * The receiver acknowledges once more than its interval is received; 2.9 lowers the interval to the
+ * window.
  */
 void flmem_comm_find_stalls(const struct flmem_comm_config *config)
 {

@@ -3,9 +3,9 @@
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_COMM_H
 
 /*
- * Sizes of comm_config.json and the variables that stand for them: the file takes precedence, each
- * value goes through int() (fuel/utils/config_service.py). Sizes as in fuel/f3/streaming of 2.7.2,
- * 2.8.1 and 2.9.0.
+ * Checks the sizes in comm_config.json and in the variables that stand for them. The file takes
+ * precedence, and each value goes through int() (fuel/utils/config_service.py). What is wrong with
+ * sizes follows from fuel/f3/streaming of 2.7.2, 2.8.1 and 2.9.0.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 #define FLMEM_NVFLARE_COMM_BLOB	   "NVFLARE_STREAMING_MAX_BLOB_SIZE"
 #define FLMEM_NVFLARE_COMM_RETRY   "NVFLARE_STREAMING_RETRY_MAX_PENDING_BYTES"
 
-/* The first release with the limits of blobs and of what waits for a retry. */
+/* First release with limits of blobs and of bytes that wait for a retry. */
 #define FLMEM_NVFLARE_COMM_LIMITS "2.9"
 
 enum flmem_comm_key {
@@ -33,14 +33,17 @@ enum flmem_comm_key {
 	FLMEM_COMM_KEYS
 };
 
+/* A key of comm_config.json, and the variable that stands for it. */
 struct flmem_comm_key_row {
 	const char *name, *variable;
-	int64_t older, newer; /* default before 2.9, and from then on */
+	int64_t older, newer; /* default in bytes before 2.9, and from then on */
+	/* First release with the key; NULL: all. */
 	const char *since;
 };
 
 extern const struct flmem_comm_key_row flmem_comm_keys[FLMEM_COMM_KEYS];
 
+/* What is known of the value of a key. */
 enum flmem_comm_state {
 	FLMEM_COMM_UNSET,
 	FLMEM_COMM_NUMBER,
@@ -53,27 +56,28 @@ struct flmem_comm_value {
 	int64_t number;
 };
 
+/* A fault in the values; `detail` may be NULL. */
 struct flmem_comm_fault {
 	enum flmem_comm_key key;
-	bool corrects; /* the default would mend it */
+	bool corrects; /* the default would correct it */
 	const char *detail;
 };
 
-/* What one file, one launch or one process sets, and the callback for its faults. */
+/* The values that one file, one launch or one process sets, and a callback for their faults. */
 struct flmem_comm_config {
 	struct flmem_comm_value values[FLMEM_COMM_KEYS];
 	void (*report)(const struct flmem_comm_config *config,
 		       const struct flmem_comm_fault *fault);
-	void *context; /* of `report` */
+	void *context; /* for `report` */
 };
 
-/* What int() makes of the text of a variable. */
+/* The value of a variable, which NVFlare converts by int(). */
 struct flmem_comm_value flmem_comm_value_of_text(const char *text);
 
-/* The value of a key in a file; NULL if the key is absent. */
+/* The value of a key in a file; `node` is NULL if the key is absent. */
 struct flmem_comm_value flmem_comm_value_of_node(const struct flmem_node *node);
 
-/* Each reports the faults of one kind. */
+/* A function that reports the faults of one kind through config->report. */
 typedef void flmem_comm_look(const struct flmem_comm_config *config);
 
 flmem_comm_look flmem_comm_find_invalid, flmem_comm_find_zero, flmem_comm_find_stalls,

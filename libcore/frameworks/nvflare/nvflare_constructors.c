@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes with settings that a script replaces, as a whole or in what makes their objects. */
+/*
+ * Reports classes with memory settings that a script replaces, or whose initialisation it replaces.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +11,9 @@
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
-/* Whether a dotted name is that of a class with settings, or of a part that makes its objects. */
+/*
+ * Whether a path is a class with settings (`whole`), or a member of one that initialises objects.
+ */
 static bool is_constructor(const char *path, bool whole)
 {
 	static const char *const members[] = {".__init__", ".__new__", ".__call__"};
@@ -25,7 +29,10 @@ static bool is_constructor(const char *path, bool whole)
 	return flmem_nvflare_is_settable(class);
 }
 
-/* _FedAvgValidator of nvflare.recipe.fedavg and the like, to which recipes give their arguments. */
+/*
+ * Whether a path is the model to which a recipe passes its arguments: _FedAvgValidator of
+ * nvflare.recipe.fedavg and the like.
+ */
 static bool is_validator(const char *path)
 {
 	const char *name = strstr(path, "._");
@@ -33,7 +40,9 @@ static bool is_validator(const char *path)
 	return flmem_text_starts(path, "nvflare.") && name && strstr(name, "Validator");
 }
 
-/* Recipe.run, FedJob.to and the like, and functions beside these classes. */
+/*
+ * Whether a path is a method of such a class, as Recipe.run and FedJob.to, or a function beside it.
+ */
 static bool is_api_member(const char *path)
 {
 	static const char *const modules[] = {"nvflare.recipe.", "nvflare.job_config.", NULL};
@@ -50,7 +59,10 @@ static bool is_api_member(const char *path)
 	return flmem_nvflare_is_settable(class);
 }
 
-/* Whether the path of an assigned attribute is not that of its value: self.env = SimEnv. */
+/*
+ * Whether the path of an assigned attribute stands for the attribute, not its value: self.env =
+ * SimEnv.
+ */
 static bool is_member_named(const struct flmem_check *check, const struct flmem_node *node)
 {
 	const char *text = check->input->document.text.data;
@@ -70,14 +82,17 @@ static void report_constructor(struct flmem_check *check, const struct flmem_nod
 							    "objects, is replaced"});
 }
 
-/* type(recipe).__init__ = f, recipe.__class__.__init__ = f */
+/*
+ * Whether a member of an unnamed class is assigned: type(recipe).__init__ = f,
+ * recipe.__class__.__init__ = f.
+ */
 static bool is_of_any_class(const struct flmem_check *check, const struct flmem_node *node)
 {
 	static const char by_class[] = "__class__.";
 	const char *text = check->input->document.text.data + node->place.start;
 	size_t length = node->place.end - node->place.start;
 
-	if (strcmp(node->text, "__class__") == 0) /* recipe.__class__ = Mine */
+	if (strcmp(node->text, "__class__") == 0) /* recipe.__class__ = OTHER */
 		return true;
 	if (strcmp(node->text, "__init__") != 0 && strcmp(node->text, "__new__") != 0)
 		return false;
@@ -85,7 +100,10 @@ static bool is_of_any_class(const struct flmem_check *check, const struct flmem_
 	       (node->place.start >= 2 && strncmp(text - 2, ").", 2) == 0);
 }
 
-/* patch("MODULE.Class"), monkeypatch.setattr("MODULE.Class.__init__", f), setattr(Recipe, "run") */
+/*
+ * Reports patch("MODULE.Class"), monkeypatch.setattr("MODULE.Class.__init__", f), setattr(Recipe,
+ * "run").
+ */
 static void report_patched_class(struct flmem_check *check, const struct flmem_node *call)
 {
 	static const char *const names[] = {"patch",  "setattr",     "delattr",
@@ -98,13 +116,13 @@ static void report_patched_class(struct flmem_check *check, const struct flmem_n
 	if (target->kind == FLMEM_NODE_STRING &&
 	    (is_constructor(target->text, true) || is_api_member(target->text)))
 		report_constructor(check, target);
-	/* Others are reported as passed on. */
+	/* Other targets are reported as passed on. */
 	if (target->kind == FLMEM_NODE_EXPRESSION && is_api_member(target->text) &&
 	    !flmem_nvflare_is_settable(target->text))
 		report_constructor(check, target);
 }
 
-/* Class.__init__ = f, Class.__init__.__kwdefaults__[NAME] = value, module.Class = Mine */
+/* Reports Class.__init__ = f, Class.__init__.__kwdefaults__[NAME] = value, module.Class = OTHER. */
 void flmem_nvflare_report_constructors(struct flmem_check *check)
 {
 	static const char *const lists[] = {"calls", "methods"};

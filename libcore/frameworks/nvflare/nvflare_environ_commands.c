@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that the Python of a job runs, or gives clients. */
+/* Reports commands that the Python of a job runs, or gives to clients. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "frameworks/launch/launch_scan.h"
 #include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 
-/* The part of a command for Python that is not checked; NULL: everything is checked. */
+/* The part of a command that runs Python which is not checked; NULL if all of it is checked. */
 static const char *python_run_by(const struct flmem_check *check, const char *words)
 {
 	struct flmem_launches launches = {.text = check->input->document.text.data};
@@ -45,7 +45,7 @@ bool flmem_nvflare_edits_job(const char *line)
 	return false;
 }
 
-/* Whether the words have "-c" or "-uc" of Python. */
+/* Whether words of a command contain the option -c of Python, also as "-uc". */
 static bool has_code_option(const char *words)
 {
 	for (const char *at = words; (at = strstr(at, " -"));) {
@@ -57,7 +57,10 @@ static bool has_code_option(const char *words)
 	return false;
 }
 
-/* python3 -c CODE that makes a job or runs a simulator; a variable may be any code of the file. */
+/*
+ * Whether a command is python3 -c CODE that makes a job or runs a simulator. If CODE is a variable,
+ * it may be any code of the file.
+ */
 static bool runs_code(const struct flmem_check *check, const struct flmem_node *call,
 		      const char *words)
 {
@@ -78,7 +81,9 @@ static bool runs_code(const struct flmem_check *check, const struct flmem_node *
 	return flmem_launch_is_code(source);
 }
 
-/* What a call starts that has to be checked separately; NULL: nothing known. */
+/*
+ * What a call starts that has to be checked separately, as text for a finding; NULL: nothing known.
+ */
 static const char *started_by(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *text = check->input->document.text.data;
@@ -96,7 +101,6 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 	return python_run_by(check, words);
 }
 
-/* A command that starts NVFlare or sets variables, by the text of the call. */
 const char *flmem_nvflare_start_by(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *text = flmem_node_string(FLMEM_NODE_AT(call, "args", "0")), *what;
@@ -122,7 +126,7 @@ static void check_start(struct flmem_check *check, const struct flmem_node *call
 							  .detail = what});
 }
 
-/* Whether a value, or the expression of it (f"env NAME={x} python3"), holds a variable's name. */
+/* Whether a value holds the name of a variable, also in an expression: f"env NAME={x} python3". */
 static bool names_variable(const struct flmem_check *check, const struct flmem_node *value)
 {
 	const char *text = check->input->document.text.data;
@@ -132,7 +136,7 @@ static bool names_variable(const struct flmem_check *check, const struct flmem_n
 	return source && flmem_launch_mentions_variable(source);
 }
 
-/* Commands for clients, which may begin with variables. */
+/* Reports commands for clients, which may begin with assignments. */
 static void check_commands(struct flmem_check *check, const struct flmem_node *map)
 {
 	static const char *const names[] = {"command", "script", "launch_command"};
@@ -149,7 +153,7 @@ static void check_commands(struct flmem_check *check, const struct flmem_node *m
 	}
 }
 
-/* Sites of per_site_config, and of set_per_site_config(RECIPE, SITES). */
+/* Checks the sites of per_site_config, and of set_per_site_config(RECIPE, SITES). */
 static void check_sites(struct flmem_check *check, const struct flmem_node *args)
 {
 	static const char *const names[] = {"per_site_config", "config", "0", "1"};
@@ -160,7 +164,7 @@ static void check_sites(struct flmem_check *check, const struct flmem_node *args
 			check_commands(check, n);
 }
 
-/* nvflare.cli.main(), and commands for clients. */
+/* Checks nvflare.cli.main(), and calls with commands for clients. */
 static void check_nvflare(struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *path = flmem_nvflare_path_text(call);
@@ -176,7 +180,7 @@ static void check_nvflare(struct flmem_check *check, const struct flmem_node *ca
 	}
 }
 
-/* %%writefile config_fed_server.json of a notebook */
+/* Reports %%writefile config_fed_server.json of a notebook. */
 static void check_unread_text(struct flmem_check *check, const struct flmem_node *call)
 {
 	if (flmem_launch_is_unread_text(call))
@@ -186,7 +190,7 @@ static void check_unread_text(struct flmem_check *check, const struct flmem_node
 							  .detail = FLMEM_LAUNCH_UNREAD_TEXT});
 }
 
-/* get_ipython().system("COMMAND"), connection.run("COMMAND") and the like */
+/* Checks get_ipython().system("COMMAND"), connection.run("COMMAND") and the like. */
 static void check_method(struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *name = flmem_nvflare_path_text(call), *what;
@@ -202,7 +206,7 @@ static void check_method(struct flmem_check *check, const struct flmem_node *cal
 							  .detail = what});
 }
 
-/* load_dotenv() of python-dotenv, and read_env() of environs and django-environ. */
+/* Reports load_dotenv() of python-dotenv, and read_env() of environs and django-environ. */
 static void check_loader(struct flmem_check *check, const struct flmem_node *call)
 {
 	static const char *const names[] = {"load_dotenv", "read_env"};
@@ -216,7 +220,9 @@ static void check_loader(struct flmem_check *check, const struct flmem_node *cal
 									"another file"});
 }
 
-/* Commands of an exported job: of its executors, and of a launcher among its components. */
+/*
+ * Checks commands in an exported job: those of executors, and of a launcher among its components.
+ */
 void flmem_nvflare_check_job_commands(struct flmem_check *check)
 {
 	const struct flmem_node *root = check->input->document.root, *n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of a script that set variables or start NVFlare, wherever they are used: in a call of an
- * unknown package, in a file that the script writes, in the options of a scheduler.
+ * Reports strings of a script that set variables or start NVFlare, wherever they are used: in a
+ * call of an unknown package, in a file that the script writes, in the options of a scheduler.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,15 +12,15 @@
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 
-#define TEXT_MAX     16384 /* of a text that is examined */
+#define TEXT_MAX     16384 /* bytes of a string that are examined */
 #define REPORTED_MAX 16
 #define AROUND_MAX   32
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-/* The calls of a list that a place is in; places are asked for in the order of the text. */
+/* The calls of a list around a place. Places are asked for in the order of the text. */
 struct calls_around {
-	const struct flmem_node *next; /* the first after the place */
+	const struct flmem_node *next; /* the first call behind the place */
 	const struct flmem_node *open[AROUND_MAX];
 	size_t count;
 };
@@ -28,11 +28,11 @@ struct calls_around {
 struct environ_texts {
 	struct flmem_check *check;
 	struct calls_around around[2];
-	bool starts; /* the script starts programs: its dictionaries are reported */
+	bool starts; /* the script starts programs, so its dictionaries are reported, too */
 	size_t reported;
 };
 
-/* NAME=value at the start of a word, unset NAME. */
+/* Whether a variable is set at `at`: NAME=value at the start of a word, unset NAME. */
 static bool sets_here(const char *text, const char *at, size_t length)
 {
 	if (at > text && strchr(NAME_CHARACTERS "$#<", at[-1]))
@@ -53,7 +53,10 @@ static bool sets_variable(const char *text)
 	return false;
 }
 
-/* V1EnvVar(name="NAME", value=...), {"name": "NAME", "value": ...} of Kubernetes. */
+/*
+ * Whether a string names a variable of Kubernetes: V1EnvVar(name="NAME", value=...), {"name":
+ * "NAME", "value": ...}.
+ */
 static bool names_listed_variable(const struct flmem_launch_texts *texts, const char *text)
 {
 	const char *all = texts->input->document.text.data;
@@ -83,7 +86,7 @@ static void go_to_place(struct calls_around *around, size_t at)
 	}
 }
 
-/* Whether a call was reported by the rule, in its lines up to this one. */
+/* Whether the rule has reported a call in one of its lines up to `line`. */
 static bool is_reported_call(const struct flmem_check *check, const struct flmem_node *call,
 			     unsigned line)
 {
@@ -98,7 +101,7 @@ static bool is_reported_call(const struct flmem_check *check, const struct flmem
 	return false;
 }
 
-/* Whether the text is in a call that has been reported. */
+/* Whether a place is in a call that has been reported. */
 static bool is_in_reported(struct environ_texts *own, size_t at, unsigned line)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(own->around); i++) {
@@ -129,7 +132,7 @@ static void report_script_text(struct flmem_launch_texts *texts, const char *pat
 			   &(struct flmem_remark){.node = &node, .path = path, .detail = detail});
 }
 
-/* A key of a dictionary that is called an environment. */
+/* Reports a key of a dictionary that is an environment: env={...}. */
 static void check_key(struct flmem_launch_texts *texts)
 {
 	const struct environ_texts *own = texts->data;
@@ -148,13 +151,13 @@ static void check_key(struct flmem_launch_texts *texts)
 		report_script_text(texts, name, "what gets it is known only when the script runs");
 }
 
-/* Whether the part of a long text that is not examined mentions what the rules are about. */
+/* Whether the part of a long string that is not examined mentions what the rules are about. */
 static bool mentions_behind(const struct flmem_python_word *word)
 {
 	static const char *const words[] = {"nvflare", "startup/", FLMEM_LAUNCH_ARENA_MAX,
 					    FLMEM_LAUNCH_LD_PRELOAD, FLMEM_LAUNCH_TUNABLES};
 	size_t length = word->place.end - word->place.start;
-	const size_t start = TEXT_MAX - 64; /* a word may be on both sides */
+	const size_t start = TEXT_MAX - 64; /* a word may be across the limit */
 
 	for (size_t i = 0; length > TEXT_MAX && i < FLMEM_ARRAY_SIZE(words); i++)
 		if (memmem(word->text + start, length - start, words[i], strlen(words[i])))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about jobs against which other inputs are checked: how often each side cleans up. */
+/*
+ * Records facts about jobs against which other inputs are checked: how often each side cleans up.
+ */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <string.h>
@@ -24,7 +26,7 @@ bool flmem_nvflare_is_in_no_job(struct flmem_u64 rounds)
 	return rounds.unknown == in_no_job;
 }
 
-/* One interval for all, or none. */
+/* Merges the interval of one part into that of all parts; they have one in common, or none. */
 static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 {
 	if (all->unknown && all->unknown != in_no_job)
@@ -67,7 +69,7 @@ static void note_interval(struct flmem_check *check)
 		note_side(check, FLMEM_NVFLARE_CLIENT, &check->found->client_gc_rounds);
 }
 
-/* False if at least one executor does not empty it. */
+/* Records false if at least one executor does not empty the cache. */
 static void note_cuda(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
@@ -90,7 +92,10 @@ static void note_cuda(struct flmem_check *check)
 	}
 }
 
-/* Only client/ex_process/api.py of 2.7.2 to 2.8 reads the environment. */
+/*
+ * Whether an executor starts an external trainer. Only that of 2.7.2 to 2.8 reads the environment
+ * (client/ex_process/api.py).
+ */
 static bool starts_trainer(const struct flmem_nvflare_class *known)
 {
 	return known && known->before && strstr(known->path, "ClientAPILauncherExecutor");
@@ -121,7 +126,7 @@ static void note_offload(struct flmem_check *check)
 	check->found->disk_offload |= flmem_nvflare_is_on(check, "enable_tensor_disk_offload");
 }
 
-/* "recipe.client_memory_gc_rounds = 0": which value is in force depends on the version. */
+/* Records "recipe.client_memory_gc_rounds = 0": which value is in force depends on the version. */
 static void note_assigned(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "attributes"));

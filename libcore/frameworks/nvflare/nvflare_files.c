@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of NVFlare: exported and submitted jobs, and Python that uses it. A job is a folder with a
- * meta file and folders of apps: JOB/APP/config/config_fed_server.json. The simulator also takes an
- * app as a job: then the meta file is in it.
+ * Recognises files of NVFlare: exported and submitted jobs, and Python that uses it. A job is a
+ * folder with a meta file and folders of apps: JOB/APP/config/config_fed_server.json. The simulator
+ * also takes an app as a job: the meta file is then in the app.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,10 @@ const struct flmem_input_kind flmem_nvflare_client_file = {
 
 static bool python_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
-	/* The second is a method of jobs, also of one that is loaded; the others are of recipes. */
+	/*
+	 * The second is a method of jobs, also of a job that is loaded; the last two are of
+	 * recipes.
+	 */
 	static const char *const words[] = {"nvflare", ".simulator_run(", "server_memory_gc_rounds",
 					    "client_memory_gc_rounds", NULL};
 
@@ -40,7 +43,7 @@ static bool is_python_job_file(const struct flmem_document *document)
 	return python_is_likely(document->syntax, &document->text);
 }
 
-/* Python calls much else. */
+/* Whether a call belongs to NVFlare: Python calls much else. */
 static bool is_own_call(const struct flmem_node *call)
 {
 	const char *path = flmem_node_string(flmem_node_get(call, "path"));
@@ -116,8 +119,8 @@ static bool locate_job(const struct flmem_found_file *file, char **ret_job, char
 	if (!config)
 		return false;
 	/*
-	 * Otherwise the layout is not that of an NVFlare job, and the folders above are not part of
-	 * one.
+	 * In another folder than "config" it is no NVFlare job, and the folders above do not belong
+	 * to it.
 	 */
 	laid_out = strcmp(flmem_text_basename(config), "config") == 0;
 	app = laid_out ? flmem_file_folder(config) : FLMEM_TAKE(config);
@@ -129,8 +132,8 @@ static bool locate_job(const struct flmem_found_file *file, char **ret_job, char
 }
 
 /*
- * Other programs have a meta.json, too; that of a job is next to configurations, or the user named
- * it.
+ * Whether a meta.json belongs to another program: that of a job is next to configurations, or the
+ * user named it.
  */
 static bool is_foreign_meta(const struct flmem_found_job *job, const struct flmem_found_file *file)
 {
@@ -142,7 +145,7 @@ static bool is_foreign_meta(const struct flmem_found_job *job, const struct flme
 	return true;
 }
 
-/* A meta file that deploys apps is NVFlare's, even where the apps are missing. */
+/* Whether a meta file deploys apps: then it is NVFlare's, even if the apps are missing. */
 static bool is_nvflare_meta(const struct flmem_document *document)
 {
 	return flmem_node_is_kind(flmem_node_get(document->root, "deploy_map"), FLMEM_NODE_MAP);
@@ -168,7 +171,7 @@ static bool report_missing_config(const struct flmem_rule_input *meta, const str
 	return flmem_recommendations_add_problem(found, meta->file, app->key_place.line, &why);
 }
 
-/* The configurations that an app needs depend on the sites to which it is deployed. */
+/* Checks that an app has the configurations that the sites to which it is deployed need. */
 static bool check_app(const struct flmem_found_job *job, const struct flmem_rule_input *meta,
 		      const struct flmem_node *app, struct flmem_recommendations *found)
 {
@@ -187,7 +190,7 @@ static bool check_app(const struct flmem_found_job *job, const struct flmem_rule
 	return kept;
 }
 
-/* Apps found in a folder without a meta file. */
+/* Whether apps were found in a folder without a meta file. */
 static bool lacks_meta(const struct flmem_found_job *job)
 {
 	bool apps = false;
@@ -217,7 +220,9 @@ static bool check_apps(const struct flmem_found_job *job, struct flmem_recommend
 	return kept;
 }
 
-/* A searched job folder must be complete; individually named files need not be. */
+/*
+ * Checks that a job is complete if its folder was searched; files that the user named need not be.
+ */
 static int check_job(const struct flmem_found_job *job, struct flmem_recommendations *found,
 		     struct flmem_error *err)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 2.9.0: job_config/api.py, job_config/fed_job_config.py, recipe/sim_env.py, recipe/poc_env.py,
- * private/fed/app/simulator/simulator_runner.py, utils/job_launcher_utils.py.
+ * Reads the GPUs of clients as 2.9.0 does: job_config/api.py, job_config/fed_job_config.py,
+ * recipe/sim_env.py, recipe/poc_env.py, private/fed/app/simulator/simulator_runner.py,
+ * utils/job_launcher_utils.py.
  */
 #include "frameworks/nvflare/nvflare_gpus.h"
 
@@ -12,10 +13,10 @@
 #include "base/text/text.h"
 #include "frameworks/nvflare/nvflare_specs.h"
 
-/* The keys of a meta file, and of meta_props, with the resources of sites. */
+/* Keys of a meta file, and of meta_props, with the resources of sites. */
 static const char *const spec_keys[] = {"resource_spec", "launcher_spec"};
 
-/* A number of GPUs above 0 in the resources of a site; launchers put them one level deeper. */
+/* Whether resources of a site have a number of GPUs above 0. Launchers put it one level deeper. */
 static bool has_gpus(const struct flmem_node *resources, int levels)
 {
 	static const char *const keys[] = {"num_of_gpus", "gpus_per_node", NULL};
@@ -31,7 +32,7 @@ static bool has_gpus(const struct flmem_node *resources, int levels)
 	return false;
 }
 
-/* The blocks for all sites, of launcher_spec and of resource_spec. */
+/* Whether a key is the block for all sites, of launcher_spec or of resource_spec. */
 static bool is_for_all(const char *site)
 {
 	return strcmp(site, FLMEM_NVFLARE_LAUNCHER_DEFAULT) == 0 ||
@@ -50,7 +51,7 @@ static bool is_deployed_to(const struct flmem_node *sites, const char *site)
 	return false;
 }
 
-/* The first client with GPUs in such a map that is among `sites`, where that is not NULL. */
+/* The first client with GPUs in a map by site; with `sites`, only one of these. NULL: none. */
 static const char *gpu_site_in(const struct flmem_node *spec, const struct flmem_node *sites)
 {
 	for (const struct flmem_node *n = flmem_node_first(spec); n; n = n->next)
@@ -80,7 +81,7 @@ const char *flmem_nvflare_gpu_site(const struct flmem_check *check)
 	return NULL;
 }
 
-/* A list that is written out, and not empty. */
+/* Whether a value is a list that is written out and not empty. */
 static bool lists_some(const struct flmem_check *check, const struct flmem_node *node)
 {
 	const char *text = check->input->document.text.data + node->place.start;
@@ -88,7 +89,10 @@ static bool lists_some(const struct flmem_check *check, const struct flmem_node 
 	return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] != ']';
 }
 
-/* SimEnv(gpu_config=...), PocEnv(gpu_ids=[...]), simulator_run(gpu=...) and the like; or NULL. */
+/*
+ * The GPUs of SimEnv(gpu_config=...), PocEnv(gpu_ids=[...]), simulator_run(gpu=...) and the like;
+ * or NULL.
+ */
 static const struct flmem_node *gpus_of_call(const struct flmem_check *check,
 					     const struct flmem_node *call)
 {
@@ -113,7 +117,7 @@ static bool runs_on_gpus(const struct flmem_check *check, const struct flmem_nod
 	return gpus && (text ? *text != '\0' : lists_some(check, gpus));
 }
 
-/* The value that set_recipe_meta() gets for some key; or NULL. */
+/* The value of set_recipe_meta(), whatever its key; NULL for other calls. */
 static const struct flmem_node *recipe_meta_of(const struct flmem_check *check,
 					       const struct flmem_node *call)
 {
@@ -122,7 +126,10 @@ static const struct flmem_node *recipe_meta_of(const struct flmem_check *check,
 		       : NULL;
 }
 
-/* JobMetaKey.RESOURCE_SPEC and JOB_LAUNCHER_SPEC, or a key that is known only when it runs. */
+/*
+ * Whether a key may be JobMetaKey.RESOURCE_SPEC or JOB_LAUNCHER_SPEC, also if it is known only when
+ * the script runs.
+ */
 static bool may_be_spec_key(const struct flmem_node *key)
 {
 	const char *text = key && key->text ? key->text : "", *dot = strrchr(text, '.');
@@ -132,7 +139,7 @@ static bool may_be_spec_key(const struct flmem_node *key)
 		(!dot || !isupper((unsigned char)dot[1])));
 }
 
-/* Whether the GPUs of a site are known only when the script runs; see has_gpus() for levels. */
+/* Whether the GPUs of a site are known only when the script runs; `levels` as in has_gpus(). */
 static bool has_open_gpus(const struct flmem_node *resources, int levels)
 {
 	static const char *const keys[] = {"num_of_gpus", "gpus_per_node", "**",      "docker",
@@ -148,7 +155,7 @@ static bool has_open_gpus(const struct flmem_node *resources, int levels)
 	return false;
 }
 
-/* The same of a map of sites. */
+/* Whether the GPUs in a map by site are known only when the script runs. */
 static bool is_open_spec(const struct flmem_check *check, const struct flmem_node *value)
 {
 	const struct flmem_node *spec = flmem_nvflare_map(check, value);
@@ -161,7 +168,7 @@ static bool is_open_spec(const struct flmem_check *check, const struct flmem_nod
 	return false;
 }
 
-/* Of FedJob(meta_props={"resource_spec": ...}). */
+/* The site with GPUs in FedJob(meta_props={"resource_spec": ...}); or NULL. */
 static const char *gpu_site_of_props(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *path = flmem_nvflare_path_text(call), *site = NULL;
@@ -176,7 +183,7 @@ static const char *gpu_site_of_props(const struct flmem_check *check, const stru
 	return site;
 }
 
-/* add_resource_spec(site_name, resource_spec) */
+/* The site with GPUs of add_resource_spec(site_name, resource_spec); or NULL. */
 static const char *gpu_site_of_added(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *site, *spec;
@@ -189,7 +196,7 @@ static const char *gpu_site_of_added(const struct flmem_check *check, const stru
 	return name && strcmp(name, "server") != 0 && has_gpus(spec, 1) ? name : NULL;
 }
 
-/* The client to which a call of the script assigns GPUs, with the name of the call. */
+/* The client to which a call assigns GPUs, with the name of the call in *ret_by; or NULL. */
 static const char *gpu_site_of_call(const struct flmem_check *check, const struct flmem_node *call,
 				    const char **ret_by)
 {
@@ -227,7 +234,7 @@ const char *flmem_nvflare_gpu_site_of_script(const struct flmem_check *check, co
 	return site.texts[0];
 }
 
-/* "env.gpu_config = value", except a value that assigns no GPU. */
+/* Whether the script assigns "env.gpu_config = value" that is not a value without GPUs. */
 static bool assigns_gpus(const struct flmem_check *check)
 {
 	static const char *const names[] = {"gpu_config", "gpu_ids", NULL};
@@ -259,7 +266,7 @@ static bool inherits_environment(const struct flmem_check *check)
 	return n;
 }
 
-/* What such a class passes to super().__init__(); NULL: no call has it. */
+/* The GPUs that such a class passes to super().__init__(); NULL: no call has them. */
 static const struct flmem_node *inherited_gpus(const struct flmem_check *check)
 {
 	static const char *const names[] = {"gpu_config", "gpu_ids"};
@@ -276,7 +283,10 @@ static const struct flmem_node *inherited_gpus(const struct flmem_check *check)
 	return NULL;
 }
 
-/* Who makes such a class is not read, and which GPUs it then gets. */
+/*
+ * Whether a class of the script may get GPUs: who creates its objects, with which GPUs, is not
+ * read.
+ */
 static bool may_inherit_gpus(const struct flmem_check *check)
 {
 	const char *text = check->input->document.text.data;
@@ -289,7 +299,7 @@ static bool may_inherit_gpus(const struct flmem_check *check)
 	return !flmem_node_is_kind(gpus, FLMEM_NODE_NULL);
 }
 
-/* set_recipe_meta(recipe, key, value) */
+/* Whether the GPUs of set_recipe_meta(recipe, key, value) are known only when the script runs. */
 static bool has_open_meta(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *args = flmem_node_get(call, "args"), *value, *key;
@@ -302,7 +312,7 @@ static bool has_open_meta(const struct flmem_check *check, const struct flmem_no
 	       (value && may_be_spec_key(key) && is_open_spec(check, value));
 }
 
-/* FedJob(meta_props=...) */
+/* Whether the GPUs of FedJob(meta_props=...) are known only when the script runs. */
 static bool has_open_props(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *path = flmem_nvflare_path_text(call);
@@ -321,7 +331,7 @@ static bool has_open_props(const struct flmem_check *check, const struct flmem_n
 	return false;
 }
 
-/* add_resource_spec(), whose site may be a variable, too */
+/* The same for add_resource_spec(), whose site may be a variable, too. */
 static bool has_open_addition(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *site, *spec;
@@ -335,7 +345,7 @@ static bool has_open_addition(const struct flmem_check *check, const struct flme
 	       (flmem_node_is_kind(site, FLMEM_NODE_EXPRESSION) && has_gpus(spec, 1));
 }
 
-/* Whether such an argument of an environment or the simulator is, or may be. */
+/* Whether the GPUs of an environment or of the simulator are known only when the script runs. */
 static bool has_open_argument(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *gpus = gpus_of_call(check, call);

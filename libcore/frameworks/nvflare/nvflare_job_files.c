@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings of a script that name a configuration file of a job, as an export writes them: what the
- * script writes to one is in force instead of what the recipe sets.
+ * Reports strings of a script that name a configuration file of a job: what the script writes to
+ * the file is in force instead of the settings of the recipe.
  */
 #include <string.h>
 
@@ -11,17 +11,17 @@
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 #define LEVELS_MAX   64U
-#define WORDS_MAX    64U /* after a name, up to the mode of open() */
+#define WORDS_MAX    64U /* words behind a name that are searched for the mode of open() */
 #define REPORTED_MAX 64U
 #define NAMES_MAX    16U
 #define WALKS_MAX    8U
 
 static const char written[] = "it names a configuration file of a job, which it may write";
 
-/* An open bracket. */
+/* An open bracket: of a call of `function`, or of none. */
 struct file_level {
-	struct flmem_python_word function, first; /* the first string in it */
-	unsigned index;				  /* of the argument */
+	struct flmem_python_word function, first; /* `first` is the first string in the bracket */
+	unsigned index;				  /* of the current argument, from 0 */
 };
 
 struct job_file_search {
@@ -30,11 +30,11 @@ struct job_file_search {
 	struct file_level levels[LEVELS_MAX];
 	size_t depth;
 	bool writes;				   /* the script writes files at all */
-	bool raises;				   /* the statement */
-	struct flmem_python_word name;		   /* that it assigns to */
-	struct flmem_python_word names[NAMES_MAX]; /* that hold such a path */
+	bool raises;				   /* the statement raises an error */
+	struct flmem_python_word name;		   /* the name that the statement assigns to */
+	struct flmem_python_word names[NAMES_MAX]; /* names that hold such a path */
 	size_t name_count;
-	bool reports, grown; /* the last walk; a name was added */
+	bool reports, grown; /* this walk reports; this walk has added a name */
 	unsigned reported;
 };
 
@@ -45,7 +45,7 @@ static bool names_file(const struct flmem_python_word *word)
 	return memmem(word->text, word->place.end - word->place.start, name, sizeof(name) - 1);
 }
 
-/* Functions that only read, test or show a file of this name. */
+/* Whether a function only reads, tests or shows a file whose name it gets. */
 static bool only_reads_file(const struct flmem_python_word *function)
 {
 	static const char *const names[] = {"load",
@@ -92,7 +92,7 @@ static bool only_reads_file(const struct flmem_python_word *function)
 	return flmem_python_is_any(function, names);
 }
 
-/* Functions that make a path of their arguments. */
+/* Whether a function makes a path of its arguments. */
 static bool makes_path(const struct flmem_python_word *function)
 {
 	static const char *const names[] = {"join",	 "Path",       "PurePath", "str",
@@ -102,7 +102,10 @@ static bool makes_path(const struct flmem_python_word *function)
 	return flmem_python_is_any(function, names);
 }
 
-/* shutil.copy(SOURCE, TARGET) and the like: unlike a move, they leave the source unchanged. */
+/*
+ * Whether a function copies: shutil.copy(SOURCE, TARGET) leaves the source unchanged, unlike a
+ * move.
+ */
 static bool copies_file(const struct flmem_python_word *function)
 {
 	static const char *const names[] = {"copy",	"copy2", "copyfile", "copyfileobj",
@@ -120,7 +123,9 @@ static bool starts_program(const struct flmem_python_word *function)
 	return flmem_python_is_any(function, names);
 }
 
-/* "cat FILE" and the like do not write; "nvflare job create" is reported elsewhere. */
+/*
+ * Whether a command does not write: "cat FILE". "nvflare job create" is reported by another rule.
+ */
 static bool is_reading_command(const struct flmem_python_word *word)
 {
 	static const char *const programs[] = {
@@ -140,7 +145,7 @@ static bool is_reading_command(const struct flmem_python_word *word)
 	return false;
 }
 
-/* After "(NAME": from there to the mode of open(); whether that only reads. */
+/* Whether open(), behind "(NAME", has a mode that only reads. */
 static bool opens_to_read(struct flmem_python_reader ahead)
 {
 	int depth = 1;
@@ -165,7 +170,7 @@ static bool opens_to_read(struct flmem_python_reader ahead)
 	return false;
 }
 
-/* ".write_text(...)" and the like after a path. */
+/* Whether a method of a path writes, as ".write_text(...)". *ret_known: there is a method. */
 static bool method_writes(struct flmem_python_reader ahead, bool *ret_known)
 {
 	static const char *const reads[] = {"read_text", "read_bytes", "exists", "is_file", "name",
@@ -198,7 +203,9 @@ static bool is_compared_name(const struct job_file_search *search,
 	       (flmem_python_is(&ahead->word, "=") && ahead->word.text[1] == '=');
 }
 
-/* Whether a call may write the file that is its argument `index`, with `ahead` after it. */
+/*
+ * Whether a call may write the file that is its argument `index`; `ahead` is behind that argument.
+ */
 static bool call_writes(const struct flmem_python_word *function, unsigned index,
 			const struct flmem_python_reader *ahead)
 {
@@ -209,7 +216,7 @@ static bool call_writes(const struct flmem_python_word *function, unsigned index
 	return !only_reads_file(function);
 }
 
-/* At what is after an argument: to the end of its bracket. */
+/* Moves from behind an argument to the end of its bracket. */
 static void skip_to_close(struct flmem_python_reader *ahead)
 {
 	static const char *const closes[] = {")", "]", "}", NULL};
@@ -220,7 +227,7 @@ static void skip_to_close(struct flmem_python_reader *ahead)
 		flmem_python_advance(ahead);
 }
 
-/* The statement keeps the path under a name, whose uses then count. */
+/* Keeps the name to which the statement assigns the path, so that uses of the name count. */
 static bool keeps_path(struct job_file_search *search)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX], other[FLMEM_PYTHON_DOTTED_MAX];
@@ -237,7 +244,7 @@ static bool keeps_path(struct job_file_search *search)
 	return true;
 }
 
-/* Whether the script may write the file that the word at the reader names. */
+/* Whether the script may write the file that the current word names. */
 static bool may_write(struct job_file_search *search)
 {
 	const struct flmem_python_word *command = &search->reader.word;
@@ -292,7 +299,7 @@ static bool is_documentation(const struct job_file_search *search)
 	       flmem_python_ends(&ahead.word);
 }
 
-/* "NAME = ..." and "for NAME in ..." */
+/* Notes the name in "NAME = ..." and "for NAME in ...". */
 static void begin_file_statement(struct job_file_search *search)
 {
 	struct flmem_python_reader ahead = search->reader;
@@ -357,7 +364,7 @@ static void walk_files(struct job_file_search *search)
 	}
 }
 
-/* Whether a script uses anything that writes files. */
+/* Whether a script uses any function that writes files. */
 static bool writes_files(const char *text)
 {
 	static const char *const words[] = {"\"w\"",   "'w'",	   "write_text", "write_bytes",

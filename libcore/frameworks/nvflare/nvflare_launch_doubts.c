@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubts about files that start NVFlare, which the rules about their variables cannot resolve. */
+/* Reports doubts about files that start NVFlare which the rules about variables cannot resolve. */
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 #include "frameworks/nvflare/rules/nvflare_rules.h"
 
-/* Only tensors that are offloaded need the directory of temporary files. */
+/* Whether a row matters: TMPDIR does only if tensors are offloaded. */
 static bool is_needed(const struct flmem_check *check, const struct flmem_launch_variable *row)
 {
 	return !row->local && !row->repeated && *row->name &&
@@ -36,7 +36,7 @@ static void check_row(struct flmem_check *check, const struct flmem_launches *la
 						  : "it is set in a function or under a condition");
 }
 
-/* A file that names no framework may run a checked file of Python of another one. */
+/* Whether a file that names no framework runs a checked Python file of another framework. */
 static bool runs_others(const struct flmem_check *check, const struct flmem_launches *launches)
 {
 	for (size_t i = 0; i < launches->doubt_count; i++) {
@@ -49,7 +49,10 @@ static bool runs_others(const struct flmem_check *check, const struct flmem_laun
 	return false;
 }
 
-/* A file that starts no program counts for NVFlare unless it is about another framework. */
+/*
+ * Whether a file starts NVFlare. A file that starts no program is counted, unless it is about
+ * another framework.
+ */
 static bool starts_nvflare(const struct flmem_check *check, const struct flmem_launches *launches)
 {
 	enum flmem_framework owner = flmem_launch_owner(&check->input->document.text);
@@ -62,7 +65,9 @@ static bool starts_nvflare(const struct flmem_check *check, const struct flmem_l
 		(owner == FLMEM_FRAMEWORK_NONE && !runs_others(check, launches)));
 }
 
-/* What starts without its own limit may get one from the file that starts the script. */
+/*
+ * Reports launches without a limit of arenas that may get one from the file that starts the script.
+ */
 static void check_callers(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	struct flmem_launch_check one = {.check = check, .launches = launches, .index = -1};
@@ -86,7 +91,7 @@ static void check_callers(struct flmem_check *check, const struct flmem_launches
 			"a file that starts this one, or is a part of it, may set it");
 }
 
-/* Lines of a script that are not comments; of several the first. */
+/* Reports the first line that changes the configuration of a job and is no comment. */
 static void check_edits(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	struct flmem_place place = {.line = 1, .column = 1};

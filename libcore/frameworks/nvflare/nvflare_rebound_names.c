@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of classes with settings that a script binds again. */
+/* Reports names of classes with settings that a script binds to something else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,13 +10,13 @@
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 #define CLASS_NAMES_MAX 32U
-#define PATTERN_MAX	64U /* words of a "case" */
+#define PATTERN_MAX	64U /* words of a "case" that are searched */
 
 /* A name by which the script calls a class with settings. */
 struct class_name {
-	struct flmem_nvflare_span name;
-	size_t imported_at; /* the end of the last import of it so far; 0: none */
-	size_t called_at;   /* the last call */
+	struct flmem_nvflare_span name; /* offset behind the last import of it so far; 0: none */
+	size_t imported_at;		/* offset of the last call */
+	size_t called_at;		/* the last call */
 };
 
 struct name_search {
@@ -36,7 +36,7 @@ static bool is_class_word(const struct name_search *search, const struct class_n
 	       strncmp(search->text + one->name.start, word->text, length) == 0;
 }
 
-/* Of "module.Class(" the first part, which an import binds. */
+/* Notes the name that an import binds in a call: the first part of "module.Class(". */
 static void note_called_name(struct name_search *search, const struct flmem_node *call)
 {
 	size_t start = call->place.start;
@@ -79,7 +79,7 @@ static void check_bound_word(struct name_search *search, const struct flmem_pyth
 			report_again(search, &search->names[i], word);
 }
 
-/* What an import binds; "*" of modules without such classes binds no such name. */
+/* Notes what an import binds. "*" of a module without such classes binds no such name. */
 static void read_bound_import(struct name_search *search)
 {
 	static const char *const others[] = {"nvflare", "typing", "torch", "numpy",
@@ -101,7 +101,10 @@ static void read_bound_import(struct name_search *search)
 	}
 }
 
-/* "case NAME:", "case [NAME, *rest]:", "case ... as NAME:", not "case NAME(" and "case a.NAME". */
+/*
+ * Notes names in patterns: "case NAME:", "case [NAME, *rest]:", "case ... as NAME:", not "case
+ * NAME(" and "case a.NAME".
+ */
 static void read_case(struct name_search *search)
 {
 	static const char *const nexts[] = {"(", ".", "=", NULL};
@@ -139,7 +142,7 @@ static void read_bound_statement(struct name_search *search)
 	}
 }
 
-/* Those of the module itself hide an import: its calls are not those of the class. */
+/* Names that the module itself defines hide an import: their calls are not those of the class. */
 void flmem_nvflare_report_rebound_names(struct flmem_check *check)
 {
 	const struct flmem_python_part part = {.line = 1};

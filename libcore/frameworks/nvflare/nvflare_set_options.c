@@ -16,12 +16,14 @@
 #define ENDS	   ";&|"
 #define NEAR	   1000
 
-/* What precedes a place: read once, as a file may have an option for each of its words. */
+/*
+ * What precedes a place in the file. It is read once, as a file may have an option for each word.
+ */
 struct set_before {
 	const struct flmem_rule_input *input;
 	const char *at;
-	const char *line, *command; /* where they begin */
-	const char *program;	    /* the last name of one, or NULL */
+	const char *line, *command; /* their first characters */
+	const char *program;	    /* last name of a program of NVFlare; or NULL */
 	unsigned line_number;
 };
 
@@ -53,7 +55,7 @@ static void read_set_before(struct set_before *before, const char *to)
 	}
 }
 
-/* The start of the command; of words in YAML or JSON, what is right before. */
+/* The start of the command. Words in YAML or JSON have none, so it is a fixed distance before. */
 static const char *command_start(const struct set_before *before)
 {
 	const char *text = before->input->document.text.data;
@@ -63,7 +65,10 @@ static const char *command_start(const struct set_before *before)
 	return before->at - text > NEAR ? before->at - NEAR : text;
 }
 
-/* After a program of NVFlare, or as the value of a variable: the file runs one. */
+/*
+ * Whether an option belongs to a program of NVFlare, or is the value of a variable in a file that
+ * runs one.
+ */
 static bool is_of_program(const struct set_before *before)
 {
 	const char *text = before->input->document.text.data, *option = before->at;
@@ -80,7 +85,7 @@ static bool is_in_python(const struct flmem_rule_input *input)
 	return flmem_syntax_is_python(input->document.syntax);
 }
 
-/* The letters before a string of Python: f"...", rb'...'. */
+/* Length of the prefix of a Python string: f"...", rb'...'. */
 static size_t prefix_length(const char *p)
 {
 	size_t length = strspn(p, "fFrRbBuUtT");
@@ -88,7 +93,7 @@ static size_t prefix_length(const char *p)
 	return length && length <= 2 && strchr("\"'", p[length]) ? length : 0;
 }
 
-/* In Python, whether a word ends a string that is only a part of the value: 'KEY=' + value. */
+/* Whether, in Python, a word ends a string that is only a part of the value: 'KEY=' + value. */
 static bool is_part_of_text(const struct flmem_rule_input *input, const char *end)
 {
 	if (!is_in_python(input) || !*end || !strchr("\"'", *end))
@@ -98,7 +103,7 @@ static bool is_part_of_text(const struct flmem_rule_input *input, const char *en
 	return *end && (strchr("+%.\"'", *end) || prefix_length(end));
 }
 
-/* Skips what is between two words. False at the end of the command. */
+/* Skips blanks and marks between two words. Returns false at the end of the command. */
 static bool skip_to_set_word(const struct flmem_rule_input *input, const char **at)
 {
 	const char *text = input->document.text.data;
@@ -119,7 +124,7 @@ static bool skip_to_set_word(const struct flmem_rule_input *input, const char **
 	return *p && *p != '-' && *p != '#' && !strchr(ENDS, *p);
 }
 
-/* The place of a word, and the line of the last one, from which lines are counted on. */
+/* A word. Lines are counted on from the last one. */
 struct set_word {
 	const char *at;
 	size_t length;
@@ -153,7 +158,7 @@ static void add_set_word(const struct flmem_rule_input *input, struct flmem_nvfl
 	sets->count++;
 }
 
-/* Reads the words after the option; the last option counts, as argparse replaces the list. */
+/* Reads the words behind the option. The last option counts, as argparse replaces the list. */
 static const char *read_words(const struct set_before *before, const char *at,
 			      struct flmem_nvflare_sets *sets)
 {
@@ -179,7 +184,7 @@ static bool is_option(const char *text, const char *at)
 	       (!*end || strchr(SEPARATORS, *end));
 }
 
-/* Whether the command has the option once more, which replaces this one. */
+/* Whether a later option of the same command replaces this one. */
 static bool is_replaced(const struct set_before *before, const char *at)
 {
 	const char *text = before->input->document.text.data, *next = strstr(at, OPTION);

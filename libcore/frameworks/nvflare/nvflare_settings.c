@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVFlare's own variables and the settings of its jobs. */
+/* Memory settings of NVFlare: its variables, and the settings of its jobs. */
 #include "frameworks/setting_rows.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static bool is_literal_boolean(const char *value)
 	return strcasecmp(value, "true") == 0 || strcasecmp(value, "false") == 0;
 }
 
-/* The two variables that NVFlare's external trainer read in 2.7.2 to 2.8. */
+/* Columns of the two variables that NVFlare's external trainer reads in 2.7.2 to 2.8. */
 #define TRAINER_VARIABLE                                                                 \
 	.roles = CLIENTS, .allocators = GLIBC | JEMALLOC, .frameworks = NVFLARE,         \
 	.since = FLMEM_VERSION_NUMBER(2, 7, 2), .before = FLMEM_VERSION_NUMBER(2, 9, 0), \
@@ -93,7 +93,7 @@ const struct flmem_setting_row flmem_nvflare_settings[] = {
 	{0},
 };
 
-/* Parts of the YAML of its launchers. */
+/* Formats of YAML that NVFlare's launchers read. */
 const struct flmem_settings_syntax flmem_nvflare_setting_syntaxes[] = {
 	{.format = FLMEM_SETTINGS_FORMAT_NVFLARE_DOCKER,
 	 .head = "default_job_env:\n",

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 2.9.0: utils/job_launcher_utils.py, job_config/fed_job_config.py, recipe/utils.py. */
+/*
+ * Reads resources by utils/job_launcher_utils.py, job_config/fed_job_config.py and recipe/utils.py
+ * of 2.9.0.
+ */
 #include "frameworks/nvflare/nvflare_specs.h"
 
 #include <string.h>
@@ -83,7 +86,7 @@ static void visit_sites(const struct spec_walk *walk, bool launcher, const struc
 	}
 }
 
-/* add_resource_spec(site_name, resource_spec) */
+/* Visits the site of add_resource_spec(site_name, resource_spec). */
 static void visit_added(const struct spec_walk *walk, const struct flmem_node *call)
 {
 	struct flmem_nvflare_spec spec = {0};
@@ -96,7 +99,7 @@ static void visit_added(const struct spec_walk *walk, const struct flmem_node *c
 		walk->visit(walk->arg, &spec);
 }
 
-/* set_recipe_meta(recipe, JobMetaKey.RESOURCE_SPEC, value) */
+/* Visits the sites of set_recipe_meta(recipe, JobMetaKey.RESOURCE_SPEC, value). */
 static void visit_meta(const struct spec_walk *walk, const struct flmem_node *call)
 {
 	const struct flmem_node *key, *value;
@@ -108,7 +111,7 @@ static void visit_meta(const struct spec_walk *walk, const struct flmem_node *ca
 			visit_sites(walk, i == 1, value);
 }
 
-/* An entry "JobMetaKey.RESOURCE_SPEC.value: ...", or of a key that is not known. */
+/* Whether an entry is "JobMetaKey.RESOURCE_SPEC.value: ...", or has a key that is not known. */
 static bool may_be_spec(const struct flmem_check *check, const struct flmem_node *entry)
 {
 	const char *text = check->input->document.text.data + entry->place.start;
@@ -131,7 +134,10 @@ static void visit_open_props(const struct spec_walk *walk, const struct flmem_no
 		walk->visit(walk->arg, &spec);
 }
 
-/* FedJob(meta_props={"resource_spec": ...}), also of a class that inherits from it */
+/*
+ * Visits the sites of FedJob(meta_props={"resource_spec": ...}), also of a class that inherits from
+ * it.
+ */
 static void visit_props(const struct spec_walk *walk, const struct flmem_node *call)
 {
 	const char *path = flmem_nvflare_path_text(call);

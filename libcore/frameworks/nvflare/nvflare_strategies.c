@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVFlare 2.8, FedAvg with PyTorch models, cleaned up as the generated configuration specifies. The
- * server keeps the persistor's model, the current one and the one from which it was computed; with
- * concurrent clients, glibc keeps more than the results themselves. Counts as measured in
- * docs/guides/planning.md.
+ * Strategies of NVFlare 2.8: FedAvg with PyTorch models, cleaned up as the generated configuration
+ * specifies. The server keeps the persistor's model, the current one and the one from which it was
+ * computed; with concurrent clients, glibc keeps more than the results themselves. Counts as
+ * measured in docs/guides/planning.md.
  */
 #include "frameworks/nvflare/rules/nvflare_rules.h"
 
@@ -11,13 +11,17 @@
 
 #include "base/cleanup.h"
 
-/* 2.9, fuel/f3/comm_config.py; a tensor above the chunk size is sent as one blob. */
+/*
+ * Bytes of a blob at most (2.9, fuel/f3/comm_config.py). A tensor above the chunk size is one blob.
+ */
 #define BLOB_MAX (UINT64_C(4) << 30)
 
-#define CHUNK	(UINT64_C(2) << 20) /* the default of both chunk sizes */
+#define CHUNK	(UINT64_C(2) << 20) /* default of both chunk sizes */
 #define RUNTIME (UINT64_C(290) << 20)
 
-/* tests/bench/nvflare/parents.py: 2.8.1 and 2.9.0, two clients, models of 0 to 256 MiB. */
+/*
+ * Measured by tests/bench/nvflare/parents.py: 2.8.1 and 2.9.0, two clients, models of 0 to 256 MiB.
+ */
 #define BESIDE                                                                                    \
 	"Beside each process of a job runs the parent process that started it, which no figure "  \
 	"includes. Measured with 2.8.1 and 2.9.0 and two clients: a client's took 49 to 54 MiB; " \
@@ -32,8 +36,8 @@
 	}
 
 /*
- * fuel/f3/streaming/cacheable.py of 2.8.1 and 2.9.0 keeps each tensor as bytes, once for all
- * receivers, until the last one of them has it.
+ * The server keeps each tensor as bytes, once for all receivers, until the last one has it
+ * (fuel/f3/streaming/cacheable.py of 2.8.1 and 2.9.0).
  */
 #define SERVER_SEND                                                                \
 	{                                                                          \

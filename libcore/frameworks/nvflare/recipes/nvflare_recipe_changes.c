@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether what a script does with a recipe leaves the settings of its job alone: methods are those
- * of 2.7.2 to 2.9.0, recipe/spec.py and what inherits from it.
+ * Decides whether a use of a recipe by a script may change the settings of its job. Methods are
+ * those of 2.7.2 to 2.9.0, recipe/spec.py and classes that inherit from it.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/recipes/nvflare_recipe_search.h"
 
-#define SKIPS_MAX   256U /* over the arguments of a call: a hostile script nests any number */
+/* Brackets that are skipped in one walk: a hostile script nests any number. */
+#define SKIPS_MAX   256U
 #define SKIPPED_MAX 4096U
 
 struct flmem_nvflare_use_level *flmem_nvflare_use_level(struct flmem_nvflare_use_search *search)
@@ -21,7 +22,7 @@ struct flmem_nvflare_use_level *flmem_nvflare_use_level(struct flmem_nvflare_use
 				       : FLMEM_NVFLARE_LEVELS_MAX - 1];
 }
 
-/* Methods of recipes; what they get is checked by other rules. */
+/* Methods of recipes. Their arguments are checked by other rules. */
 const char *const flmem_nvflare_recipe_methods[] = {"execute",
 						    "run",
 						    "export",
@@ -45,7 +46,7 @@ const char *const flmem_nvflare_recipe_methods[] = {"execute",
 						    "set_client_prop",
 						    NULL};
 
-/* Methods of what an attribute holds that only read it. */
+/* Methods that only read the object that an attribute holds. */
 static bool is_reading_method(const struct flmem_python_word *name)
 {
 	static const char *const names[] = {"get",    "keys",	    "items",	"values", "copy",
@@ -56,7 +57,7 @@ static bool is_reading_method(const struct flmem_python_word *name)
 	return flmem_python_is_any(name, names);
 }
 
-/* Attributes of Python's own that only describe an object. */
+/* Attributes of every Python object that only describe it. */
 static bool is_description(const struct flmem_python_word *name)
 {
 	static const char *const names[] = {"__class__", "__doc__", "__module__", "__name__",
@@ -65,7 +66,7 @@ static bool is_description(const struct flmem_python_word *name)
 	return flmem_python_is_any(name, names);
 }
 
-/* What follows a dotted name with keys: ".a.b[c].d". */
+/* The names and keys behind a dotted name: ".a.b[c].d". */
 struct attribute_path {
 	struct flmem_python_word first, last;
 	unsigned count;
@@ -116,7 +117,10 @@ static bool is_assigned(const struct flmem_nvflare_use *use,
 	return flmem_python_assigns(ahead) || flmem_python_is(&use->front, "del");
 }
 
-/* "f = recipe.run", recipe.run.__self__: what is called then is not checked. */
+/*
+ * Whether a method is kept, as in "f = recipe.run" or recipe.run.__self__: its later calls are not
+ * checked.
+ */
 static bool keeps_method(struct flmem_nvflare_use_search *search,
 			 const struct flmem_nvflare_use *use, const struct attribute_path *chain)
 {
@@ -128,11 +132,12 @@ static bool keeps_method(struct flmem_nvflare_use_search *search,
 	       !flmem_nvflare_only_shows_object(function);
 }
 
-/* recipe.METHOD(...), recipe.ATTRIBUTE = value */
+/* Whether recipe.METHOD(...) or recipe.ATTRIBUTE = value may change the recipe. */
 static bool changes_member(struct flmem_nvflare_use_search *search,
 			   const struct flmem_nvflare_use *use)
 {
-	static const char *const checked[] = {"job", "_job", NULL}; /* nvflare_recipe_jobs.c */
+	/* Checked in nvflare_recipe_jobs.c. */
+	static const char *const checked[] = {"job", "_job", NULL};
 	struct flmem_python_reader ahead = use->ahead;
 	struct attribute_path chain = read_chain(search, &ahead);
 
@@ -159,7 +164,10 @@ static bool changes_member(struct flmem_nvflare_use_search *search,
 	return *chain.first.text == '_' && !is_description(&chain.first);
 }
 
-/* vars(recipe).clear(), type(recipe).run = f, vars(recipe)["_job"] = x */
+/*
+ * Whether what a showing function returns is changed: vars(recipe).clear(), type(recipe).run = f,
+ * vars(recipe)["_job"] = x.
+ */
 static bool changes_shown(struct flmem_nvflare_use_search *search,
 			  const struct flmem_nvflare_use *use)
 {
@@ -181,7 +189,7 @@ static bool changes_shown(struct flmem_nvflare_use_search *search,
 	       flmem_python_is(front, "=");
 }
 
-/* Whether a string is one of the names. */
+/* Whether the content of a string is one of the names. */
 static bool is_quoted(const char *string, const char *const *names)
 {
 	const char *text = string + strcspn(string, "\"'") + 1;
@@ -193,7 +201,10 @@ static bool is_quoted(const char *string, const char *const *names)
 	return false;
 }
 
-/* getattr(recipe, "name"), but not getattr(recipe, name)(...) and getattr(recipe, "job").to(...) */
+/*
+ * Whether getattr() only reads: getattr(recipe, "name"), not getattr(recipe, name)(...) or
+ * getattr(recipe, "job").to(...).
+ */
 static bool reads_attribute(struct flmem_nvflare_use_search *search,
 			    const struct flmem_nvflare_use *use)
 {
@@ -216,7 +227,7 @@ static bool reads_attribute(struct flmem_nvflare_use_search *search,
 	return !(chain.count && is_assigned(use, &ahead));
 }
 
-/* Whether a call may change what it gets. */
+/* Whether a call may change a recipe that is its argument. */
 static bool changes_argument(struct flmem_nvflare_use_search *search,
 			     const struct flmem_nvflare_use *use,
 			     const struct flmem_nvflare_use_level *level)
@@ -240,7 +251,10 @@ static bool changes_argument(struct flmem_nvflare_use_search *search,
 	return !flmem_nvflare_recipe_pass(search->recipes, &argument, &search->grown);
 }
 
-/* The value of an assignment is, or may be, the recipe. */
+/*
+ * Adds the targets of an assignment whose value is, or may be, the recipe. Returns true if there
+ * are none.
+ */
 static bool note_alias(struct flmem_nvflare_use_search *search)
 {
 	for (size_t i = 0; i < search->target_count; i++)
@@ -248,7 +262,10 @@ static bool note_alias(struct flmem_nvflare_use_search *search)
 	return !search->target_count;
 }
 
-/* The default of a parameter: "def f(recipe=FedAvgRecipe())". */
+/*
+ * Adds a parameter whose default is a recipe: "def f(recipe=FedAvgRecipe())". Returns true if it
+ * has no name.
+ */
 static bool note_default_recipe(struct flmem_nvflare_use_search *search,
 				const struct flmem_nvflare_use_level *level)
 {
@@ -273,7 +290,7 @@ static bool note_returned(struct flmem_nvflare_use_search *search,
 	return false;
 }
 
-/* Operators that only test what is beside them. */
+/* Whether operators beside the recipe only test it. */
 static bool is_tested(const struct flmem_nvflare_use *use)
 {
 	static const char *const fronts[] = {"if", "elif",   "while", "not",	"is",
@@ -293,7 +310,7 @@ static bool is_tested(const struct flmem_nvflare_use *use)
 	return flmem_python_is(&ahead->word, "=") && ahead->word.text[1] == '=';
 }
 
-/* The level whose operand the use is: parentheses that only group do not count as a level. */
+/* The level whose operand the recipe is. Parentheses that only group are no level. */
 static const struct flmem_nvflare_use_level *operand_level(struct flmem_nvflare_use_search *search,
 							   const struct flmem_nvflare_use *use)
 {
@@ -307,7 +324,7 @@ static const struct flmem_nvflare_use_level *operand_level(struct flmem_nvflare_
 	return &search->levels[depth];
 }
 
-/* A recipe as a whole operand: which call or variable receives it? */
+/* Whether a recipe that is a whole operand is passed to something that may change it. */
 static bool passes_recipe(struct flmem_nvflare_use_search *search,
 			  const struct flmem_nvflare_use *use)
 {
@@ -343,7 +360,7 @@ static bool is_target_name(const struct flmem_nvflare_use_search *search,
 	return false;
 }
 
-/* "as NAME", "(NAME := value": it gets what is not a recipe call. */
+/* Whether a name is bound to something else than a recipe: "as NAME", "(NAME := value". */
 static bool is_other_target(const struct flmem_nvflare_use *use)
 {
 	struct flmem_python_reader ahead = use->ahead;
@@ -385,7 +402,10 @@ bool flmem_nvflare_use_changes(struct flmem_nvflare_use_search *search,
 	return passes_recipe(search, use);
 }
 
-/* make(...) and self.make(...) of the script that return a recipe; `ret_kept`: no call. */
+/*
+ * Whether make(...) or self.make(...) of the script returns a recipe here. *ret_kept: the function
+ * is not called.
+ */
 static bool is_made(struct flmem_nvflare_use_search *search, struct flmem_python_reader *ahead,
 		    bool *ret_kept)
 {
@@ -410,7 +430,7 @@ static bool is_made(struct flmem_nvflare_use_search *search, struct flmem_python
 	return true;
 }
 
-/* Whether a name of a recipe begins there. */
+/* Whether the name of a recipe begins at the use. */
 static bool is_recipe_named(const struct flmem_nvflare_use_search *search,
 			    struct flmem_nvflare_use *use)
 {
@@ -431,7 +451,6 @@ static bool is_recipe_named(const struct flmem_nvflare_use_search *search,
 	return false;
 }
 
-/* Whether a recipe begins at the reader. */
 bool flmem_nvflare_use_find(struct flmem_nvflare_use_search *search,
 			    const struct flmem_python_reader *at, struct flmem_nvflare_use *ret_use)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job of a recipe, which a script changes directly: Recipe keeps it as `_job` in
- * 2.9.0, recipe/spec.py, and as `job` before.
+ * Reports where a script changes the job of a recipe directly: Recipe keeps it as `_job` in 2.9.0
+ * (recipe/spec.py), and as `job` before.
  */
 #include <string.h>
 #include <strings.h>
@@ -22,12 +22,15 @@ struct job_search {
 	struct flmem_check *check;
 	const struct flmem_nvflare_recipes *recipes;
 	struct flmem_python_reader reader;
-	struct flmem_python_word earlier; /* than the one before */
+	struct flmem_python_word earlier; /* the word before reader.before */
 	/* The two words before the dotted name that the reader is in. */
 	struct flmem_python_word front, front_earlier;
 };
 
-/* Whether what is in front of ".job" is a recipe; any object but one's own has "_job" from it. */
+/*
+ * Whether the word before ".job" is a recipe. "_job" is taken as that of a recipe for any object
+ * but self.
+ */
 static bool is_of_recipe(struct job_search *search, const struct flmem_python_word *word)
 {
 	const char *text = search->check->input->document.text.data;
@@ -49,7 +52,7 @@ static bool is_of_recipe(struct job_search *search, const struct flmem_python_wo
 	       flmem_nvflare_is_recipe(search->recipes, (struct flmem_nvflare_span){start, end});
 }
 
-/* Methods of the job, and of what it holds, that only read or run it. */
+/* Whether a method of the job, or of an object in it, only reads or runs it. */
 static bool only_reads(const struct flmem_python_word *name)
 {
 	static const char *const names[] = {"get",	  "keys",	   "items",  "values",
@@ -59,7 +62,7 @@ static bool only_reads(const struct flmem_python_word *name)
 	return flmem_python_is_any(name, names);
 }
 
-/* to_server({...}), whose dictionary is checked as a configuration. */
+/* Whether to_server({...}) adds a dictionary, which is checked as a configuration. */
 static bool adds_known_config(struct flmem_python_reader ahead,
 			      const struct flmem_python_word *name)
 {
@@ -80,7 +83,10 @@ bool flmem_nvflare_only_shows_object(const struct flmem_python_word *function)
 	return flmem_python_is_any(function, names);
 }
 
-/* "j = recipe.job", f(recipe.job): afterwards the job is reachable under other names. */
+/*
+ * Whether the job is passed on or kept: "j = recipe.job", f(recipe.job). It is then reachable under
+ * other names.
+ */
 static bool passes_on(const struct job_search *search, const struct flmem_python_word *next)
 {
 	static const char *const fronts[] = {"=", "(",	  ",",	   "return", "[",   ":",
@@ -96,7 +102,7 @@ static bool passes_on(const struct job_search *search, const struct flmem_python
 	       (flmem_python_is(next, ":") && flmem_python_ends(front)); /* "a.job: TYPE = x" */
 }
 
-/* From a "[" to after its "]", as far as keys go. */
+/* Skips from a "[" to behind its "]", at most as many words as a key has. */
 static void skip_key(struct flmem_python_reader *ahead)
 {
 	int depth = 0;
@@ -109,7 +115,9 @@ static void skip_key(struct flmem_python_reader *ahead)
 	}
 }
 
-/* At the word after ".job": whether what follows changes the job, or passes it on. */
+/*
+ * Whether what follows ".job" changes the job, or passes it on. The reader is at the word behind.
+ */
 static bool changes_job(const struct job_search *search)
 {
 	struct flmem_python_reader ahead = search->reader;
@@ -153,7 +161,10 @@ static bool is_recipe_word(const struct flmem_python_word *name)
 	       strcasestr(text, "recipe");
 }
 
-/* getattr(recipe, "_job"); "job" alone only of what is called a recipe. */
+/*
+ * Whether a string names the job: getattr(recipe, "_job"); "job" counts only for an object that is
+ * called a recipe.
+ */
 static bool quotes_job(const struct job_search *search)
 {
 	const struct flmem_python_word *word = &search->reader.word;
@@ -170,7 +181,7 @@ static bool quotes_job(const struct job_search *search)
 
 static void search_word(struct job_search *search);
 
-/* f"{recipe.job.to(x)}" */
+/* Searches the fields of an f-string: f"{recipe.job.to(x)}". */
 static void search_fields(const struct job_search *search)
 {
 	struct job_search inner = *search;

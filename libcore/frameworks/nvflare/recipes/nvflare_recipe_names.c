@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of recipes in a script, and what it defines and calls. */
+/* Finds the names of recipes in a script, and what the script defines and calls. */
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static bool equals_span(const char *text, struct flmem_nvflare_span a, struct fl
 	       memcmp(text + a.start, text + b.start, a.end - a.start) == 0;
 }
 
-/* "class" or "def", also after "async": the reader is then at the name. */
+/* Reads "class" or "def", also behind "async". The reader is then at the name. */
 static bool begins_definition(struct flmem_python_reader *ahead, bool *ret_class)
 {
 	*ret_class = flmem_python_is(&ahead->word, "class");
@@ -40,7 +40,9 @@ static bool begins_source_line(const char *text, const struct flmem_python_word 
 	return word->place.column <= INDENT_MAX && strspn(first, " \t") == word->place.column - 1;
 }
 
-/* Decorators of the standard library, and of pytest, that change neither arguments nor results. */
+/*
+ * Whether a decorator of the standard library or of pytest changes neither arguments nor results.
+ */
 static bool is_known_decorator(const struct flmem_python_word *name)
 {
 	static const char *const names[] = {
@@ -51,7 +53,7 @@ static bool is_known_decorator(const struct flmem_python_word *name)
 	return flmem_python_is_any(name, names);
 }
 
-/* At a "@": the last part of the decorator's name. */
+/* Reads the decorator behind a "@": the last part of its name decides. */
 static void read_decorator(struct flmem_python_reader ahead,
 			   struct flmem_nvflare_definition *decorated)
 {
@@ -69,7 +71,7 @@ static void read_decorator(struct flmem_python_reader ahead,
 		flmem_python_is(&name, "property") || flmem_python_is(&name, "cached_property");
 }
 
-/* Reads where functions and classes begin, and by the indents where they end. */
+/* Reads the functions and classes of the script. Where one ends is found by the indents. */
 static void read_definitions(struct flmem_nvflare_recipes *recipes)
 {
 	const struct flmem_python_part part = {.line = 1};
@@ -168,7 +170,7 @@ flmem_nvflare_recipe_call_at(const struct flmem_nvflare_recipes *recipes, size_t
 		       compare_calls);
 }
 
-/* Of "a.b", the part after the last dot; false if there is none. */
+/* Shortens "a.b" to the part behind the last dot. Returns false if there is no dot. */
 static bool last_part(const char *text, struct flmem_nvflare_span *name)
 {
 	const char *dot = memrchr(text + name->start, '.', name->end - name->start);
@@ -178,7 +180,7 @@ static bool last_part(const char *text, struct flmem_nvflare_span *name)
 	return dot;
 }
 
-/* An attribute that holds a recipe, or a property that returns one. */
+/* Whether a name is an attribute that holds a recipe, or a property that returns one. */
 static bool is_recipe_member(const struct flmem_nvflare_recipes *recipes,
 			     struct flmem_nvflare_span name)
 {
@@ -221,7 +223,7 @@ static struct flmem_nvflare_definition *definition_at(struct flmem_nvflare_recip
 		struct flmem_nvflare_definition *one = &recipes->definitions[i];
 
 		if ((classes || !one->is_class) && at >= one->scope.start && at < one->scope.end)
-			found = one; /* later ones begin further in */
+			found = one; /* later definitions begin further in */
 	}
 	return found;
 }
@@ -243,7 +245,10 @@ static bool add_recipe_name(struct flmem_nvflare_recipes *recipes,
 	return true;
 }
 
-/* "global NAME" makes a name one of the whole script. */
+/*
+ * Whether a function has "global NAME" or "nonlocal NAME", so that its names are those of the whole
+ * script.
+ */
 static bool has_globals(const char *text, const struct flmem_nvflare_definition *function)
 {
 	size_t end = function->scope.end == SIZE_MAX ? strlen(text) : function->scope.end;
@@ -263,7 +268,8 @@ bool flmem_nvflare_recipe_add(struct flmem_nvflare_recipes *recipes, struct flme
 	if (flmem_nvflare_is_recipe(recipes, name))
 		return false;
 	added.member = last_part(recipes->text, &added.name);
-	if (around && around->is_class && !added.member) { /* of the class, and of its objects */
+	/* A name of the class is an attribute of its objects, too. */
+	if (around && around->is_class && !added.member) {
 		struct flmem_nvflare_recipe_name member = added;
 
 		member.member = true;
@@ -283,7 +289,7 @@ struct flmem_nvflare_definition *flmem_nvflare_defined(struct flmem_nvflare_reci
 	return NULL;
 }
 
-/* __init__ of a class of the script; NULL: it has none. */
+/* The method __init__ of a class of the script; NULL if it has none. */
 static struct flmem_nvflare_definition *constructor_of(struct flmem_nvflare_recipes *recipes,
 						       const struct flmem_nvflare_definition *class)
 {
@@ -300,14 +306,14 @@ static struct flmem_nvflare_definition *constructor_of(struct flmem_nvflare_reci
 	return NULL;
 }
 
-/* At the "(" after a function's name: the words of its parameters. */
+/* A walk over the parameters of a function, from the "(" behind its name on. */
 struct parameter_reader {
 	struct flmem_python_reader reader;
 	int depth;
 	unsigned index;
 };
 
-/* From one parameter to the next. False at the end. */
+/* Moves to the next parameter. Returns false at the end. */
 static bool next_parameter(struct parameter_reader *at)
 {
 	for (unsigned i = 0; i < PARAMETERS_MAX && at->reader.word.kind != FLMEM_PYTHON_END; i++) {
@@ -325,7 +331,7 @@ static bool next_parameter(struct parameter_reader *at)
 	return false;
 }
 
-/* The parameter that gets an argument; an empty name if there is none. */
+/* The parameter that receives an argument; an empty name if there is none. */
 static struct flmem_nvflare_span find_parameter(const struct flmem_nvflare_recipes *recipes,
 						const struct flmem_nvflare_definition *function,
 						const struct flmem_nvflare_argument *argument)

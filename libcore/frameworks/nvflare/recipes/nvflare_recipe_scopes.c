@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables of a script that are reached by names in strings, or all of them at once. */
+/* Finds where a script reaches variables by names in strings, or all variables at once. */
 #include <string.h>
 
 #include "base/text/text.h"
 #include "documents/python/python_fields.h"
 #include "frameworks/nvflare/recipes/nvflare_recipe_search.h"
 
-/* A function that is built in, and no method of the same name: "eval", "builtins.eval". */
+/* Whether the current name is the built-in function, not a method: "eval", "builtins.eval". */
 static bool is_built_in(const struct flmem_nvflare_use_search *search)
 {
 	static const char *const modules[] = {"builtins", "__builtins__", "__builtin__", NULL};
@@ -15,7 +15,7 @@ static bool is_built_in(const struct flmem_nvflare_use_search *search)
 	       flmem_python_is_any(&search->earlier, modules);
 }
 
-/* Whether a variable that is a recipe, or a function that makes one, is known there. */
+/* Whether a name that is a recipe, or a function that makes one, is visible at the current word. */
 static bool has_recipe_in_scope(const struct flmem_nvflare_use_search *search)
 {
 	const struct flmem_nvflare_recipes *recipes = search->recipes;
@@ -43,7 +43,10 @@ static bool equals_part(const char *text, struct flmem_nvflare_span name, const 
 	return name.end - name.start == length && memcmp(text + name.start, part, length) == 0;
 }
 
-/* Whether a string is the name of a recipe, or a path that ends in it; an f-string may be any. */
+/*
+ * Whether a string is the name of a recipe, or a path that ends in one. An f-string may be any
+ * name.
+ */
 static bool names_recipe(const struct flmem_nvflare_recipes *recipes,
 			 const struct flmem_python_word *word)
 {
@@ -68,7 +71,7 @@ static bool names_recipe(const struct flmem_nvflare_recipes *recipes,
 	return is_f_string(word);
 }
 
-/* "[KEY]" and ".get(KEY" of all variables: whether it may be that of a recipe. */
+/* Whether "[KEY]" or ".get(KEY" of a map of variables may select a recipe. */
 static bool takes_recipe(const struct flmem_nvflare_recipes *recipes,
 			 struct flmem_python_reader ahead)
 {
@@ -85,7 +88,7 @@ static bool takes_recipe(const struct flmem_nvflare_recipes *recipes,
 	return !flmem_python_at_literal(&ahead) || names_recipe(recipes, &ahead.word);
 }
 
-/* locals(), globals() and vars() without an object. */
+/* Whether locals(), globals() or vars() without an object is called. */
 static bool reads_variables(struct flmem_nvflare_use_search *search,
 			    struct flmem_python_reader ahead)
 {
@@ -100,7 +103,7 @@ static bool reads_variables(struct flmem_nvflare_use_search *search,
 	       !flmem_python_is(function, "format") && !flmem_nvflare_only_shows_object(function);
 }
 
-/* A built-in function that is not called there: "e = exec". */
+/* Whether a built-in function is kept without a call: "e = exec". */
 static bool is_kept_built_in(const struct flmem_nvflare_use_search *search,
 			     const struct flmem_python_reader *ahead)
 {
@@ -111,7 +114,7 @@ static bool is_kept_built_in(const struct flmem_nvflare_use_search *search,
 	       !flmem_python_is_any(&ahead->word, nexts);
 }
 
-/* eval(TEXT) of what is not one literal, which is read elsewhere. */
+/* Whether eval(TEXT) runs code that is not one literal; a literal is read elsewhere. */
 static bool runs_unknown_code(struct flmem_python_reader ahead)
 {
 	static const char *const ends[] = {")", ",", NULL};
@@ -124,7 +127,10 @@ static bool runs_unknown_code(struct flmem_python_reader ahead)
 	return !literal || !flmem_python_is_any(&ahead.word, ends);
 }
 
-/* sys.modules[__name__] and import_module(__name__), but not their __doc__ and __file__. */
+/*
+ * Whether sys.modules[__name__] or import_module(__name__) is used, not only its __doc__ or
+ * __file__.
+ */
 static bool is_own_module_name(const struct flmem_nvflare_use_search *search,
 			       struct flmem_python_reader ahead)
 {
@@ -146,7 +152,7 @@ static bool has_member(const struct flmem_nvflare_recipes *recipes)
 	return false;
 }
 
-/* getattr(self, NAME) and getattr(CLASS, NAME), where recipes are attributes. */
+/* Whether getattr(self, NAME) or getattr(CLASS, NAME) may select an attribute that is a recipe. */
 static bool takes_any_member(const struct flmem_nvflare_use_search *search,
 			     struct flmem_python_reader ahead)
 {
@@ -162,7 +168,7 @@ static bool takes_any_member(const struct flmem_nvflare_use_search *search,
 	return flmem_python_accept(&ahead, ",") && !flmem_python_at_literal(&ahead);
 }
 
-/* "import SCRIPT", "from SCRIPT import r": the script as a module, under any name. */
+/* Whether the script imports itself as a module: "import SCRIPT", "from SCRIPT import r". */
 static bool imports_itself(const struct flmem_nvflare_use_search *search,
 			   const struct flmem_python_reader *ahead)
 {
@@ -181,7 +187,7 @@ static bool imports_itself(const struct flmem_nvflare_use_search *search,
 		(flmem_python_is(before, "import") && flmem_python_is(&search->earlier, ".")));
 }
 
-/* gc.get_objects() and the like, but not their number. */
+/* Whether gc.get_objects() and the like are used, not only for their number. */
 static bool reaches_objects(struct flmem_nvflare_use_search *search)
 {
 	static const char *const names[] = {"get_objects", "get_referrers", "get_referents",

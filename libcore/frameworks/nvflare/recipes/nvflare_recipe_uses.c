@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a script does with its recipes: what is not known to be harmless is a doubt. */
+/* Reports what a script does with its recipes, if it is not known to be harmless. */
 #include <stdint.h>
 #include <string.h>
 
@@ -11,13 +11,14 @@
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/recipes/nvflare_recipe_search.h"
 
-#define ROUNDS_MAX     8U /* of the search for names, each of which may make more known */
+/* Walks that search for names; each may add names that another one follows. */
+#define ROUNDS_MAX     8U
 #define ANNOTATION_MAX 64U
 #define REPORTED_MAX   64U
 
 static const char changed[] = "the recipe is changed, or passed on";
 
-/* Whether another rule, or this one, has reported the line already. */
+/* Whether this rule, or another one about the same doubt, has reported the line. */
 static bool is_reported_line(const struct flmem_check *check, unsigned line)
 {
 	static const char *const rules[] = {"NVF-SETTING-ASSIGNED", "NVF-CLASS-PASSED-ON",
@@ -51,7 +52,7 @@ static void report_use(struct flmem_nvflare_use_search *search,
 	flmem_nvflare_report_word(search->check, word, "recipe", changed);
 }
 
-/* "NAME =" or "NAME: TYPE =" at the reader, which is then after the "=". */
+/* Reads "NAME =" or "NAME: TYPE =". The reader is then behind the "=". */
 static bool accept_target(struct flmem_python_reader *ahead, struct flmem_nvflare_span *ret_name)
 {
 	struct flmem_nvflare_span name = {.start = ahead->word.place.start};
@@ -74,7 +75,10 @@ static bool accept_target(struct flmem_python_reader *ahead, struct flmem_nvflar
 	return true;
 }
 
-/* "import A as NAME", "from A import NAME" of what is not NVFlare's. */
+/*
+ * Whether a statement imports from another package than NVFlare: "import A as NAME", "from A import
+ * NAME".
+ */
 static bool imports_others(struct flmem_python_reader ahead)
 {
 	return (flmem_python_accept(&ahead, "from") || flmem_python_accept(&ahead, "import")) &&
@@ -110,7 +114,7 @@ static void begin_statement(struct flmem_nvflare_use_search *search)
 							   search->targets[search->target_count++]);
 }
 
-/* Words in front of a "(" that are not functions. */
+/* Whether a word before a "(" is an operator or keyword, not a function. */
 static bool is_operator_word(const struct flmem_python_word *word)
 {
 	static const char *const words[] = {"return", "in",	"and",	  "or",	   "not",  "if",
@@ -163,7 +167,10 @@ static void note_mark(struct flmem_nvflare_use_search *search)
 	}
 }
 
-/* What a name of a recipe is assigned besides one: a literal, or what the script makes. */
+/*
+ * Reports a value other than a recipe that is assigned to the name of one, unless it is a literal
+ * or made by the script.
+ */
 static void check_rebinding(struct flmem_nvflare_use_search *search)
 {
 	static const char *const fronts[] = {"=", "else", "or", NULL};
@@ -195,7 +202,8 @@ static void check_rebinding(struct flmem_nvflare_use_search *search)
 }
 
 /*
- * For functions called with a string: false for a method of the same name, as in re.compile("x").
+ * Whether a function that is called with a string is the built-in one, not a method of that name,
+ * as in re.compile("x").
  */
 static bool is_built_in_call(const struct flmem_nvflare_use_search *search)
 {
@@ -203,7 +211,10 @@ static bool is_built_in_call(const struct flmem_nvflare_use_search *search)
 	       flmem_python_is(&search->first, "builtins");
 }
 
-/* exec("recipe._job = 1"), eval("recipe.clear()") */
+/*
+ * Reports code in a string that may change a recipe: exec("recipe._job = 1"),
+ * eval("recipe.clear()").
+ */
 static void check_code_text(struct flmem_nvflare_use_search *search)
 {
 	const struct flmem_python_word *word = &search->reader.word;
@@ -250,7 +261,10 @@ static void check_name(struct flmem_nvflare_use_search *search)
 
 static void walk_word(struct flmem_nvflare_use_search *search);
 
-/* f"{mutate(recipe)}": a field is shown, as an argument of print() is. */
+/*
+ * Walks over a field of an f-string: f"{mutate(recipe)}". A field is shown, as an argument of
+ * print() is.
+ */
 static void walk_field(struct flmem_nvflare_use_search *search)
 {
 	static const char shows[] = "print";
@@ -303,7 +317,9 @@ static void walk_word(struct flmem_nvflare_use_search *search)
 	search->earlier = before;
 }
 
-/* A lambda and an annotation have a ":", too. */
+/*
+ * Whether a statement begins at the current word. A ":" of a lambda or an annotation begins none.
+ */
 static bool is_at_statement(const struct flmem_nvflare_use_search *search)
 {
 	const struct flmem_python_reader *reader = &search->reader;
@@ -342,7 +358,7 @@ void flmem_nvflare_follow_recipes(struct flmem_check *check, struct flmem_nvflar
 	recipes->full |= search.grown;
 }
 
-/* Whether a function returns a recipe, or has a parameter that gets one. */
+/* Whether a function returns a recipe, or has a parameter that receives one. */
 static bool gets_or_makes_recipe(const struct flmem_nvflare_recipes *recipes,
 				 const struct flmem_nvflare_definition *function)
 {
