@@ -14,7 +14,7 @@ static bool is_python_interpreter(const char *word)
 {
 	const char *name = flmem_text_basename(word);
 
-	/* A login shell's dash is not expected here, but exec -l would add one. */
+	/* A login shell has a dash in front of its name (exec -l); it is skipped. */
 	if (*name == '-')
 		name++;
 	return flmem_text_starts(name, "python") || flmem_text_starts(name, "pypy");
@@ -50,8 +50,8 @@ static void set_script(struct flmem_program *program, const char *script, size_t
 }
 
 /*
- * One word of single-letter options (getopt string of Python/initconfig.c). Returns the index of
- * the next word to read; sets `done` when the word names the program to run.
+ * Reads one word of single-letter options (getopt string of Python/initconfig.c). Returns the index
+ * of the next word; sets *done if the word names the program to run.
  */
 static size_t read_letters(const struct flmem_argv_env *command, size_t index,
 			   struct flmem_program *program, bool *done)
@@ -87,7 +87,7 @@ static void read_python(const struct flmem_argv_env *command, struct flmem_progr
 		} else if (word[0] == '-' && word[1] == '-' && word[2]) {
 			i++;
 		} else {
-			/* "--" ends the options, "-" is the standard input. */
+			/* "--" ends the options; "-" stands for the standard input. */
 			if (strcmp(word, "--") == 0)
 				word = word_at(command, ++i);
 			if (word && strcmp(word, "-") != 0)

@@ -3,8 +3,8 @@
 #define FLMEM_FRAMEWORKS_PROGRAM_H
 
 /*
- * The program that a command line runs, or the module or script that a Python interpreter runs. All
- * texts point into the words and are untrusted.
+ * Finds the program that a command line runs; for a Python interpreter, the module or script that
+ * it runs. All texts point into the words and are untrusted.
  */
 
 #include <stdbool.h>
@@ -13,26 +13,30 @@
 #include "proc/argv_env.h"
 
 struct flmem_program {
-	const char *name;   /* last component of the script, of the module's file or of argv[0] */
-	const char *module; /* python -m MODULE, or NULL */
-	const char *script; /* python SCRIPT, or NULL */
+	/* Last part of the path of the script, of the file of the module, or of argv[0] */
+	const char *name;
+	const char *module; /* MODULE of python -m MODULE; or NULL */
+	const char *script; /* SCRIPT of python SCRIPT; or NULL */
 	size_t arguments;   /* index of the first word after the program */
 };
 
 /*
- * Tools that run another module or script in their own process (memray run -m MODULE) are skipped.
- * `name` is "" for an empty command line.
+ * Parses a command line. Tools that run another module or script in their own process (memray run
+ * -m MODULE) are skipped. `name` becomes "" for an empty command line.
  */
 void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_program *ret_program);
 
 /*
- * Value of an option among the arguments: the word after `option`, or the text after "option=".
- * NULL if it is absent.
+ * The value of an option among the arguments: the word behind `option`, or the text behind
+ * "option="; NULL if it is absent.
  */
 const char *flmem_program_option(const struct flmem_argv_env *command,
 				 const struct flmem_program *program, const char *option);
 
-/* Value of the KEY=VALUE words that follow `option`, up to the next option: --set a=1 b=2. */
+/*
+ * The VALUE of `key` among the words KEY=VALUE behind `option`, up to the next option: --set a=1
+ * b=2. NULL if it is absent.
+ */
 const char *flmem_program_setting(const struct flmem_argv_env *command,
 				  const struct flmem_program *program, const char *option,
 				  const char *key);

@@ -3,7 +3,10 @@
 
 #include "proc/process.h"
 
-/* On failure the snapshot is empty, so no process has relatives. */
+/*
+ * Reads all processes at the first call. On failure the list is empty, so that no process has
+ * relatives.
+ */
 static void read_processes_once(struct flmem_relatives *relatives)
 {
 	if (relatives->read)

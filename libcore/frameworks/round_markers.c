@@ -6,21 +6,21 @@
 #include "base/text/regex.h"
 #include "frameworks/framework.h"
 
-/* Length of text on which the regular expression is tried: regexec(3) may take long. */
+/* Bytes of a line on which the regular expression is tried, since regexec(3) may take long. */
 #define SEARCHED_MAX 4096U
 
-/* Column width of APPFL's tables. */
+/* Width of the columns of APPFL's tables, in characters. */
 #define COLUMN 10U
 
-/* The unread rest of a line. */
+/* The rest of a line that has not been read. */
 struct log_cursor {
 	const char *at, *end;
 };
 
-/* The marker that a line contains. */
+/* A marker that was found in a line. */
 struct marker_match {
 	enum flmem_round_kind kind;
-	uint64_t number; /* of the round, or of the chunk */
+	uint64_t number; /* number of the round, or of the chunk */
 	const char *client;
 	size_t client_length;
 };
@@ -45,7 +45,7 @@ void flmem_rounds_clear(struct flmem_rounds *rounds)
 	rounds->has_regex = false;
 }
 
-/* Moves the cursor after the next occurrence of the text. */
+/* Moves the cursor behind the next occurrence of the text. Returns false if there is none. */
 static bool seek_text(struct log_cursor *c, const char *text)
 {
 	size_t length = strlen(text);
@@ -88,7 +88,7 @@ static bool read_client(struct log_cursor *c, struct marker_match *mark)
 	return mark->client_length > 0;
 }
 
-/* A number right-aligned in the ten columns after "]: ", followed by a space. */
+/* Reads a number that is right-aligned in the ten columns behind "]: " and followed by a space. */
 static bool read_table_row(struct log_cursor *c, uint64_t *ret_number)
 {
 	struct log_cursor cell;
@@ -101,7 +101,7 @@ static bool read_table_row(struct log_cursor *c, uint64_t *ret_number)
 	return read_round_number(&cell, ret_number) && cell.at == cell.end;
 }
 
-/* Matches the text after `before`. */
+/* Whether the text behind `before` matches the marker. */
 static bool matches_here(struct log_cursor *c, const struct flmem_round_marker *m,
 			 struct marker_match *mark)
 {
@@ -133,7 +133,10 @@ static bool matches_marker(const struct flmem_round_marker *m, const char *line,
 {
 	struct log_cursor c = {.at = line, .end = line + length};
 
-	/* An earlier occurrence of the same words may be followed by other text, so search on. */
+	/*
+	 * The same words may occur earlier in the line with other text behind them, so the search
+	 * goes on.
+	 */
 	while (seek_text(&c, m->before)) {
 		struct log_cursor here = c;
 		struct marker_match mark = {.kind = m->kind};
@@ -156,8 +159,8 @@ static bool find_in_tables(const char *line, size_t length, struct marker_match 
 }
 
 /*
- * A log that was cut while its writer kept its place in it goes on after a hole of NULs, at which
- * a search would end. Returns where the line begins after them.
+ * Returns the start of the line behind a hole of NULs, at which a search would end. A log has such
+ * a hole if it was truncated while its writer kept its offset.
  */
 static char *pass_nuls(char *line, size_t *length)
 {
@@ -212,14 +215,15 @@ static bool start_round(struct flmem_rounds *r, size_t log, uint64_t number,
 	return true;
 }
 
-/* The bit of a log in the bit sets; 0 for logs beyond the number of bits. */
+/* The bit of a log in sets of logs; 0 for a log beyond the number of bits. */
 static uint64_t log_bit(size_t log)
 {
 	return log < 64 ? UINT64_C(1) << log : 0;
 }
 
 /*
- * A client's log reports only its tasks; a log that reports rounds and no tasks is more reliable.
+ * Makes a log that reports the round without tasks the source of it. Such a log is more reliable
+ * than that of a client, which reports only its tasks.
  */
 static void match_rest(struct flmem_rounds *r, size_t log)
 {
@@ -236,18 +240,21 @@ static bool start_numbered(struct flmem_rounds *r, size_t log, uint64_t number,
 	bool first = !r->numbered;
 
 	r->numbered = true;
-	/* Already reported by another log, or by its task, which a client's log reports first. */
+	/*
+	 * Another log has reported the round already, or its task has, which a client's log reports
+	 * first.
+	 */
 	if (r->any && number == r->current && (r->running || !first)) {
 		match_rest(r, log);
 		return false;
 	}
-	/* A lower number means a new job, if it is in the log that reported the last round. */
+	/* A lower number means a new job, but only in the log that reported the last round. */
 	if (!first && r->any && number < r->current && log != r->source_log)
 		return false;
 	return start_round(r, log, number, change);
 }
 
-/* Without numbers only one log can be counted. */
+/* Whether rounds of a log may be counted: without numbers, only one log can be. */
 static bool may_count(const struct flmem_rounds *r, size_t log)
 {
 	return !r->numbered && (!r->any || log == r->source_log);
@@ -265,7 +272,7 @@ static bool start_task(struct flmem_rounds *r, size_t log, struct flmem_round_ch
 	return start_counted(r, log, change);
 }
 
-/* If the log reported the task and then its number, the end of the task ends the round. */
+/* Notes the end of a task: if the log reported the task and then its number, it ends the round. */
 static void end_task(struct flmem_rounds *r, size_t log)
 {
 	bool own = r->open_task_logs & log_bit(log);
@@ -281,7 +288,10 @@ static bool is_client(const struct flmem_rounds *r, const struct marker_match *m
 	       memcmp(r->first_client, mark->client, mark->client_length) == 0;
 }
 
-/* The first client seen defines the rounds: its next update starts the next round. */
+/*
+ * Notes an update of a client. The first client seen defines the rounds: its next update starts a
+ * round.
+ */
 static bool start_by_client(struct flmem_rounds *r, size_t log, const struct marker_match *mark,
 			    struct flmem_round_change *change)
 {
@@ -295,8 +305,8 @@ static bool start_by_client(struct flmem_rounds *r, size_t log, const struct mar
 }
 
 /*
- * A line that looks like a whole update precedes each chunk, so such lines no longer count; the
- * first chunk was counted by that line.
+ * Notes a chunk of an update. A line that looks like a whole update precedes each chunk, so such
+ * lines no longer count; the first chunk was counted by that line.
  */
 static bool start_by_chunk(struct flmem_rounds *r, size_t log, const struct marker_match *mark,
 			   struct flmem_round_change *change)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for the calls that make a job: what is known only at run time, and what has no effect. */
+/*
+ * Rules about calls that make a job: settings known only at run time, and settings without effect.
+ */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <inttypes.h>
@@ -10,20 +12,20 @@
 
 #define DETAIL_MAX 200
 
-/* A recipe by its name; the base class of all recipes does not count. */
+/* Whether a path is a recipe, by its name. The base class of all recipes does not count. */
 static bool is_recipe_path(const char *path)
 {
 	return flmem_text_starts(path, "nvflare.") && flmem_text_ends(path, "Recipe") &&
 	       !flmem_text_ends(path, ".Recipe");
 }
 
-/* A recipe that the table of classes lacks. */
+/* Whether a call makes a recipe that the table of classes lacks. */
 static bool is_unknown_recipe(const struct flmem_node *call)
 {
 	return is_recipe_path(flmem_nvflare_path_text(call)) && !flmem_nvflare_class_of(call);
 }
 
-/* A value that is present, and not known before the job runs. */
+/* Reports an argument that is present but not known before the job runs. */
 static void check_value(struct flmem_check *check, const char *name)
 {
 	const struct flmem_node *node = flmem_nvflare_arg(check, name);
@@ -40,7 +42,7 @@ static void add_word(char text[DETAIL_MAX], const char *word)
 	snprintf(text + used, DETAIL_MAX - used, "%s%s", used ? ", " : "", word);
 }
 
-/* **arguments that may hold any that are absent. */
+/* Reports "**" arguments that may hold any argument that is absent. */
 static void check_open(struct flmem_check *check, const struct flmem_nvflare_class *known)
 {
 	const struct flmem_node *open = flmem_nvflare_open_args(check);
@@ -89,7 +91,10 @@ static void check_overrides(struct flmem_check *check)
 					.detail = "it wins over the recipe's own arguments"});
 }
 
-/* Where tensors are offloaded, their format decides whether that has an effect. */
+/*
+ * Reports a format of tensors that is not known, if tensors are offloaded: the format decides
+ * whether that has an effect.
+ */
 static void check_format(struct flmem_check *check, const struct flmem_nvflare_class *known)
 {
 	const struct flmem_node *node =
@@ -105,7 +110,10 @@ static void check_format(struct flmem_check *check, const struct flmem_nvflare_c
 				.detail = "only tensors of PyTorch are offloaded to disk"});
 }
 
-/* An interval in a job without rounds, in which a client may send more rarely than that. */
+/*
+ * Reports an interval in a job without rounds, in which a client may send less often than the
+ * interval.
+ */
 static void check_sends(struct flmem_check *check, const struct flmem_nvflare_class *known)
 {
 	const struct flmem_node *node;
@@ -122,7 +130,9 @@ static void check_sends(struct flmem_check *check, const struct flmem_nvflare_cl
 					      .proposed = "1"});
 }
 
-/* A job with fewer rounds than the interval never cleans up, and their number is not known. */
+/*
+ * Reports an unknown number of rounds: with fewer rounds than the interval, a job never cleans up.
+ */
 static void check_open_rounds(struct flmem_check *check, const struct flmem_nvflare_class *known)
 {
 	const struct flmem_node *rounds = flmem_nvflare_arg(check, "num_rounds"), *value, *node;
@@ -150,7 +160,7 @@ static void check_open_rounds(struct flmem_check *check, const struct flmem_nvfl
 				 (struct flmem_remark){.detail = detail});
 }
 
-/* Whether the script calls a class of this name beside the call that is checked. */
+/* Whether the script calls a class of this name beside the checked call. */
 static bool calls_beside(const struct flmem_check *check, const char *name)
 {
 	const struct flmem_node *n = check->subject->parent ? check->subject->parent->first : NULL;
@@ -160,7 +170,10 @@ static bool calls_beside(const struct flmem_check *check, const char *name)
 	return n;
 }
 
-/* Its settings are those of two configurations, which are checked where they are made. */
+/*
+ * Reports a swarm recipe whose settings are those of two configurations, which are checked where
+ * they are made.
+ */
 static void check_swarm_parts(struct flmem_check *check)
 {
 	static const char base[] = ".BaseSwarmLearningRecipe";
@@ -184,7 +197,7 @@ static void check_swarm_parts(struct flmem_check *check)
 								"elsewhere"});
 }
 
-/* A swarm recipe refuses some keys in train_args. */
+/* Reports keys in train_args that a swarm recipe refuses. */
 static void check_train_args(struct flmem_check *check)
 {
 	const struct flmem_node *args = flmem_nvflare_arg(check, "train_args");
@@ -226,7 +239,9 @@ static void cannot_tell(struct flmem_check *check)
 	check_overrides(check);
 }
 
-/* A workflow or executor of the job's own, whose author decides what it does with arguments. */
+/*
+ * Reports a workflow or executor of the user, whose author decides what it does with its arguments.
+ */
 static void class_unknown(struct flmem_check *check)
 {
 	const struct flmem_node *path = flmem_nvflare_path(check->subject);
@@ -243,13 +258,13 @@ static bool has_settings(const struct flmem_nvflare_class *known)
 	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 }
 
-/* Classes that may get settings, or reject one; recipes also if they have no settings. */
+/* Whether a class may get memory settings, or rejects one. Recipes count even without settings. */
 static bool is_recipe_or_set(const struct flmem_nvflare_class *known)
 {
 	return known->part == FLMEM_NVFLARE_RECIPE || has_settings(known);
 }
 
-/* A recipe that flmem does not know, or whose settings are those of its parts. */
+/* Whether a recipe is one that flmem does not know, or whose settings are those of its parts. */
 static bool is_open_recipe(const char *path)
 {
 	return is_recipe_path(path) && (!flmem_nvflare_class_find(path) ||
@@ -263,7 +278,7 @@ bool flmem_nvflare_is_settable(const char *path)
 	return (known && is_recipe_or_set(known)) || is_open_recipe(path);
 }
 
-/* Whether a path is that of a module with such classes, or goes through its __dict__. */
+/* Whether a path is a module with such classes, or goes through the __dict__ of one. */
 static bool is_class_module(const char *path)
 {
 	const char *entries = strstr(path, ".__dict__");
@@ -297,7 +312,7 @@ static bool report_uses(struct flmem_check *check, const char *list, const char 
 	return reported;
 }
 
-/* f()(setting=...), a[0](setting=...) */
+/* Reports calls with settings of a result: f()(setting=...), a[0](setting=...). */
 static void report_result_calls(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));
@@ -317,7 +332,7 @@ static void report_result_calls(struct flmem_check *check)
 	}
 }
 
-/* recipes.__dict__.get("FedAvgRecipe") */
+/* Reports classes taken from the __dict__ of a module: recipes.__dict__.get("FedAvgRecipe"). */
 static void report_module_entries(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
@@ -367,7 +382,7 @@ static void no_settings(struct flmem_check *check)
 	flmem_nvflare_report_collab(check);
 }
 
-/* The map of sites of a recipe, or of set_per_site_config(). */
+/* The map by site of a recipe, or of set_per_site_config(). */
 static const struct flmem_node *sites_of(const struct flmem_node *call)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(call);
@@ -382,7 +397,9 @@ static const struct flmem_node *sites_of(const struct flmem_node *call)
 	return sites ? sites : flmem_node_get(args, strchr(path, '.') ? "1" : "0");
 }
 
-/* Whether a recipe has settings for the clients; a call of another function may be about any. */
+/*
+ * Whether a recipe may have settings for clients. Calls of other functions may be about any recipe.
+ */
 static bool may_set_clients(const struct flmem_nvflare_class *known)
 {
 	return !known || known->cuda || known->intervals[FLMEM_NVFLARE_CLIENT].arg;
@@ -454,7 +471,7 @@ const struct flmem_node *flmem_nvflare_sites_next(const struct flmem_node *scrip
 	}
 }
 
-/* `open`: whether what is not known may hold a setting at all. */
+/* Checks the value of one site. `open`: parts of it that are not known may hold a setting. */
 static void check_site(struct flmem_check *check, const struct flmem_node *call,
 		       const struct flmem_node *site, bool open)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for Python that replaces NVFlare's cleanup. 2.9.0: controllers and the client API clean up
- * in _maybe_cleanup_memory(), a swarm client also in _cleanup_learn_task_memory(), all of them by
- * cleanup_memory() of fuel/utils/memory_utils.py, which the clients look up each time. Before 2.9
- * ClientAPILauncherExecutor has _maybe_cleanup_cj_memory().
+ * Rules about Python that replaces NVFlare's cleanup. In 2.9.0 controllers and the client API clean
+ * up in _maybe_cleanup_memory(), a swarm client also in _cleanup_learn_task_memory(). All of them
+ * call cleanup_memory() of fuel/utils/memory_utils.py, which the clients look up each time. Before
+ * 2.9, ClientAPILauncherExecutor has _maybe_cleanup_cj_memory().
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "frameworks/nvflare/nvflare_classes.h"
 #include "frameworks/nvflare/nvflare_client_api.h"
 
-/* How far a function or class is read: a hostile script has any number of them. */
+/* Bytes of a function, class or line that are read: a hostile script has any number of them. */
 #define SEARCHED_MAX   65536
 #define LINE_MAX_BYTES 4096
 
@@ -28,7 +28,7 @@ static const char mixed_in[] = "cannot tell whether a class of NVFlare's gets it
 static const char patched[] = "cannot tell how long";
 static const char deleted[] = "it is deleted, so a call of it fails";
 
-/* The module of these functions. */
+/* The module that defines these functions. */
 static const char module_name[] = "nvflare.fuel.utils.memory_utils";
 
 static void report_replaced(struct flmem_check *check, const struct flmem_node *node,
@@ -43,7 +43,7 @@ static void report_replaced(struct flmem_check *check, const struct flmem_node *
 						  .severity = detail == no_effect ? NULL : &info});
 }
 
-/* What a text of Python would do in place of the cleanup. */
+/* What code would do in place of the cleanup, as text for a finding. */
 static const char *judge_code(const char *text, size_t length)
 {
 	static const char *const cleans[] = {"cleanup_memory(", "gc.collect", "malloc_trim",
@@ -55,7 +55,7 @@ static const char *judge_code(const char *text, size_t length)
 	return no_effect;
 }
 
-/* Where the line of an offset begins; a NUL ends a cell of a notebook. */
+/* Offset where the line of an offset begins; a NUL ends a cell of a notebook. */
 static size_t code_line_start(const char *text, size_t at)
 {
 	size_t first = at > LINE_MAX_BYTES ? at - LINE_MAX_BYTES : 0;
@@ -75,7 +75,7 @@ static bool is_blank_line(const char *line)
 	return strchr("#\r\n", line[code_indent(line)]);
 }
 
-/* From after the name of a function to the end of its body. */
+/* Bytes from behind the name of a function to the end of its body. */
 static size_t code_body_length(const char *text, size_t at)
 {
 	size_t indent = code_indent(text + code_line_start(text, at));
@@ -106,7 +106,7 @@ static const char *judge_function(const struct flmem_check *check, const struct 
 	return judge_code(text + at, code_body_length(text, at));
 }
 
-/* A function of the script by its name, from the place where its name is a value. */
+/* What a function of the script does that is assigned by its name. */
 static const char *judge_name(const struct flmem_check *check, const char *value, size_t length)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "definitions");
@@ -144,7 +144,7 @@ static bool is_deleted(const char *text, const struct flmem_node *name)
 	return flmem_text_starts(line + code_indent(line), "del ");
 }
 
-/* The value that is assigned to what ends at a place. */
+/* What the value does that is assigned to the name. */
 static const char *judge_assigned(const struct flmem_check *check, const struct flmem_node *name)
 {
 	const char *text = check->input->document.text.data + name->place.end;
@@ -167,7 +167,7 @@ static bool cleans_up(const char *path)
 	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 }
 
-/* The line of the class around a place, "at" if there is none. */
+/* Offset of the line of the class around a place; `at` if there is no class. */
 static size_t find_class(const char *text, size_t at)
 {
 	size_t line = code_line_start(text, at), indent = code_indent(text + line);
@@ -183,7 +183,10 @@ static size_t find_class(const char *text, size_t at)
 	return at;
 }
 
-/* What a class whose line begins there inherits: NULL where that has no cleanup. */
+/*
+ * What to report about a class between two offsets: `judged` if it inherits a cleanup, NULL if it
+ * inherits from NVFlare but no cleanup, else that it may be mixed into another class.
+ */
 static const char *judge_class(const struct flmem_check *check, size_t start, size_t end,
 			       const char *judged)
 {
@@ -201,7 +204,7 @@ static const char *judge_class(const struct flmem_check *check, size_t start, si
 	return result;
 }
 
-/* A method, or what is assigned in a class or by an object to itself. */
+/* Checks a method, or a name that is assigned in a class or by an object to itself. */
 static void check_member(struct flmem_check *check, const struct flmem_node *name)
 {
 	const char *text = check->input->document.text.data;
@@ -216,7 +219,10 @@ static void check_member(struct flmem_check *check, const struct flmem_node *nam
 		report_replaced(check, name, name->text, judged);
 }
 
-/* MODULE.cleanup_memory of any module of NVFlare that has it, and what that calls. */
+/*
+ * Whether a name is cleanup_memory of any module of NVFlare that has it, or a function that it
+ * calls.
+ */
 static bool is_cleanup_of(const char *module, size_t length, const char *name)
 {
 	static const struct {
@@ -254,7 +260,10 @@ static void check_assignments(struct flmem_check *check)
 			report_replaced(check, n, function_of(n->text), judge_assigned(check, n));
 }
 
-/* setattr(OBJECT, NAME, VALUE) and patch.object(OBJECT, NAME); NULL where it is of neither. */
+/*
+ * The name that setattr(OBJECT, NAME, VALUE) or patch.object(OBJECT, NAME) replaces; NULL if it is
+ * no part of the cleanup.
+ */
 static const char *name_of_call(const struct flmem_node *call)
 {
 	const struct flmem_node *object = FLMEM_NODE_AT(call, "args", "0");
@@ -285,7 +294,7 @@ static void check_setter(struct flmem_check *check, const struct flmem_node *cal
 				: unclear);
 }
 
-/* del gc.collect, delattr(gc, "collect") */
+/* Reports del gc.collect, delattr(gc, "collect"). */
 static void check_deleter(struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *path = flmem_nvflare_path_text(call), *name = name_of_call(call);
@@ -294,7 +303,7 @@ static void check_deleter(struct flmem_check *check, const struct flmem_node *ca
 		report_replaced(check, FLMEM_NODE_AT(call, "args", "1"), name, deleted);
 }
 
-/* sys.modules["gc"] = object */
+/* Reports sys.modules["gc"] = object. */
 static void check_module_entry(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *key = FLMEM_NODE_AT(call, "args", "0");
@@ -307,7 +316,7 @@ static void check_module_entry(struct flmem_check *check, const struct flmem_nod
 		report_replaced(check, key, text ? text : "sys.modules", unclear);
 }
 
-/* Whether the text before a key is that of an object's or module's own entries. */
+/* Whether a key is that of an entry of __dict__, of an object or a module. */
 static bool is_entry_of_dict(const struct flmem_check *check, const struct flmem_node *key)
 {
 	static const char dict[] = "__dict__[";

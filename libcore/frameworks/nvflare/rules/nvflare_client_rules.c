@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for config_fed_client: the executors of a job. */
+/* Rules about config_fed_client, which holds the executors of a job. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static bool empties_cuda(const struct flmem_check *check)
 	return flmem_nvflare_is_on(check, "cuda_empty_cache");
 }
 
-/* With cuda_empty_cache the same value is worse: NVF-CUDA-NOOP reports it. */
+/* Not with cuda_empty_cache, where the same value is worse: rule NVF-CUDA-NOOP reports it. */
 static void client_gc_off(struct flmem_check *check)
 {
 	if (!empties_cuda(check))
@@ -40,7 +40,7 @@ static void cuda_noop(struct flmem_check *check)
 					(struct flmem_remark){.proposed = "1"});
 }
 
-/* Whether a call or an executor may have the setting, and does not set it. */
+/* Whether a call or an executor may have the argument, and does not set it. */
 static bool lacks_cuda(const struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
@@ -80,7 +80,7 @@ static void cuda_missing(struct flmem_check *check)
 	}
 }
 
-/* The executor that runs the training script in the same file, as the subject of a check. */
+/* Finds the executor that runs the training script in the same file, as the subject of a check. */
 static bool find_trainer(const struct flmem_check *check, struct flmem_check *ret_trainer)
 {
 	const struct flmem_input_kind *kind = check->input->kind;
@@ -131,7 +131,10 @@ static void resends_null(struct flmem_check *check)
 	bool rejected = check->release.count &&
 			flmem_version_number_compare(&check->release, &rejects) >= 0;
 
-	/* A file may hold a class of the user's; of NVFlare's in the table only these have it. */
+	/*
+	 * In a job file the class may be the user's. Of the classes in the table, only some have
+	 * the argument.
+	 */
 	if (known ? !flmem_nvflare_resends(known)
 		  : check->input->kind == &flmem_nvflare_python_file)
 		return;
@@ -142,7 +145,10 @@ static void resends_null(struct flmem_check *check)
 					      .severity = rejected ? NULL : &warning});
 }
 
-/* ClientAPILauncherExecutor of 2.8, _apply_max_resends_client_config_override(). */
+/*
+ * Checks the value by which ClientAPILauncherExecutor of 2.8 is overridden
+ * (_apply_max_resends_client_config_override()).
+ */
 static void check_config_resends(struct flmem_check *check, const struct flmem_node *map)
 {
 	const struct flmem_node *node = flmem_node_get(map, "max_resends");

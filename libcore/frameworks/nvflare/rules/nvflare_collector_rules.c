@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for Python that changes its garbage collector or allocator by itself. */
+/* Rules about Python that changes its garbage collector or allocator by itself. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <string.h>
 
 #include "base/text/text.h"
 
-/* New objects until a collection; Python's own limits are 700 to 5000. */
+/*
+ * Threshold from which on the collector hardly ever runs, in new objects; Python's defaults are 700
+ * to 5000.
+ */
 #define HARDLY_EVER 1000000
 
 static bool is_call_of(const struct flmem_node *call, const char *path)
@@ -16,7 +19,7 @@ static bool is_call_of(const struct flmem_node *call, const char *path)
 	return own && strcmp(own, path) == 0;
 }
 
-/* gc.enable() and gc.collect() may follow anywhere. */
+/* Whether gc.enable() or gc.collect() is anywhere in the script. */
 static bool collects_again(const struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
@@ -40,7 +43,10 @@ static void report_collector(struct flmem_check *check, const struct flmem_node 
 							 .detail = doubt});
 }
 
-/* gc.set_threshold(0) disables it, too, and a large one nearly. */
+/*
+ * Reports gc.set_threshold(0), which disables the collector, and a threshold so large that it
+ * hardly ever runs.
+ */
 static void report_threshold(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *args = flmem_node_get(call, "args");
@@ -56,7 +62,7 @@ static void report_threshold(struct flmem_check *check, const struct flmem_node 
 		report_collector(check, first, "gc.set_threshold", NULL);
 }
 
-/* gc.disable without a call, and getattr(gc, "disable"). */
+/* Whether a value is the function itself: gc.disable without a call, getattr(gc, "disable"). */
 static bool is_collector_value(const struct flmem_check *check, const struct flmem_node *value)
 {
 	return strcmp(value->text, "gc.disable") == 0 || strcmp(value->text, "gc.freeze") == 0 ||
@@ -84,7 +90,7 @@ static void collector_off(struct flmem_check *check)
 					 "cannot tell whether it is called: it is passed on");
 }
 
-/* libc.mallopt(-8, 2), by whatever name the C library was loaded. */
+/* Reports libc.mallopt(-8, 2), whatever the name of the loaded C library. */
 static void allocator_options(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "methods"));

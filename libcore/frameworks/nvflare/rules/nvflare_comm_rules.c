@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for comm_config.json of a site and for the variables that stand for its keys. */
+/* Rules about comm_config.json of a site, and about the variables that stand for its keys. */
 #include "frameworks/launch/launch_check.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #define NEWER	  FLMEM_NVFLARE_COMM_LIMITS
 #define COMM_FILE &flmem_nvflare_comm_file
 
-/* Its other keys, some of which have similar names. */
+/* Other keys of the file. Some resemble the keys that are checked. */
 static const char *const other_keys[] = {
 	"streaming_ack_wait",
 	"streaming_max_out_seq_chunks",
@@ -51,13 +51,14 @@ const struct flmem_input_kind flmem_nvflare_comm_file = {
 	.content = FLMEM_CONTENT_CONFIG,
 };
 
-/* What one file, or one variable with the others of its launch, sets. */
+/* What a file sets, or a command by --set, or a variable with the others of its launch. */
 struct comm_check {
 	struct flmem_comm_config config;
 	struct flmem_check *check;
-	const struct flmem_launch_variable *variable; /* NULL: a file, or --set */
-	const struct flmem_nvflare_sets *sets;	      /* of --set, or NULL */
-	flmem_comm_look *look;			      /* of --set */
+	/* The variable that is checked; NULL: a file, or --set. */
+	const struct flmem_launch_variable *variable;
+	const struct flmem_nvflare_sets *sets; /* the words of --set; or NULL */
+	flmem_comm_look *look; /* the fault that is searched among the words of --set */
 };
 
 static void report_set_fault(const struct comm_check *comm, const char *key, const char *detail)
@@ -69,7 +70,8 @@ static void report_set_fault(const struct comm_check *comm, const char *key, con
 }
 
 /*
- * With variables, reports only the one that is checked: each of the others is checked separately.
+ * Reports a fault; for variables only if it is at the checked one, as each of the others is checked
+ * separately.
  */
 static void report_fault(const struct flmem_comm_config *config,
 			 const struct flmem_comm_fault *fault)
@@ -100,7 +102,7 @@ static bool is_size_key(const char *name)
 	return false;
 }
 
-/* The key that another name stands for, by its words; NULL: none. */
+/* The key that a name is meant to be, by the words in it; NULL: none. */
 static const char *meant_key(const char *name)
 {
 	static const struct {
@@ -131,7 +133,7 @@ static void report_ignored(struct flmem_check *check, const struct flmem_node *n
 	flmem_check_report(check, &(struct flmem_remark){.node = node, .detail = detail});
 }
 
-/* In a map of a connection. */
+/* Checks the keys in the map of a connection. */
 static void check_inner_keys(struct flmem_check *check, const struct flmem_node *map)
 {
 	for (const struct flmem_node *n = flmem_node_first(map); n; n = n->next)
@@ -154,7 +156,7 @@ static void check_outer_keys(struct flmem_check *check)
 	}
 }
 
-/* Keys of this file, in one of a job or in another one of the site. */
+/* Reports keys of comm_config in a file of a job, or in another file of the site. */
 static void check_job_keys(struct flmem_check *check)
 {
 	for (enum flmem_comm_key key = 0; key < FLMEM_COMM_KEYS; key++) {
@@ -198,7 +200,7 @@ static void check_comm_file(struct flmem_check *check, flmem_comm_look *look)
 	look(&comm.config);
 }
 
-/* The value of another variable that holds for the same launch. */
+/* The value of another variable that reaches the same launch. */
 static struct flmem_comm_value value_beside(const struct flmem_launch_check *one, const char *name)
 {
 	const struct flmem_launch_variable *row = flmem_launch_variable_of(one, name);

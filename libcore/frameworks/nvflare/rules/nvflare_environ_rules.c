@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for variables that the Python of a job sets for itself or for what it starts. */
+/* Rules about variables that the Python of a job sets for itself or for programs that it starts. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <string.h>
@@ -15,10 +15,13 @@ enum place_of_variable {
 	NOWHERE,
 	IN_OWN_PROCESS,
 	IN_CHILD,
-	DROPPED, /* from its own, so that children lack it */
+	DROPPED, /* removed from its environment, so that programs it starts lack it */
 };
 
-/* os.environ[...] =, setdefault(), update(), putenv(); env= of what starts a process. */
+/*
+ * Where a call sets variables: os.environ[...] =, setdefault(), update(), putenv(); env= of a call
+ * that starts a program.
+ */
 static enum place_of_variable place_of_call(const char *path)
 {
 	static const char *const own[] = {"os.environ.__setitem__", "os.environ.setdefault",
@@ -36,7 +39,10 @@ static enum place_of_variable place_of_call(const char *path)
 	return flmem_launch_is_start(path) ? IN_CHILD : NOWHERE;
 }
 
-/* The allocator reads these when the process starts; others are read by NVFlare and Python. */
+/*
+ * Whether the allocator reads a variable, which it does when the process starts; others are read
+ * later.
+ */
 static bool is_of_allocator(const char *name)
 {
 	static const char *const names[] = {FLMEM_LAUNCH_ARENA_MAX, FLMEM_LAUNCH_LD_PRELOAD,
@@ -48,7 +54,7 @@ static bool is_of_allocator(const char *name)
 	return false;
 }
 
-/* After os.exec() the new program has what was set before. */
+/* Whether os.exec() is called: the program that it starts has the variables set before. */
 static void compute_executes(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
@@ -63,7 +69,10 @@ static bool executes_another(const struct flmem_check *check)
 	return flmem_check_memo(check, compute_executes).number;
 }
 
-/* Whether a call starts a process of a federation, or may, that gets what this one has set. */
+/*
+ * Whether a call starts, or may start, a process of a federation with the variables of this
+ * process.
+ */
 static bool starts_with_environment(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *env = FLMEM_NODE_AT(call, "args", "env");
@@ -77,7 +86,7 @@ static bool starts_with_environment(const struct flmem_check *check, const struc
 	return flmem_nvflare_start_by(check, call) || flmem_launch_is_likely_in(text, words);
 }
 
-/* Where the last such call is; 0: there is none. */
+/* Offset of the last such call; 0 if there is none. */
 static void compute_last_such_start(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
@@ -92,7 +101,7 @@ static bool starts_child_after(const struct flmem_check *check, const struct flm
 	return flmem_check_memo(check, compute_last_such_start).number > (int64_t)node->place.start;
 }
 
-/* Whether the script is a part of a federation itself. */
+/* Whether the script calls NVFlare, and so is part of a federation itself. */
 static void compute_calls_nvflare(const struct flmem_check *check, struct flmem_memo *ret_value)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "calls");
@@ -102,7 +111,7 @@ static void compute_calls_nvflare(const struct flmem_check *check, struct flmem_
 	ret_value->number = n != NULL;
 }
 
-/* What is done with each variable of a call; the name is NULL where it is not known. */
+/* Called for each variable of a call; `name` is NULL if it is not known. */
 typedef void note_variable(struct flmem_check *check, enum place_of_variable place,
 			   const char *name, const struct flmem_node *node);
 
@@ -115,7 +124,7 @@ static void visit_name(struct flmem_check *check, enum place_of_variable place, 
 		note(check, place, name, node);
 }
 
-/* Keys of a dictionary; "**" and "0" of dict() are names of no variable. */
+/* Visits the keys of a dictionary. "**" and "0" of dict() are not names of variables. */
 static void visit_map(struct flmem_check *check, enum place_of_variable place,
 		      const struct flmem_node *map, note_variable *note)
 {
@@ -124,7 +133,7 @@ static void visit_map(struct flmem_check *check, enum place_of_variable place,
 			visit_name(check, place, n->key, n, note);
 }
 
-/* update(entries, NAME=value, **more) */
+/* Visits the variables of update(entries, NAME=value, **more). */
 static void visit_update(struct flmem_check *check, const struct flmem_node *entries,
 			 const struct flmem_node *args, note_variable *note)
 {
@@ -136,7 +145,10 @@ static void visit_update(struct flmem_check *check, const struct flmem_node *ent
 		visit_name(check, IN_OWN_PROCESS, NULL, flmem_node_get(args, "**"), note);
 }
 
-/* patch.dict(os.environ, ...) of mock, also with "os.environ"; not dict(os.environ, ...) itself. */
+/*
+ * Whether a call is patch.dict(os.environ, ...) of mock, also with "os.environ"; not
+ * dict(os.environ, ...).
+ */
 static bool is_environ_patch(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *path = flmem_node_get(call, "path");
@@ -162,7 +174,7 @@ static void visit_patch(struct flmem_check *check, const struct flmem_node *call
 		visit_name(check, DROPPED, NULL, clears, note);
 }
 
-/* monkeypatch.setenv(NAME, value) of pytest */
+/* Visits monkeypatch.setenv(NAME, value) of pytest. */
 static void visit_fixture(struct flmem_check *check, const struct flmem_node *call,
 			  note_variable *note)
 {
@@ -174,7 +186,7 @@ static void visit_fixture(struct flmem_check *check, const struct flmem_node *ca
 		visit_name(check, sets ? IN_OWN_PROCESS : DROPPED, name->text, name, note);
 }
 
-/* The variables that a call gives what it starts. */
+/* Visits the variables that a call passes to the program that it starts. */
 static void visit_child(struct flmem_check *check, const struct flmem_node *args,
 			note_variable *note)
 {
@@ -203,14 +215,16 @@ static void visit_call(struct flmem_check *check, const struct flmem_node *call,
 	}
 }
 
-/* Keys of a list that name variables, except those of entries of os.environ. */
+/* Visits the keys of a list that name variables, except those of entries of os.environ. */
 static void visit_keys(struct flmem_check *check, const char *list, note_variable *note)
 {
 	const struct flmem_node *key = flmem_nvflare_first(check, list);
 	const struct flmem_node *call = flmem_nvflare_first(check, "calls");
 
 	for (; key; key = key->next) {
-		/* Both lists are in the order of the text. */
+		/*
+		 * Both lists are in the order of the text, so neither is searched from its start.
+		 */
 		while (call && call->place.start < key->place.start)
 			call = call->next;
 		if (!call || call->place.start != key->place.start)
@@ -218,7 +232,7 @@ static void visit_keys(struct flmem_check *check, const char *list, note_variabl
 	}
 }
 
-/* Dictionaries that may become the environment of a process. */
+/* Visits dictionaries that may become the environment of a process. */
 static void visit_dictionaries(struct flmem_check *check, note_variable *note)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "methods");
@@ -246,7 +260,10 @@ static void visit_script(struct flmem_check *check, note_variable *note)
 		visit_dictionaries(check, note);
 }
 
-/* Why what is set may be for another program; "": only for another program; NULL: set too late. */
+/*
+ * Why a variable may be set in time for another program; "" if it is only for another program; NULL
+ * if it is set too late.
+ */
 static const char *in_time_for(const struct flmem_check *check, const struct flmem_node *node)
 {
 	if (executes_another(check))
@@ -306,8 +323,8 @@ static void note_unclear_named(struct flmem_check *check, enum place_of_variable
 }
 
 /*
- * A module that starts programs, or sets variables whose names it does not show, may affect any
- * program.
+ * Reports a module that starts programs, or sets variables whose names it does not show: it may
+ * affect any program.
  */
 static void check_module_variables(struct flmem_check *check)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rule for jobs whose settings are made in other files, or by what a script loads. */
+/* A rule about jobs whose settings are made in other files, or by objects that a script loads. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
-/* Recipe.run() and the like, and methods of a FedJob. */
+/* Whether a method runs or exports a job: Recipe.run() and the like, and methods of a FedJob. */
 static bool runs_job(const char *method)
 {
 	static const char *const names[] = {"run",	  "execute",	   "export",
@@ -16,7 +16,7 @@ static bool runs_job(const char *method)
 	return flmem_text_is_one_of(method, names);
 }
 
-/* The sides whose settings a class of NVFlare holds. */
+/* The sides whose settings are in the arguments of NVFlare's classes in the script. */
 struct class_sides {
 	bool server, client;
 };
@@ -31,12 +31,12 @@ static void note_class(const char *path, struct class_sides *sides)
 				      flmem_text_ends(path, "FlowerJob") ||
 				      flmem_text_ends(path, "EdgeJob"));
 
-	/* FedAvgJob and the like have a server, and get their executors from the script. */
+	/* FedAvgJob and the like have a server, and the script adds their executors. */
 	bool half = recipe && known && known->intervals[FLMEM_NVFLARE_SERVER].exists &&
 		    !known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 
 	sides->server |= recipe || (known && known->part == FLMEM_NVFLARE_CONTROLLER);
-	/* The executor that trains is an argument of a swarm client, or a part beside it. */
+	/* In a swarm, the executor that trains is an argument of the client, or a separate part. */
 	sides->client |= (recipe && !half) || (known && known->part != FLMEM_NVFLARE_CONTROLLER &&
 					       known->part != FLMEM_NVFLARE_RECIPE &&
 					       known->part != FLMEM_NVFLARE_SWARM_EXECUTOR);
@@ -54,7 +54,7 @@ static void note_classes(const struct flmem_node *root, struct class_sides *side
 			note_class(n->text, sides);
 }
 
-/* A job is made of parts; a recipe runs in an environment. */
+/* Whether a path is a class that makes a job of parts, or an environment in which a recipe runs. */
 static bool is_job_class(const char *path)
 {
 	static const char *const names[] = {"Recipe",
@@ -76,7 +76,10 @@ static bool is_job_class(const char *path)
 	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
 }
 
-/* Classes that hold a job whose settings a class of the script, or its argument, makes. */
+/*
+ * Whether a path is a class for jobs that has no settings itself: those are of a class that
+ * inherits from it, or of its argument.
+ */
 static bool is_job_base(const char *path)
 {
 	static const char *const names[] = {"Recipe", "FedJob", "BaseFedJob", "CCWFJob", NULL};
@@ -85,7 +88,7 @@ static bool is_job_base(const char *path)
 	       flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
 }
 
-/* What makes the job: a custom class before a call. Its full name is in `*ret_path`. */
+/* The node that makes the job: a class of the script, else a call. *ret_path is its full name. */
 static const struct flmem_node *find_job(const struct flmem_check *check, const char **ret_path)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "bases");
@@ -103,7 +106,10 @@ static const struct flmem_node *find_job(const struct flmem_check *check, const 
 	return n;
 }
 
-/* A recipe of another package or of a module beside the script. */
+/*
+ * Reports recipes of another package or of a module beside the script. Returns whether there are
+ * any.
+ */
 static bool report_foreign(struct flmem_check *check)
 {
 	bool reported = false;
@@ -122,7 +128,7 @@ static bool report_foreign(struct flmem_check *check)
 	return reported;
 }
 
-/* A module or function like "my_recipes" that is not NVFlare's. */
+/* Whether the script imports a module or function like "my_recipes" that is not NVFlare's. */
 static bool imports_recipe(const struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_nvflare_first(check, "imports");
@@ -132,7 +138,7 @@ static bool imports_recipe(const struct flmem_check *check)
 	return n;
 }
 
-/* What restores an object that another program has made. */
+/* Whether a function restores an object that another program has made. */
 static bool is_loader(const char *path)
 {
 	static const char *const names[] = {
@@ -149,7 +155,7 @@ static bool is_loader(const char *path)
 	return known && flmem_text_is_one_of(flmem_nvflare_short_name(path), names);
 }
 
-/* Whether such a call, or load() of an entry point, is in a part of the text. */
+/* Whether such a call, or load() of an entry point, is between two offsets of the text. */
 static bool loads_within(const struct flmem_check *check, size_t from, size_t to)
 {
 	const char *text = check->input->document.text.data;
@@ -161,7 +167,7 @@ static bool loads_within(const struct flmem_check *check, size_t from, size_t to
 	return memmem(text + from, to - from, ".load()", 7);
 }
 
-/* Whether a name is assigned what a loader returns: "job = pickle.load(file)". */
+/* Whether a name is assigned an object that is loaded: "job = pickle.load(file)". */
 static bool is_loaded_name(const struct flmem_check *check, const char *name, size_t length)
 {
 	const char *text = check->input->document.text.data, *at = text;
@@ -178,7 +184,10 @@ static bool is_loaded_name(const struct flmem_check *check, const char *name, si
 	return false;
 }
 
-/* "job.execute()" of a job that was loaded, and "pickle.load(file).execute()". */
+/*
+ * Whether a method is called on an object that is loaded: "job.execute()",
+ * "pickle.load(file).execute()".
+ */
 static bool is_of_loaded(const struct flmem_check *check, const struct flmem_node *path)
 {
 	const char *text = check->input->document.text.data;
@@ -192,21 +201,19 @@ static bool is_of_loaded(const struct flmem_check *check, const struct flmem_nod
 	return start > line && text[start - 1] == '.' && loads_within(check, line, start);
 }
 
-/* Methods that only jobs of NVFlare have. */
+/* Whether only jobs of NVFlare have a method of this name. */
 static bool is_own_method(const char *method)
 {
 	return strcmp(method, "simulator_run") == 0 || strcmp(method, "export_job") == 0;
 }
 
-/*
- * Whether the object of a method has the name of a job or recipe: "recipe", "fl_job", "self.job".
- */
+/* Whether the name of an object is that of a job or recipe: "recipe", "fl_job", "self.job". */
 static bool is_named_job(const char *object, size_t length)
 {
 	return memmem(object, length, "recipe.", 7) || memmem(object, length, "job.", 4);
 }
 
-/* recipe.run(env), of a recipe that the script does not make. */
+/* Reports recipe.run(env) with a recipe that the script does not make. */
 static void report_foreign_run(struct flmem_check *check)
 {
 	const char *text = check->input->document.text.data;
@@ -230,7 +237,9 @@ static void report_foreign_run(struct flmem_check *check)
 	}
 }
 
-/* A module that is not checked, and makes or defines such a part: what first names one. */
+/*
+ * Reports that a module which makes or defines parts of the job is not checked, at its first name.
+ */
 static void report_unchecked_module(struct flmem_check *check)
 {
 	static const char *const lists[] = {"calls", "bases", "values"};
@@ -254,7 +263,7 @@ static void report_unchecked_module(struct flmem_check *check)
 		}
 }
 
-/* What a script does with its recipes, and with files of jobs. */
+/* Reports what a script does with its recipes, and with files of jobs. */
 static void check_recipes(struct flmem_check *check)
 {
 	FLMEM_AUTO_NVFLARE_RECIPES struct flmem_nvflare_recipes recipes = {0};
@@ -269,7 +278,7 @@ static void check_recipes(struct flmem_check *check)
 	flmem_nvflare_check_job_files(check);
 }
 
-/* Of several calls the first. */
+/* Reports the first call only. */
 static void parts_elsewhere(struct flmem_check *check)
 {
 	const char *path;

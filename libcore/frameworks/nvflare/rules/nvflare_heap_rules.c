@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVFlare's code in heap profiles, and what changes its memory: release 2.9.0. */
+/* Rules about NVFlare's code in heap profiles: release 2.9.0. */
 #include "frameworks/nvflare/rules/nvflare_rules.h"
 
 #include "base/cleanup.h"
 
 static const struct flmem_heap_site_row rows[] = {
 	{
-		/* With the setting, DiskTensorConsumer writes the bytes to a file: no load(). */
+		/*
+		 * With the setting, DiskTensorConsumer writes the bytes to a file, and load() is
+		 * not called.
+		 */
 		.rule = {.id = "NVF-HEAP-RECEIVED",
 			 .severity = FLMEM_SEVERITY_INFO,
 			 .framework = FLMEM_FRAMEWORK_NVFLARE,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A configuration beside one of the same name that NVFlare reads in its place: it searches the
- * suffixes in a fixed order and takes the first file (2.7.2, 2.8.1 and 2.9.0, fuel/utils/config.py
- * and config_factory.py).
+ * Rules about a configuration that NVFlare ignores, since it reads one of the same name with
+ * another suffix: it searches the suffixes in a fixed order and takes the first file (2.7.2, 2.8.1
+ * and 2.9.0, fuel/utils/config.py and config_factory.py).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "base/text/text.h"
 #include "frameworks/nvflare/rules/nvflare_rules.h"
 
-/* Nothing but that it is ignored is checked, so its root does not matter. */
+/* The kind of files that are ignored. Only that is reported, so any root will do. */
 static const struct flmem_input_kind ignored_file = {.any_root = true};
 
 char *flmem_nvflare_read_instead(const char *path)
@@ -42,7 +42,7 @@ const struct flmem_input_kind *flmem_nvflare_ignored(const struct flmem_found_fi
 	return other ? &ignored_file : NULL;
 }
 
-/* The file as a whole: its text is not a value of it. A kit has both of its files on purpose. */
+/* Reports the file as a whole, not a value in it. A kit has both of its files on purpose. */
 static void config_ignored(struct flmem_check *check)
 {
 	FLMEM_AUTO_FREE char *other = flmem_nvflare_read_instead(check->input->file);
@@ -72,7 +72,9 @@ static int suffix_rank(const char *suffix)
 	return rank;
 }
 
-/* The suffix of the comm_config file that is read first in a folder; NULL: it has none. */
+/*
+ * The suffix of the comm_config file that is read first in a folder; NULL if the folder has none.
+ */
 static const char *comm_suffix_in(const char *folder)
 {
 	for (const char *const *s = flmem_file_suffixes; *s; s++) {
@@ -88,7 +90,10 @@ static const char *comm_suffix_in(const char *folder)
 	return NULL;
 }
 
-/* Where os.walk() meets it: the file system decides the order of both inner folders. */
+/*
+ * The folders of a kit in the order of os.walk(). The file system decides the order of the inner
+ * two.
+ */
 enum comm_place {
 	COMM_KIT,
 	COMM_LOCAL,
@@ -107,13 +112,16 @@ static enum comm_place comm_place_of(const char *folder)
 	return strcmp(name, "startup") == 0 ? COMM_STARTUP : COMM_KIT;
 }
 
-/* Another comm_config file of the kit, that NVFlare reads or may read instead. */
+/* Another comm_config file of the kit that NVFlare reads, or may read, instead of this one. */
 struct comm_rival {
-	const char *folder, *suffix; /* NULL: there is none */
+	const char *folder, *suffix; /* NULL: there is no such file */
 	bool certain;
 };
 
-/* config_factory.py searches the workspace for one suffix after the other, from the outside. */
+/*
+ * Finds the rival of a file. config_factory.py searches the workspace for one suffix after the
+ * other, from the outside in.
+ */
 static struct comm_rival find_comm_rival(const char *path)
 {
 	FLMEM_AUTO_FREE char *folder = flmem_file_folder(path), *above = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for Python that takes classes by their names, or runs other files. */
+/* Rules about Python that takes classes by names in strings, or runs other files. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "frameworks/launch/launch_calls.h"
 
-/* What an import by name returns is not followed. */
+/* Reports an import by name, whose result is not followed. */
 static void report_import(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *module = FLMEM_NODE_AT(call, "args", "0");
@@ -19,7 +19,10 @@ static void report_import(struct flmem_check *check, const struct flmem_node *ca
 				   &(struct flmem_remark){.node = module, .path = "import_module"});
 }
 
-/* What imports or calls by a name, besides importlib; names that are literals are in "paths". */
+/*
+ * Whether a function imports or calls by a name, besides importlib. Names that are literals are in
+ * "paths".
+ */
 static bool imports_by_name(const char *path)
 {
 	static const char *const names[] = {"pkgutil.resolve_name",    "pydoc.locate",
@@ -42,7 +45,9 @@ static void report_name(struct flmem_check *check, const struct flmem_node *call
 								    "the script runs"});
 }
 
-/* The module of importlib.import_module("a.b"), which is reported by itself. */
+/*
+ * Whether a string is the module of importlib.import_module("a.b"), which is reported separately.
+ */
 static bool is_imported_module(const struct flmem_check *check, const struct flmem_node *text)
 {
 	static const char *const lists[] = {"calls", "methods"};
@@ -60,7 +65,7 @@ static bool is_imported_module(const struct flmem_check *check, const struct flm
 	return false;
 }
 
-/* Steps back over characters of a set. */
+/* Moves back over characters of a set. */
 static size_t step_back(const char *text, size_t at, const char *characters)
 {
 	while (at && text[at - 1] && strchr(characters, text[at - 1]))
@@ -81,7 +86,10 @@ bool flmem_nvflare_is_module_entry(const struct flmem_check *check, const struct
 	return at >= length && strncmp(all + at - length, list, length) == 0;
 }
 
-/* "_target_": "nvflare...FedAvgRecipe", sys.modules["nvflare..."] */
+/*
+ * Reports names of classes in strings: "_target_": "nvflare...FedAvgRecipe",
+ * sys.modules["nvflare..."].
+ */
 static void report_paths(struct flmem_check *check)
 {
 	for (const struct flmem_node *n = flmem_nvflare_first(check, "paths"); n; n = n->next) {
@@ -96,7 +104,7 @@ static void report_paths(struct flmem_check *check)
 	}
 }
 
-/* A module of NVFlare that report_paths() does not report. */
+/* Whether a string names a module of NVFlare that report_paths() does not report. */
 static bool is_other_module(const char *text)
 {
 	return text && (strcmp(text, "nvflare") == 0 ||
@@ -111,7 +119,10 @@ static void report_replaced_module(struct flmem_check *check, const struct flmem
 								   "replaced"});
 }
 
-/* sys.modules["nvflare"] = other, sys.modules.pop("nvflare.recipe"), del sys.modules["nvflare"] */
+/*
+ * Reports sys.modules["nvflare"] = other, sys.modules.pop("nvflare.recipe"), del
+ * sys.modules["nvflare"].
+ */
 static void report_replaced_modules(struct flmem_check *check)
 {
 	for (const struct flmem_node *n = flmem_nvflare_first(check, "calls"); n; n = n->next) {
@@ -129,7 +140,7 @@ static void report_replaced_modules(struct flmem_check *check)
 	}
 }
 
-/* globals()["Name"], globals().get(name) */
+/* Reports globals()["Name"], globals().get(name). */
 static void report_globals(struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *text = check->input->document.text.data;
@@ -140,7 +151,7 @@ static void report_globals(struct flmem_check *check, const struct flmem_node *c
 							  .path = "globals"});
 }
 
-/* get_ipython().run_line_magic("run", FILE) */
+/* Whether a call is get_ipython().run_line_magic("run", FILE). */
 static bool runs_file(const struct flmem_node *call)
 {
 	const char *magic = flmem_node_string(FLMEM_NODE_AT(call, "args", "0"));
@@ -163,7 +174,7 @@ static bool runs_another_file(const char *path)
 	       flmem_text_ends(path, ".SourceFileLoader");
 }
 
-/* Whether a value is what Hydra makes of a map: a class, or a name of a module beside the file. */
+/* Whether Hydra resolves a value to a class, or to a name of a module beside the file. */
 static bool is_target(const struct flmem_node *node)
 {
 	if (!node->key || strcmp(node->key, "_target_") != 0)
@@ -184,7 +195,7 @@ static void report_yaml_targets(struct flmem_check *check, const struct flmem_no
 		report_yaml_targets(check, n);
 }
 
-/* Of texts that exec() and eval() run. */
+/* Words in code that exec() and eval() run, by which it is about NVFlare. */
 static const char *const code_words[] = {"nvflare", "Recipe", "memory_gc_rounds", NULL};
 
 static void imported_by_name(struct flmem_check *check)
@@ -235,7 +246,7 @@ static bool is_target_file(const struct flmem_document *document)
 	return document->root && yaml_has_target(document->root);
 }
 
-/* nvflare.collab, or of it. */
+/* Whether a path is nvflare.collab, or in it. */
 static bool is_of_collab(const char *path)
 {
 	static const char package[] = "nvflare.collab";

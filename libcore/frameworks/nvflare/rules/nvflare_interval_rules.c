@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules about values of intervals that are not whole numbers >= 0. What a version does with
- * them depends on the class: controllers check them in all versions, executors from 2.9 on, and
- * recipes convert some of them first.
+ * Rules about values of intervals that are not whole numbers >= 0. What happens then depends on the
+ * class and the version: controllers check them in all versions, executors from 2.9 on, and recipes
+ * convert some of them first.
  */
 #include "frameworks/nvflare/nvflare_classes.h"
 
@@ -16,20 +16,20 @@
 
 enum interval_value {
 	NEGATIVE,
-	TRUTH, /* true; false is 0 */
+	TRUTH, /* true; false is the same as 0 */
 	FRACTION,
-	WHOLE_FRACTION, /* 2.0 */
-	DIGITS,		/* "2" */
+	WHOLE_FRACTION, /* a fraction that is whole: 2.0 */
+	DIGITS,		/* a string of digits: "2" */
 	OTHER,
 	VALUES,
 };
 
 enum interval_reader {
-	CONTROLLER,  /* check_non_negative_int(), all versions */
-	EXECUTOR,    /* no check before 2.9 */
-	SWARM,	     /* no check */
-	MODEL,	     /* the pydantic model of a recipe, for a client */
-	MODEL_SERVER /* the same for a server: then a controller */
+	CONTROLLER,  /* checked by check_non_negative_int() in all versions */
+	EXECUTOR,    /* checked from 2.9 on */
+	SWARM,	     /* never checked */
+	MODEL,	     /* converted by the pydantic model of a recipe, for a client */
+	MODEL_SERVER /* the same for a server, then checked as by CONTROLLER */
 };
 
 struct interval_effect {
@@ -62,7 +62,7 @@ struct interval_effect {
 		"takes it as a whole number", FLMEM_SEVERITY_WARNING \
 	}
 
-/* Before 2.9, and from then on; read in 2.7.2, 2.8.3 and 2.9.0. */
+/* By reader and value, before 2.9 and from 2.9 on; read in 2.7.2, 2.8.3 and 2.9.0. */
 static const struct interval_effect effects[][VALUES][2] = {
 	[CONTROLLER] = {[NEGATIVE] = {REFUSED, REFUSED},
 			[TRUTH] = {EACH, EACH},
@@ -96,7 +96,7 @@ static const struct interval_effect effects[][VALUES][2] = {
 			  [OTHER] = {REFUSED, REFUSED}},
 };
 
-/* Python has whole numbers of any length. */
+/* Whether a value is a whole number, which Python has of any length. */
 static bool is_whole(const struct flmem_node *value)
 {
 	const char *text = value->text;
@@ -104,7 +104,7 @@ static bool is_whole(const struct flmem_node *value)
 	return value->kind == FLMEM_NODE_INTEGER && *text && !text[strspn(text, "0123456789")];
 }
 
-/* False for a value that is valid, or that is false, which is 0. */
+/* Classifies a value. Returns false for a valid one, and for false, which is 0. */
 static bool classify_value(const struct flmem_node *value, enum interval_value *ret_value)
 {
 	const char *text = value->text, *point = strchr(text, '.');
@@ -138,7 +138,7 @@ static enum interval_reader reader_of(const struct flmem_nvflare_class *known,
 	return known && known->converts ? MODEL : EXECUTOR;
 }
 
-/* What the version does, or each version where it is not known. */
+/* Writes what the version does with the value, or what each version does if it is not known. */
 static void describe_effect(const struct interval_effect effect[2],
 			    const struct flmem_version_number *release, char *out, size_t size,
 			    enum flmem_severity *ret_severity)
@@ -147,7 +147,7 @@ static void describe_effect(const struct interval_effect effect[2],
 	bool recent = flmem_nvflare_is_since(release, "2.9");
 
 	*ret_severity = effect[recent].severity;
-	if (!release->count && effect[1].severity < *ret_severity) /* the worse one */
+	if (!release->count && effect[1].severity < *ret_severity) /* the worse of the two */
 		*ret_severity = effect[1].severity;
 	if (old || recent)
 		snprintf(out, size, "this version %s", effect[recent].text);
@@ -192,7 +192,7 @@ static void check_interval_invalid(struct flmem_check *check)
 		check_side(check, FLMEM_NVFLARE_CLIENT);
 }
 
-/* pydantic 2.13, "Booleans" */
+/* Whether pydantic 2.13 converts a value to a boolean (its documentation, "Booleans"). */
 static bool is_converted(const struct flmem_node *value)
 {
 	static const char *const words[] = {"0",  "1",	 "f",  "n",   "t",    "y",
@@ -209,8 +209,8 @@ static bool is_converted(const struct flmem_node *value)
 }
 
 /*
- * Executors keep cuda_empty_cache as it is, and Python then takes any text as true. Recipes convert
- * it, or refuse it.
+ * Reports values of cuda_empty_cache that are not true or false. Executors keep the value, and
+ * Python then takes any text as true. Recipes convert it, or refuse it.
  */
 static void check_cuda_invalid(struct flmem_check *check)
 {
@@ -237,7 +237,7 @@ static void check_cuda_invalid(struct flmem_check *check)
 					    "'false'"});
 }
 
-/* Whether a class accepts a value other than True and False, and treats it as one of them. */
+/* Whether a class accepts a value other than true and false, and treats it as one of these. */
 static bool takes_offload(const struct flmem_nvflare_class *known, const struct flmem_node *value)
 {
 	const char *text = flmem_node_string(value);
@@ -246,8 +246,9 @@ static bool takes_offload(const struct flmem_nvflare_class *known, const struct 
 }
 
 /*
- * Controllers keep the value, and Python takes any text as true; a swarm client accepts a truth
- * value alone (check_object_type() of 2.9.0). Recipes convert words, and refuse what is none.
+ * Reports values of enable_tensor_disk_offload that are not true or false. Controllers keep the
+ * value, and Python takes any text as true; a swarm client accepts a boolean only
+ * (check_object_type() of 2.9.0). Recipes convert words, and refuse other texts.
  */
 static void check_offload_invalid(struct flmem_check *check)
 {

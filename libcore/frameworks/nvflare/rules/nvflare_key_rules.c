@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about keys: misspelt, or of another version than the one in use. */
+/* Rules about keys that are misspelt, or of another version than the one in use. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
@@ -8,20 +8,22 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-#define NEAR 2 /* letters that a misspelt key may differ in */
+#define NEAR 2 /* letters in which a misspelt key may differ */
 
 #define CLEAR_CACHE "clear_cache"
 
-#define RESOURCES &flmem_nvflare_resources_file /* of a site */
+#define RESOURCES &flmem_nvflare_resources_file /* file of a site */
 
-/* Other arguments of executors that a misspelling may be of. */
+/* Other arguments of executors that a key may be meant to be. */
 static const char *const other_names[] = {"server_expected_format", "max_resends", NULL};
 
-/* Outermost keys of both files, which are not arguments of any class. */
+/* Outermost keys of the files of both sides, which are not arguments of any class. */
 static const char *const outer_names[] = {"tensor_download_chunk_size", "np_download_chunk_size",
 					  NULL};
 
-/* Whether they differ in underscores and the case of letters at most: memoryGcRounds. */
+/*
+ * Whether a key and a name differ only in underscores and in upper or lower case: memoryGcRounds.
+ */
 static bool has_same_letters(const char *key, const char *name)
 {
 	do {
@@ -47,7 +49,10 @@ static const char *near_one(const char *key, const char *const *names)
 	return NULL;
 }
 
-/* Words that no other argument of NVFlare's classes has in its name (2.7.2 to 2.9.0). */
+/*
+ * Whether a key has a word that only names of memory settings have, of all arguments of NVFlare's
+ * classes (2.7.2 to 2.9.0).
+ */
 static bool is_about_memory(const char *key)
 {
 	static const char *const words[] = {"malloc", "_gc",	     "gc_",
@@ -59,7 +64,10 @@ static bool is_about_memory(const char *key)
 	return false;
 }
 
-/* The argument for an interval; of a recipe the one for the side that the key names. */
+/*
+ * The argument of a class for an interval that a key is meant to be; for a recipe, that of the side
+ * which the key names. NULL: none.
+ */
 static const char *meant_interval(const struct flmem_nvflare_class *known, const char *key)
 {
 	const char *server = known->intervals[FLMEM_NVFLARE_SERVER].arg,
@@ -77,7 +85,7 @@ static const char *meant_interval(const struct flmem_nvflare_class *known, const
 				: client;
 }
 
-/* The argument of the class that a key of other words is about: empty_cuda_cache. */
+/* The argument of a class that a key is meant to be, by its words: empty_cuda_cache. NULL: none. */
 static const char *meant_setting(const struct flmem_nvflare_class *known, const char *key)
 {
 	static const char *const names[][2] = {{"cuda", "cuda_empty_cache"},
@@ -92,7 +100,7 @@ static const char *meant_setting(const struct flmem_nvflare_class *known, const 
 	return meant_interval(known, key);
 }
 
-/* The class's own argument for a setting that has the name of the key in other classes. */
+/* Writes the name that the class has for a setting which other classes name as the key does. */
 static void put_meant(const struct flmem_nvflare_class *known, const char *key, char *out,
 		      size_t size)
 {
@@ -116,7 +124,9 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 		snprintf(out, size, "did you mean %s", other ? other : "another name");
 }
 
-/* Recipes and runners pass arguments on that are not listed here. */
+/*
+ * Whether a class accepts arguments that are not in the table: recipes and runners pass these on.
+ */
 static bool accepts_other(const struct flmem_nvflare_class *known, const char *key)
 {
 	if (strcmp(key, "max_resends") == 0)
@@ -126,7 +136,7 @@ static bool accepts_other(const struct flmem_nvflare_class *known, const char *k
 	       flmem_text_is_one_of(key, other_names);
 }
 
-/* Whether the class lacks an argument that its name says is about memory. */
+/* Whether a class lacks an argument of a name that is about memory. */
 static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
 {
 	const char *since;
@@ -139,7 +149,7 @@ static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
 	       near_one(key, flmem_nvflare_names) || near_one(key, other_names);
 }
 
-/* Overrides are arguments of another class. */
+/* Reports keys in overrides, which are arguments of another class. */
 static void unknown_overrides(struct flmem_check *check, const struct flmem_nvflare_class *recipe)
 {
 	char detail[128], path[96];
@@ -163,7 +173,7 @@ static void unknown_overrides(struct flmem_check *check, const struct flmem_nvfl
 	}
 }
 
-/* User-defined classes accept arguments of any name. */
+/* Not for classes of the user, which accept arguments of any name. */
 static void key_unknown(struct flmem_check *check)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
@@ -180,7 +190,10 @@ static void key_unknown(struct flmem_check *check)
 		unknown_overrides(check, known);
 }
 
-/* An argument of later versions; where the version is not known, what holds before them. */
+/*
+ * Reports an argument that only later versions have. If the version is not known, it states from
+ * which version on.
+ */
 static void key_too_new(struct flmem_check *check)
 {
 	static const enum flmem_severity info = FLMEM_SEVERITY_INFO;
@@ -203,7 +216,10 @@ static void key_too_new(struct flmem_check *check)
 	}
 }
 
-/* "tensor_download_chunk": a part of the name, of which "download_chunk" is enough to know it. */
+/*
+ * Whether a key is meant to be this chunk size: it has "download_chunk" in it, as
+ * "tensor_download_chunk" does, and if it begins with n or t, the name does, too.
+ */
 static bool is_shortened(const char *key, const char *name)
 {
 	bool other = *key == 'n' || *key == 't';
@@ -229,7 +245,7 @@ static void keys_unknown_in(struct flmem_check *check, const struct flmem_node *
 	}
 }
 
-/* Whether a value of the file refers to the outermost key, as "{name}" or ${name}. */
+/* Whether any value of the file refers to an outermost key, as "{name}" or ${name}. */
 static bool is_referred_to(const struct flmem_check *check, const char *name)
 {
 	char reference[64];
@@ -238,7 +254,10 @@ static bool is_referred_to(const struct flmem_check *check, const char *name)
 	return strstr(check->input->document.text.data, reference);
 }
 
-/* Settings of a class that are outermost keys: NVFlare reads them only through references. */
+/*
+ * Reports settings of a class among the outermost keys, which NVFlare reads only through
+ * references.
+ */
 static void misplaced_in(struct flmem_check *check, const struct flmem_node *map)
 {
 	for (const char *const *name = flmem_nvflare_names; *name; name++) {
@@ -254,7 +273,7 @@ static void misplaced_in(struct flmem_check *check, const struct flmem_node *map
 	}
 }
 
-/* In a file of a site: settings of a job there. */
+/* Reports settings of a job in a file of a site. */
 static void check_site_keys(struct flmem_check *check)
 {
 	for (const struct flmem_node *n = flmem_node_first(check->subject); n; n = n->next)
@@ -313,7 +332,9 @@ static void class_too_new(struct flmem_check *check)
 	flmem_check_report(check, &(struct flmem_remark){.node = path, .detail = detail});
 }
 
-/* Without a workflow or executor there is nothing to check, and nothing that NVFlare runs. */
+/*
+ * Reports a file without workflow or executor: there is nothing to check, and NVFlare runs nothing.
+ */
 static void parts_missing(struct flmem_check *check)
 {
 	const char *name = check->input->kind->parts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for files that start NVFlare: scripts, images, units, Compose and Kubernetes files. */
+/* Rules about files that start NVFlare: scripts, images, units, Compose and Kubernetes files. */
 #include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 
 #include <stdint.h>
@@ -24,7 +24,10 @@ static bool preloads_jemalloc(const struct flmem_launch_check *one)
 	       (asked && strcmp(asked->value, "true") == 0);
 }
 
-/* A library that is not known may be an allocator; one whose name is of none is not. */
+/*
+ * Whether LD_PRELOAD may load an allocator: a library whose value is not known may be one, a
+ * library with another name is none.
+ */
 static bool preloads_allocator(const struct flmem_launch_check *one)
 {
 	static const char *const parts[] = {"alloc", "hoard", "flmem"};
@@ -37,7 +40,7 @@ static bool preloads_allocator(const struct flmem_launch_check *one)
 	return found;
 }
 
-/* glibc's tunable limits the arenas as well; a value that is not known may do so. */
+/* Whether glibc's tunable limits the arenas, or may do so as its value is not known. */
 static bool limits_by_tunable(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *tunables =
@@ -48,7 +51,7 @@ static bool limits_by_tunable(const struct flmem_launch_check *one)
 	       (!tunables->known || flmem_glibc_arena_max_find(NULL, tunables->value, &limit));
 }
 
-/* By its variables, or perhaps by those of another file or allocator. */
+/* By the variables of the file; perhaps by those of another file, or by another allocator. */
 bool flmem_nvflare_limits_arenas(const struct flmem_launch_check *one)
 {
 	return one->launches->open || preloads_jemalloc(one) || preloads_allocator(one) ||
@@ -64,7 +67,7 @@ enum flmem_launch_reach flmem_nvflare_limited_by_caller(const struct flmem_check
 	return flmem_launch_reach_of_callers(check, names);
 }
 
-/* The simulator runs below the script, with the script's variables. */
+/* The simulator runs in the process of the script, with the script's variables. */
 bool flmem_nvflare_is_simulation(const struct flmem_rule_input *script)
 {
 	return script && flmem_launch_simulates(&script->document.text, FLMEM_FRAMEWORK_NVFLARE);
@@ -104,8 +107,8 @@ static size_t count_scripts(const struct flmem_launches *launches)
 }
 
 /*
- * Calls `look` for the simulator that a file runs by the only script in it: of several it is not
- * known whose the variables and mounts are.
+ * Calls `look` for the simulator that a file runs by the only script in it. With several scripts it
+ * is not known which one gets the variables and mounts.
  */
 static void check_simulation(struct flmem_check *check,
 			     void (*look)(const struct flmem_launch_check *one))
@@ -130,7 +133,7 @@ static void check_simulation(struct flmem_check *check,
 	}
 }
 
-/* Why the launch has no limit, although one is set; "" where that is not known. */
+/* Writes why a launch has no limit although the file sets one; "" if that is not known. */
 static void explain_unset(const struct flmem_launch_check *one, char detail[96])
 {
 	const struct flmem_launch_variable *lost =
@@ -165,7 +168,9 @@ static void launch_arena_unset(const struct flmem_launch_check *one)
 					       .proposed = flmem_launch_arenas(one->launch->role)});
 }
 
-/* The limit of arenas that a launch sets; false when there is none, or it is not known. */
+/*
+ * Finds the limit of arenas that a launch sets. Returns false if there is none, or it is not known.
+ */
 static bool find_arena_limit(const struct flmem_launch_check *one,
 			     const struct flmem_launch_variable **ret_variable, uint64_t *ret_count)
 {
@@ -183,7 +188,7 @@ static void launch_arena_client_4(const struct flmem_launch_check *one)
 		flmem_launch_report(one->check, variable, "2", NULL);
 }
 
-/* The limit is used by glibc only: under jemalloc, another rule reports that it has no effect. */
+/* Only for glibc: under jemalloc, another rule reports that the limit has no effect. */
 static void launch_arena_high(const struct flmem_launch_check *one)
 {
 	bool client = one->launch->role == FLMEM_ROLE_CLIENT;
@@ -223,7 +228,10 @@ static void launch_musl_no_trim(const struct flmem_launch_check *one)
 				   &(struct flmem_remark){.node = &node, .missing = "glibc"});
 }
 
-/* Allocators that memory_utils.py takes for glibc's: malloc_trim() of that is there beside them. */
+/*
+ * Reports allocators that memory_utils.py takes for glibc's, because it finds glibc's malloc_trim()
+ * beside them.
+ */
 static void launch_wrong_allocator(const struct flmem_launch_check *one)
 {
 	static const char *const parts[] = {"tcmalloc", "mimalloc", "hoard",
@@ -239,7 +247,10 @@ static void launch_wrong_allocator(const struct flmem_launch_check *one)
 	}
 }
 
-/* Without MALLOC_CONF, NVFlare's start script sets both decay times itself where it preloads. */
+/*
+ * Not without MALLOC_CONF if NVFlare's start script preloads jemalloc: it then sets both decay
+ * times.
+ */
 static void launch_jemalloc_decay(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *conf =
@@ -297,7 +308,7 @@ static bool is_below(const char *path, const char *top)
 	return strncmp(path, top, length) == 0 && (!path[length] || path[length] == '/');
 }
 
-/* /dev/shm is always tmpfs; other directories if the file itself mounts them so. */
+/* /dev/shm is always in memory; other directories are if the file mounts them so. */
 static void offload_tmpfs(const struct flmem_launch_check *one)
 {
 	const struct flmem_launch_variable *variable =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for the files that choose how a site launches jobs: resources.json of a startup kit, and
- * what `nvflare deploy prepare` reads. app_opt/job_launcher of 2.8 and 2.9: a container of Docker
+ * Rules about files that choose how a site launches jobs: resources.json of a startup kit, and what
+ * `nvflare deploy prepare` reads. By app_opt/job_launcher of 2.8 and 2.9: a container of Docker
  * gets default_job_env and the environment of its study; `sbatch --export=NIL` gets what `setup`
  * exports, and a container below it only what forward_env names. A pod of Kubernetes gets, from 2.9
  * on, what its study sets by env or pod_template, and before 2.9 nothing.
@@ -19,7 +19,7 @@
 #define SLURM  "nvflare.app_opt.job_launcher.slurm."
 #define K8S    "nvflare.app_opt.job_launcher.k8s_launcher."
 
-/* One of them is enough: they choose the allocator, or limit its arenas. */
+/* Variables of which one is enough: they choose the allocator, or limit its arenas. */
 static const char *const names[] = {"MALLOC_ARENA_MAX", "LD_PRELOAD", "GLIBC_TUNABLES"};
 
 static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -28,7 +28,7 @@ static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 	return flmem_file_has_word(text, "job_launcher");
 }
 
-/* Keys that have no effect in this file have rules, too. */
+/* Whether a text may be resources.json. Keys without effect in this file have rules, too. */
 static bool are_resources_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
 	static const char *const words[] = {
@@ -39,7 +39,10 @@ static bool are_resources_likely(enum flmem_syntax syntax, const struct flmem_bu
 	return flmem_file_has_any_word(text, words);
 }
 
-/* Other programs also have files with this name; a file that adds to another one has few keys. */
+/*
+ * Whether a document is resources.json of NVFlare: other programs have files of this name, and a
+ * file that is added to another one has few keys.
+ */
 static bool are_resources(const struct flmem_document *document)
 {
 	const struct flmem_node *root = document->root;
@@ -91,7 +94,10 @@ const struct flmem_input_kind flmem_nvflare_deployment_file = {.is_likely = is_l
 const struct flmem_input_kind flmem_nvflare_studies_file = {.is_likely = is_study_likely,
 							    .is_one = is_studies};
 
-/* Whether glibc or the loader heeds a value; unknown for a value that a shell expands. */
+/*
+ * Whether glibc or the loader uses a value; also true for one that a shell expands, as it is not
+ * known.
+ */
 static bool is_applied(const char *name, const char *value)
 {
 	uint64_t arenas;
@@ -105,7 +111,7 @@ static bool is_applied(const char *name, const char *value)
 	return *value;
 }
 
-/* Of an entry with this value; a map, as of a secret, may have any. */
+/* Whether the value of an entry is used. A map, as of a secret, may hold any value. */
 static bool is_value_applied(const char *name, const struct flmem_node *value)
 {
 	if (value->kind == FLMEM_NODE_STRING || value->kind == FLMEM_NODE_INTEGER)
@@ -113,7 +119,9 @@ static bool is_value_applied(const char *name, const struct flmem_node *value)
 	return value->kind == FLMEM_NODE_MAP;
 }
 
-/* An entry NAME: VALUE of a map, or one of a list of a pod with both as values. */
+/*
+ * Whether an entry sets a variable: NAME: VALUE of a map, or {name: NAME, value: VALUE} of a pod.
+ */
 static bool entry_sets_variable(const struct flmem_node *node, const char *name)
 {
 	const char *named = flmem_node_string(flmem_node_get(node, "name"));
@@ -124,7 +132,7 @@ static bool entry_sets_variable(const struct flmem_node *node, const char *name)
 	return named && strcmp(named, name) == 0 && (!value || is_value_applied(name, value));
 }
 
-/* Anywhere in a map or list. */
+/* Whether any entry in a map or list sets one of these variables. */
 static bool sets_allocator(const struct flmem_node *node)
 {
 	for (const struct flmem_node *n = flmem_node_first(node); n; n = n->next) {
@@ -137,7 +145,7 @@ static bool sets_allocator(const struct flmem_node *node)
 	return false;
 }
 
-/* A custom file may set anything. */
+/* Whether a study names a template file, which may set anything. */
 static bool has_template_file(const struct flmem_node *root)
 {
 	const struct flmem_node *study = flmem_node_first(flmem_node_get(root, "studies"));
@@ -148,7 +156,7 @@ static bool has_template_file(const struct flmem_node *root)
 	return false;
 }
 
-/* Whether a study beside it has an environment with one of the settings. */
+/* Whether a study in a file of the same folder sets one of these variables. */
 static bool is_set_by_study(const struct flmem_check *check)
 {
 	for (size_t i = 0; i < check->bundle->count; i++) {
@@ -177,7 +185,7 @@ static bool docker_keeps(const struct flmem_node *args)
 	return sets_allocator(flmem_node_get(args, "default_job_env"));
 }
 
-/* Lines of a shell that set the variable, or have it in another way than NAME=VALUE. */
+/* Whether lines of a shell set the variable, as NAME=VALUE or in another way. */
 static bool sets_in_shell(const char *setup, const char *name)
 {
 	for (const char *at = strstr(setup, name); at; at = strstr(at, name)) {
@@ -196,7 +204,10 @@ static bool sets_in_shell(const char *setup, const char *name)
 	return false;
 }
 
-/* A sandbox is a container, which gets only the names that forward_env lists. */
+/*
+ * Whether jobs of Slurm get one of these variables. A sandbox is a container, which gets only names
+ * in forward_env.
+ */
 static bool slurm_keeps(const struct flmem_node *args)
 {
 	const char *setup = flmem_node_string(flmem_node_get(args, "setup"));
@@ -207,7 +218,7 @@ static bool slurm_keeps(const struct flmem_node *args)
 		if (sets_in_shell(setup, names[i]) &&
 		    (!contained || is_listed_text(flmem_node_get(args, "forward_env"), names[i])))
 			return true;
-	/* It may load modules or source files that set anything. */
+	/* The setup may load modules or source files that set anything. */
 	return setup && !contained && (strstr(setup, "source ") || strstr(setup, "flmem "));
 }
 
@@ -228,7 +239,7 @@ static void report_lost(struct flmem_check *check, const struct flmem_node *args
 							 .detail = detail});
 }
 
-/* Nothing in the launcher's own arguments sets a variable of the pod. */
+/* Reports a launcher of pods: none of its own arguments sets a variable of the pod. */
 static void report_pod(struct flmem_check *check, const struct flmem_node *launcher)
 {
 	flmem_check_report(check, &(struct flmem_remark){

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory limits of jobs: resource_spec and launcher_spec of their meta file, and the container
- * settings of the launcher in a startup kit (utils/job_launcher_utils.py and
+ * Rules about memory limits of jobs: resource_spec and launcher_spec of their meta file, and the
+ * container settings of the launcher in a startup kit (utils/job_launcher_utils.py and
  * app_opt/job_launcher of 2.9.0).
  */
 #include <string.h>
@@ -30,7 +30,7 @@ static void hold_node(const struct job_limits *limits, const struct flmem_node *
 				    .need = *need});
 }
 
-/* Whether a site has memory itself, and not that of the block for all sites. */
+/* Whether a site has memory itself, not only by the block for all sites. */
 static bool has_own_memory(const struct flmem_node *asked, bool launcher)
 {
 	return launcher ? FLMEM_NODE_AT(asked, "k8s", "memory") ||
@@ -62,7 +62,7 @@ static struct flmem_limit_need need_of_spec(const struct flmem_plan_peaks *peaks
 						  : FLMEM_ROLE_SERVER);
 }
 
-/* Docker takes the memory of a container from launcher_spec before 2.9.0, which refuses it. */
+/* Whether Docker takes memory from launcher_spec: 2.9.0 refuses it there. */
 static bool is_docker_memory(const struct flmem_check *check)
 {
 	static const struct flmem_version_number since = FLMEM_VERSION_NUMBER(2, 9, 0);
@@ -70,7 +70,7 @@ static bool is_docker_memory(const struct flmem_check *check)
 	return check->release.count && flmem_version_number_compare(&check->release, &since) < 0;
 }
 
-/* What the launchers of Docker, Kubernetes and Slurm read for a site. */
+/* Checks the memory that the launchers of Docker, Kubernetes and Slurm read for a site. */
 static void hold_spec(void *arg, const struct flmem_nvflare_spec *spec)
 {
 	const struct job_limits *limits = arg;
@@ -87,7 +87,7 @@ static void hold_spec(void *arg, const struct flmem_nvflare_spec *spec)
 			  FLMEM_LIMIT_DOCKER, &need);
 }
 
-/* The settings of containers that the site or one of its studies has for all jobs. */
+/* Checks the container settings that a site or one of its studies has for all jobs. */
 static void hold_kit(const struct job_limits *limits)
 {
 	const struct flmem_node *root = limits->check->subject, *n;

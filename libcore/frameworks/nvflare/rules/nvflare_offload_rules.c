@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for enable_tensor_disk_offload: what is received is written to disk only where it is sent
- * as tensors of PyTorch, and no filter reads it.
+ * Rules about enable_tensor_disk_offload: what is received is written to disk only if it is sent as
+ * tensors of PyTorch and no filter reads it.
  */
 #include "frameworks/nvflare/nvflare_classes.h"
 
@@ -14,7 +14,7 @@
 #define PYTHON	    &flmem_nvflare_python_file
 #define OFFLOAD	    "enable_tensor_disk_offload"
 
-/* The check of one workflow, executor or call of a file. */
+/* Returns the check of one workflow, executor or call of a file. */
 static struct flmem_check check_of_part(const struct flmem_check *check,
 					const struct flmem_rule_input *input,
 					const struct flmem_node *part)
@@ -27,7 +27,10 @@ static struct flmem_check check_of_part(const struct flmem_check *check,
 	return one;
 }
 
-/* A workflow or executor: a recipe makes a whole job, and is checked by itself. */
+/*
+ * Whether a workflow or executor of a list offloads. A recipe makes a whole job and is checked
+ * separately.
+ */
 static bool one_offloads(const struct flmem_check *check, const struct flmem_rule_input *input,
 			 const char *list, const char *part)
 {
@@ -46,8 +49,9 @@ static bool one_offloads(const struct flmem_check *check, const struct flmem_rul
 }
 
 /*
- * The workflow of this job's server, or the executor in the same file, that offloads tensors; of
- * Python only the script itself, as a folder may hold several, each for another job.
+ * Whether a workflow of the job's server, or an executor in the same file, offloads tensors. For
+ * Python, only the script itself is searched: a folder may hold several scripts, each of another
+ * job.
  */
 static bool any_offloads(const struct flmem_check *check)
 {
@@ -91,7 +95,9 @@ static void offload_numpy(struct flmem_check *check)
 					 (struct flmem_remark){.proposed = "\"pytorch\""});
 }
 
-/* add_client_output_filter() of a recipe, and to() of a job with a filter for results. */
+/*
+ * Whether a call adds a filter for results: add_client_output_filter() of a recipe, to() of a job.
+ */
 static bool filters_results(const struct flmem_node *call)
 {
 	const char *name = flmem_node_string(flmem_node_get(call, "path"));
@@ -104,7 +110,10 @@ static bool filters_results(const struct flmem_node *call)
 			  strcmp(type->text, "task_result") == 0)));
 }
 
-/* Any call of the script, as it does not show to which of several jobs a filter is added. */
+/*
+ * Whether any call of the script offloads: it does not show to which of several jobs a filter is
+ * added.
+ */
 static bool script_offloads(const struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "calls"));
@@ -157,7 +166,7 @@ static void report_site_format(struct flmem_check *check, const struct flmem_nod
 				   .detail = certain ? NULL : "cannot tell whether it is pytorch"});
 }
 
-/* None leaves the format to the recipe. */
+/* A value of None leaves the format to the recipe. */
 static void check_site_format(struct flmem_check *check, const struct flmem_node *site)
 {
 	const struct flmem_node *node = flmem_node_get(site, "server_expected_format");

@@ -12,7 +12,7 @@
 #include "rules/trend_rules.h"
 #include "runtimes/cpython_int.h"
 
-/* The guide's "stable": at least this many cleanups after the rounds of the warm-up. */
+/* The guide's "stable": at least this many cleanups after these rounds of warm-up. */
 #define CLEANUPS_SEEN 2U
 #define WARM_UP	      2U
 
@@ -23,7 +23,7 @@
 /* Set for external trainers from 2.9 on, which do not read the interval from the environment. */
 #define BOOTSTRAP "NVFLARE_CLIENT_API_BOOTSTRAP"
 
-/* 2.7.2 to 2.8: client/ex_process/api.py. A value below 1 turns the cleanup off. */
+/* By client/ex_process/api.py of 2.7.2 to 2.8. A value below 1 turns the cleanup off. */
 struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *process)
 {
 	const char *value = flmem_live_setting(process, GC_ROUNDS);
@@ -36,7 +36,7 @@ struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *
 	return FLMEM_KNOWN(rounds > 0 ? (uint64_t)rounds : 0);
 }
 
-/* Trainers inherit the environment of the client. */
+/* Only for clients and their trainers, which inherit the environment of the client. */
 static bool check_process_gc_invalid(const struct flmem_process_report *process,
 				     struct flmem_live_remark *remark)
 {
@@ -53,7 +53,7 @@ static bool check_process_gc_invalid(const struct flmem_process_report *process,
 	return true;
 }
 
-/* Any process of NVFlare may send tensors. */
+/* Not only for some roles: any process of NVFlare may send tensors. */
 static bool check_process_chunk(const struct flmem_process_report *process,
 				struct flmem_live_remark *remark)
 {
@@ -78,7 +78,7 @@ static bool check_process_chunk(const struct flmem_process_report *process,
 	return false;
 }
 
-/* Of several faults the first one. */
+/* Puts a fault into the remark; the first of several faults is kept. */
 static void put_comm_fault(const struct flmem_comm_config *config,
 			   const struct flmem_comm_fault *fault)
 {
@@ -94,7 +94,7 @@ static void put_comm_fault(const struct flmem_comm_config *config,
 		snprintf(remark->detail, sizeof(remark->detail), "%s", fault->detail);
 }
 
-/* Faults of the variables that stand for sizes of comm_config.json. */
+/* Whether variables that stand for sizes of comm_config.json have a fault of this kind. */
 static bool has_comm_fault(const struct flmem_process_report *process, flmem_comm_look *look,
 			   struct flmem_live_remark *remark)
 {
@@ -165,15 +165,16 @@ static bool temporary_in_memory(const struct flmem_process_report *process,
 	return true;
 }
 
-/* The processes that clean up: jobs, not the parents that launch them. */
+/* Whether processes of a role clean up: those of jobs do, the parents that launch them do not. */
 static bool is_job_role(enum flmem_role role)
 {
 	return role && role != FLMEM_ROLE_SERVER && role != FLMEM_ROLE_CLIENT;
 }
 
 /*
- * fuel/utils/memory_utils.py finds malloc_trim() in libc.so.6, whichever malloc the process uses.
- * jemalloc decays by itself; musl has its own rule.
+ * Reports allocators for which the cleanup has no effect: memory_utils.py finds malloc_trim() in
+ * libc.so.6, whichever malloc the process uses. Not jemalloc, which decays by itself, and not musl,
+ * which has its own rule.
  */
 static bool gc_wrong_allocator(const struct flmem_process_report *process,
 			       struct flmem_live_remark *remark)
@@ -211,7 +212,9 @@ static bool live_arena_client_4(const struct flmem_process_report *process,
 	return true;
 }
 
-/* Of any framework: scripts that flmem writes for the others have this variable, too. */
+/*
+ * For processes of any framework: scripts that flmem writes for the others have this variable, too.
+ */
 static bool jemalloc_not_loaded(const struct flmem_process_report *process,
 				struct flmem_live_remark *remark)
 {
@@ -345,8 +348,8 @@ static const struct flmem_live_row live_rows[] = {
 };
 
 /*
- * The controller, and the swarm client of 2.9, create it with tempfile.mkdtemp() and remove it when
- * the workflow ends. It holds a directory nvflare_tensors_* for each received model.
+ * The controller, and the swarm client of 2.9, create the directory with tempfile.mkdtemp() and
+ * remove it when the workflow ends. It holds a directory nvflare_tensors_* for each received model.
  */
 const struct flmem_leftover_row flmem_nvflare_leftover = {
 	.prefix = "nvflare_tensor_offload_",
@@ -375,7 +378,7 @@ static bool is_nvflare(const struct flmem_recorded *recorded, bool server)
 	       flmem_role_is_server(process->role) == server;
 }
 
-/* Flat over enough rounds, and nothing requires more cleanups. */
+/* Whether memory is flat over enough rounds and nothing requires more cleanups. */
 static bool is_stable(const struct flmem_recorded *recorded)
 {
 	const struct flmem_watch_result *result = recorded->result;
@@ -401,7 +404,10 @@ static void put_flat(const struct flmem_recorded *recorded, struct flmem_live_re
 		 flmem_text_counted(recorded->result->rounds, "round", count, sizeof(count)));
 }
 
-/* 1, 2, 5 while memory is flat; any interval back to 1 once memory rises or is short. */
+/*
+ * Proposes intervals 1, 2 and then 5 while memory is flat, and 1 again once memory rises or is
+ * short.
+ */
 static bool report_client_interval(const struct flmem_recorded *recorded,
 				   struct flmem_live_remark *remark)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules for what the Python of a job sends and imports. send() of objects that are not NVFlare's is
- * ignored, unless it has an argument clear_cache.
+ * Rules about what the Python of a job sends and imports. send() of an object that is not NVFlare's
+ * is ignored, unless it has an argument clear_cache.
  */
 #include <string.h>
 
@@ -39,7 +39,10 @@ static bool is_send(const char *path)
 	return false;
 }
 
-/* InProcessClientAPI.send(object, model, clear_cache) */
+/*
+ * Whether a call is of the method of the class: InProcessClientAPI.send(object, model,
+ * clear_cache).
+ */
 static bool is_send_of_class(const char *path)
 {
 	static const char method[] = ".send";
@@ -53,7 +56,10 @@ static bool is_send_of_class(const char *path)
 	return flmem_nvflare_is_client_api(class);
 }
 
-/* The worst of all calls counts, then the one that is not known. */
+/*
+ * Merges the effect of a call into that of all calls: the worst one counts, then one that is not
+ * known.
+ */
 static void note_send(struct flmem_check *check, enum clearing_effect clearing)
 {
 	struct flmem_u64 *all = &check->found->clear_cache;
@@ -66,7 +72,10 @@ static void note_send(struct flmem_check *check, enum clearing_effect clearing)
 		*all = FLMEM_KNOWN(1);
 }
 
-/* send(model, clear_cache=True); `*ret_node` is the value, or what may hold it, or NULL. */
+/*
+ * The effect of send(model, clear_cache=True). *ret_node is the value, or the arguments that may
+ * hold it, or NULL.
+ */
 static enum clearing_effect clearing_of(const struct flmem_check *check,
 					const struct flmem_node **ret_node)
 {
@@ -83,7 +92,7 @@ static enum clearing_effect clearing_of(const struct flmem_check *check,
 	return flmem_python_is_false(*ret_node) ? KEEPS : CLEARS;
 }
 
-/* Calls `report` with a call as the subject. */
+/* Calls `report` with a call as subject of the check. */
 static void visit_send(struct flmem_check *check, const struct flmem_node *call,
 		       void (*report)(struct flmem_check *check))
 {
@@ -127,7 +136,10 @@ static void clear_cache_false(struct flmem_check *check)
 	visit_sends(check, report_kept);
 }
 
-/* clear_cahce=False, with which the call fails. */
+/*
+ * The argument whose name resembles clear_cache, with which the call fails: clear_cahce=False.
+ * NULL: none.
+ */
 static const struct flmem_node *misspelt_argument(const struct flmem_check *check)
 {
 	static const char name[] = "clear_cache";
@@ -164,7 +176,7 @@ static bool is_client_module(const char *path)
 	return strcmp(path, "nvflare.client") == 0 || strcmp(path, "nvflare.client.api") == 0;
 }
 
-/* send that is passed on, or the module that has it: its caller is not known. */
+/* Reports send, or a module that has it, that is passed on: how it is called is not known. */
 static void send_passed_on(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "values"));
@@ -201,7 +213,7 @@ static void check_lightning(struct flmem_check *check)
 	flmem_check_report(check, &(struct flmem_remark){.node = &statement, .path = "import"});
 }
 
-/* train_args of a swarm recipe are those of the runner, which gets these from the recipe. */
+/* Reports arguments in train_args of a swarm recipe that the runner gets from the recipe itself. */
 static void swarm_train_args(struct flmem_check *check)
 {
 	static const char *const keys[][2] = {

@@ -2,7 +2,7 @@
 #ifndef FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_RULES_H
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_RULES_H
 
-/* The files of NVFlare and the rules about them; its start commands and strategies. */
+/* NVFlare's kinds of files, its rules, start commands and strategies. */
 
 #include <flmem/process_report.h>
 
@@ -14,7 +14,7 @@
 
 #define FLMEM_SOURCE_NVFLARE_CODE "NVFlare code, 2.7.2 to 2.9.0"
 
-/* The variables of its external trainers and of its start script. */
+/* Variables that NVFlare's external trainers or its start script read. */
 #define FLMEM_NVFLARE_GC_ROUNDS	       "NVFLARE_CLIENT_MEMORY_GC_ROUNDS"
 #define FLMEM_NVFLARE_TENSOR_CHUNK     "NVFLARE_TENSOR_DOWNLOAD_CHUNK_SIZE"
 #define FLMEM_NVFLARE_NUMPY_CHUNK      "NVFLARE_NP_DOWNLOAD_CHUNK_SIZE"
@@ -25,14 +25,18 @@ extern const struct flmem_input_kind flmem_nvflare_meta_file;
 extern const struct flmem_input_kind flmem_nvflare_server_file;
 extern const struct flmem_input_kind flmem_nvflare_client_file;
 extern const struct flmem_input_kind flmem_nvflare_python_file;
-extern const struct flmem_input_kind flmem_nvflare_module_file; /* that such a file imports */
+/* A module that such a script imports. */
+extern const struct flmem_input_kind flmem_nvflare_module_file;
 extern const struct flmem_input_kind flmem_nvflare_target_file;
 extern const struct flmem_input_kind flmem_nvflare_resources_file;
 extern const struct flmem_input_kind flmem_nvflare_deployment_file;
 extern const struct flmem_input_kind flmem_nvflare_studies_file;
 extern const struct flmem_input_kind flmem_nvflare_comm_file;
 
-/* Kinds of files with variables of processes: scripts, and what launchers give jobs. */
+/*
+ * Kinds of files with variables of processes: scripts, and files from which launchers take them for
+ * jobs.
+ */
 #define FLMEM_NVFLARE_VARIABLE_FILES                                                       \
 	&flmem_launch_file, &flmem_nvflare_resources_file, &flmem_nvflare_deployment_file, \
 		&flmem_nvflare_studies_file
@@ -55,7 +59,7 @@ extern const struct flmem_rule_table flmem_nvflare_value_rules;
 extern const struct flmem_rule_table flmem_nvflare_comm_rules;
 extern const struct flmem_rule_table flmem_nvflare_variable_rules;
 extern const struct flmem_rule_table flmem_nvflare_set_rules;
-extern const struct flmem_rule_table flmem_nvflare_limit_rules; /* nothing without a plan */
+extern const struct flmem_rule_table flmem_nvflare_limit_rules; /* report nothing without a plan */
 extern const struct flmem_rule_table flmem_nvflare_spec_rules;
 extern const struct flmem_rule_table flmem_nvflare_key_rules;
 extern const struct flmem_rule_table flmem_nvflare_ignored_rules;
@@ -66,19 +70,22 @@ extern const struct flmem_rule_table flmem_nvflare_elsewhere_rules;
 extern const struct flmem_rule_table flmem_nvflare_import_rules;
 extern const struct flmem_rule_table flmem_nvflare_facts;
 
-/* The name of the file that NVFlare reads in place of `path`, to be freed; NULL: `path`. */
+/*
+ * Path of the file that NVFlare reads instead of `path`, which the caller frees; NULL: it reads
+ * `path`.
+ */
 char *flmem_nvflare_read_instead(const char *path);
 
-/* Whether NVFlare does not read this comm_config file, but another one of the kit. */
+/* Whether NVFlare reads another comm_config file of the kit instead of this one. */
 bool flmem_nvflare_comm_ignored(const char *path);
 
-/* The `ignored` of its jobs. */
+/* The operation `ignored` of NVFlare's job layout (files.h). */
 const struct flmem_input_kind *flmem_nvflare_ignored(const struct flmem_found_file *file);
 
-/* The `facts_init` of NVFlare. */
+/* The operation `facts_init` of NVFlare (framework.h). */
 void flmem_nvflare_facts_init(struct flmem_recommendations *found);
 
-/* Whether an interval is unknown because no checked job has one, not because of its value. */
+/* Whether an interval is unknown because no checked job sets it, not because of its value. */
 bool flmem_nvflare_is_in_no_job(struct flmem_u64 rounds);
 
 extern const struct flmem_live_table flmem_nvflare_live_rules;
@@ -86,14 +93,14 @@ extern const struct flmem_leftover_row flmem_nvflare_leftover;
 extern const struct flmem_trend_table flmem_nvflare_trend_rules;
 extern const struct flmem_heap_site_table flmem_nvflare_heap_rules;
 
-/* The `own_gc_rounds` of NVFlare. */
+/* The operation `own_gc_rounds` of NVFlare (framework.h). */
 struct flmem_u64 flmem_nvflare_own_gc_rounds(const struct flmem_process_report *process);
 
 extern const struct flmem_strategies flmem_nvflare_strategies;
 extern const struct flmem_setting_row flmem_nvflare_settings[];
 extern const struct flmem_settings_syntax flmem_nvflare_setting_syntaxes[];
 
-/* A file of functions that collab runs, whose recipe is in none of the files. */
+/* Reports a file of functions that nvflare.collab runs: its recipe is in none of the files. */
 void flmem_nvflare_report_collab(struct flmem_check *check);
 
 #endif

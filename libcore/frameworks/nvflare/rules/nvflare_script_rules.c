@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for what the Python of a job does other than calling classes, and for what it lacks. */
+/* Rules about what the Python of a job does besides calling classes, and about what it lacks. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
@@ -15,7 +15,10 @@ static bool adds_config(const char *method)
 	return flmem_text_is_one_of(method, names);
 }
 
-/* FedJob.to() and the like take a dictionary as configuration, and anything else as a part. */
+/*
+ * Whether a method takes a dictionary as configuration and anything else as a part: FedJob.to() and
+ * the like.
+ */
 static bool adds_part(const char *method)
 {
 	static const char *const names[] = {"to", "to_server", "to_clients", "_add_to_client_apps",
@@ -24,7 +27,7 @@ static bool adds_part(const char *method)
 	return flmem_text_is_one_of(method, names);
 }
 
-/* Recipe.run() and the like add configurations for the one run. */
+/* Whether a method adds configurations for one run: Recipe.run() and the like. */
 static bool runs_recipe(const char *method)
 {
 	static const char *const names[] = {"run", "execute", "export", NULL};
@@ -32,7 +35,7 @@ static bool runs_recipe(const char *method)
 	return flmem_text_is_one_of(method, names);
 }
 
-/* Names of arguments of a method that are configurations; the last two by position. */
+/* Names of the arguments of a method that are configurations; the last two are by position. */
 static const char *const *config_names(const char *method)
 {
 	static const char *const adds[] = {"config", "obj", "args", "0", NULL};
@@ -43,7 +46,10 @@ static const char *const *config_names(const char *method)
 	return adds_config(method) || adds_part(method) ? adds : runs_recipe(method) ? runs : none;
 }
 
-/* The next argument of a call that may be a configuration, after `at` (NULL: the first one). */
+/*
+ * The next argument of a call behind `at` (NULL: the first) that may be a configuration; NULL after
+ * the last.
+ */
 static const struct flmem_node *next_config_of(const struct flmem_node *call,
 					       const struct flmem_node *at)
 {
@@ -105,7 +111,7 @@ static bool is_chunk_size(const char *name)
 	       strcmp(name, "np_download_chunk_size") == 0;
 }
 
-/* How often the script holds a text between quotes. */
+/* How often the script has a text between quotes. */
 static size_t count_quoted(const struct flmem_check *check, const char *text)
 {
 	const char *at = check->input->document.text.data, *first = at;
@@ -116,7 +122,7 @@ static size_t count_quoted(const struct flmem_check *check, const char *text)
 	return count;
 }
 
-/* Whether a chunk size is named outside of the configurations that are read. */
+/* Whether the script names a chunk size outside of the configurations that are read. */
 static bool hides_chunk_size(const struct flmem_check *check)
 {
 	static const char *const keys[] = {"tensor_download_chunk_size", "np_download_chunk_size"};
@@ -132,7 +138,7 @@ static bool hides_chunk_size(const struct flmem_check *check)
 	return quoted > read;
 }
 
-/* A variable: what adds parts of jobs takes it as a configuration if it is one. */
+/* Whether a configuration is a variable, which may hold a chunk size. */
 static bool is_unclear_config(const struct flmem_check *check, const struct flmem_node *call,
 			      const struct flmem_node *config)
 {
@@ -173,7 +179,10 @@ static void config_cannot_tell(struct flmem_check *check)
 				check, &(struct flmem_remark){.node = item, .path = item->text});
 }
 
-/* Also "_memory_gc_rounds": an exported job has the arguments from attributes of both names. */
+/*
+ * Whether a text is the name of a setting, also with "_" in front: an exported job takes arguments
+ * from attributes of both names.
+ */
 static bool names_setting(const char *text)
 {
 	return flmem_text_is_one_of(*text == '_' ? text + 1 : text, flmem_nvflare_names);
@@ -194,7 +203,7 @@ static void report_assigned(struct flmem_check *check, const struct flmem_node *
 		flmem_check_report(check, &(struct flmem_remark){.node = name, .path = name->text});
 }
 
-/* Whether the script holds the name of a setting as a string. */
+/* Whether the script has the name of a setting as a string. */
 static bool quotes_setting(const struct flmem_check *check)
 {
 	for (const char *const *known = flmem_nvflare_names; *known; known++)
@@ -203,14 +212,14 @@ static bool quotes_setting(const struct flmem_check *check)
 	return false;
 }
 
-/* A name like "recipe" or "self.fedavg_recipe". */
+/* Whether an object has a name like "recipe" or "self.fedavg_recipe". */
 static bool is_named_recipe(const struct flmem_node *object)
 {
 	return object && object->kind == FLMEM_NODE_EXPRESSION &&
 	       (strstr(object->text, "recipe") || strstr(object->text, "Recipe"));
 }
 
-/* setattr(recipe, NAME, value); `at` is the position of the name. */
+/* Reports setattr(recipe, NAME, value); `at` is the position of NAME. */
 static void report_set(struct flmem_check *check, const struct flmem_node *call, const char *at)
 {
 	const struct flmem_node *name = FLMEM_NODE_AT(call, "args", at);
@@ -223,7 +232,7 @@ static void report_set(struct flmem_check *check, const struct flmem_node *call,
 		report_assigned(check, name);
 }
 
-/* __dict__.update(entries) */
+/* Reports __dict__.update(entries) with settings. */
 static void report_update(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *args = flmem_node_get(call, "args");
@@ -245,7 +254,7 @@ static void report_update(struct flmem_check *check, const struct flmem_node *ca
 	}
 }
 
-/* recipe.__init__(NAME=value), which is not a call of a class by a subclass. */
+/* Reports recipe.__init__(NAME=value), unless a subclass calls its base class. */
 static void report_made_again(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *path = flmem_node_get(call, "path");
@@ -288,7 +297,10 @@ static bool handles_attributes(const struct flmem_check *check)
 	return strstr(text, "__dict__") || strstr(text, "vars(");
 }
 
-/* Of a job's configuration: json.dump(), or json.dumps() for what writes files. */
+/*
+ * Whether a script may write the configuration of a job: json.dump(), or json.dumps() for a
+ * function that writes.
+ */
 static bool writes_json(const struct flmem_check *check)
 {
 	return strstr(check->input->document.text.data, "json.dump");
@@ -306,7 +318,7 @@ static void report_entry(struct flmem_check *check, const struct flmem_node *key
 							      "writes JSON: check what it writes"});
 }
 
-/* Whether a call only keeps its arguments, or is one whose settings other rules check. */
+/* Whether a call only keeps its arguments, or makes an object whose settings other rules check. */
 static bool is_checked_elsewhere(const char *path)
 {
 	static const char *const names[] = {"dict",
@@ -331,7 +343,7 @@ static bool is_checked_elsewhere(const char *path)
 	       flmem_text_is_one_of(path, names);
 }
 
-/* dataclasses.replace(recipe, NAME=value), recipe.model_copy(update={NAME: value}) */
+/* Reports dataclasses.replace(recipe, NAME=value), recipe.model_copy(update={NAME: value}). */
 static void report_given(struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *args = flmem_node_get(call, "args");
@@ -353,7 +365,10 @@ static void report_given(struct flmem_check *check, const struct flmem_node *cal
 	}
 }
 
-/* config["workflows"][0]["args"][key] = value, in a script that reads and writes JSON of a job. */
+/*
+ * Reports config["workflows"][0]["args"][key] = value in a script that reads and writes JSON of a
+ * job.
+ */
 static void report_open_entries(struct flmem_check *check)
 {
 	static const char *const words[] = {"config_fed_",   "\"workflows\"", "'workflows'",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for config_fed_server, and those for both workflows and executors. */
+/* Rules about config_fed_server, and rules about both workflows and executors. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <inttypes.h>
@@ -16,15 +16,15 @@
 #define PYTHON	    &flmem_nvflare_python_file
 
 /*
- * Whether a cleanup occurs: it depends on the number of completed rounds, including those before
- * start_round.
+ * Whether a cleanup occurs in `count` rounds. It depends on the number of completed rounds, with
+ * those before start_round.
  */
 static bool interval_triggers(int64_t start, int64_t count, int64_t interval)
 {
 	return (start + count) / interval > start / interval;
 }
 
-/* Every 5 rounds, or every one in a job that is too short for that. */
+/* The interval to propose: 5 rounds, or 1 in a job that is too short for that. */
 static const char *good_interval(const struct flmem_check *check)
 {
 	int64_t start, count;
@@ -43,8 +43,8 @@ static void server_gc_off(struct flmem_check *check)
 }
 
 /*
- * A user who sets an interval relies on it: a warning. Without one the server still has no
- * cleanups.
+ * Reports an interval that the class ignores: a warning if the user sets it and relies on it, else
+ * for information, since the server still has no cleanups.
  */
 static void gc_ignored(struct flmem_check *check)
 {
@@ -73,14 +73,15 @@ static void gc_ignored(struct flmem_check *check)
 					      .severity = &info});
 }
 
-/* Returns ", the default" when the arguments do not hold the number of rounds. */
+/* Returns ", the default" if the arguments do not hold the number of rounds. */
 static const char *default_rounds_text(const struct flmem_check *check)
 {
 	return flmem_nvflare_arg(check, "num_rounds") ? "" : ", the default";
 }
 
 /*
- * Python integers may be larger than int64_t: these are kept as INT64_MAX, and the text is printed.
+ * Returns the interval as text. A number of Python above int64_t is kept as INT64_MAX, and its text
+ * is printed.
  */
 static const char *interval_text(int64_t interval, const struct flmem_node *node, char out[32])
 {
@@ -109,7 +110,10 @@ static void server_never_cleans(struct flmem_check *check)
 		(struct flmem_remark){.detail = detail, .proposed = good_interval(check)});
 }
 
-/* A client counts what it sends: at least once a round, more often where it also validates. */
+/*
+ * Counts what a client sends: a result per round at least, more if it also validates. Returns false
+ * if it is not known.
+ */
 static bool count_sends(const struct flmem_check *check, int64_t *ret_count, const char **ret_unit)
 {
 	const struct flmem_nvflare_class *known = flmem_nvflare_class_of(check->subject);
@@ -147,7 +151,7 @@ static void client_never_cleans(struct flmem_check *check)
 				(struct flmem_remark){.detail = detail, .proposed = "1"});
 }
 
-/* A job of no round, which no interval fits. */
+/* Reports a job without any round, which no interval fits. */
 static void report_no_rounds(struct flmem_check *check)
 {
 	const struct flmem_node *node;
@@ -176,7 +180,9 @@ static void gc_never_fires(struct flmem_check *check)
 		client_never_cleans(check);
 }
 
-/* NVFlare converts the value with int(): a number in a string, True, and what is before a point. */
+/*
+ * Reads a value as NVFlare does with int(): a number in a string, true, the digits before a point.
+ */
 static bool read_chunk_size(const struct flmem_node *value, int64_t *ret_size)
 {
 	struct flmem_node number = *value;

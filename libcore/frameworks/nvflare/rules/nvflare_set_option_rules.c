@@ -36,7 +36,10 @@ static void find_set_chunk_invalid(const struct flmem_nvflare_sets *sets, void *
 	find_set_chunk(sets, context, true);
 }
 
-/* A setting that has its place elsewhere: an argument of a class, or a key of the outermost map. */
+/*
+ * Reports a setting that --set does not reach: an argument of a class, or an outermost key of a
+ * job.
+ */
 static void find_set_ignored(const struct flmem_nvflare_sets *sets, void *context)
 {
 	for (const char *const *name = flmem_nvflare_names; *name; name++) {

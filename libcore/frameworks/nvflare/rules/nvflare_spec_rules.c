@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The form of what a job asks for at each site: utils/job_launcher_utils.py,
+ * Rules about the resources that a job requests at a site, by utils/job_launcher_utils.py,
  * private/fed/server/job_meta_validator.py, app_opt/job_launcher/slurm/config.py and
  * app_common/resource_managers/gpu_resource_manager.py of 2.9.0.
  */
@@ -30,13 +30,13 @@ static bool is_resource_default(const struct flmem_nvflare_spec *spec)
 	       strcmp(spec->site, FLMEM_NVFLARE_RESOURCE_DEFAULT) == 0;
 }
 
-/* Known values only: an expression, null for an absent one, is not a fault. */
+/* Whether a value is not known: an expression, or null for an absent one. It is no fault. */
 static bool is_open_value(const struct flmem_node *value)
 {
 	return !value || value->kind == FLMEM_NODE_EXPRESSION;
 }
 
-/* "8Gi": a whole number of Mi, Gi or Ti. */
+/* Whether a value is "8Gi": a whole number of Mi, Gi or Ti. */
 static bool is_portable_memory(const struct flmem_node *value)
 {
 	const char *text = flmem_node_string(value);
@@ -106,7 +106,7 @@ static void refuse_launcher_parts(struct flmem_check *check, const struct flmem_
 		report_spec(check, memory, "mem_per_node has to be a whole number of MiB");
 }
 
-/* Memory of the same site for any launcher; a block for all sites is merged into each. */
+/* The memory for any launcher of the same site. A block for all sites is merged into each site. */
 static const struct flmem_node *find_portable_memory(const struct flmem_node *resources,
 						     const struct flmem_nvflare_spec *own)
 {
@@ -126,7 +126,7 @@ static const struct flmem_node *find_portable_memory(const struct flmem_node *re
 	return NULL;
 }
 
-/* Whether launcher_spec has a part for a launcher, so that one in resource_spec is not read. */
+/* Whether launcher_spec has a part for a launcher: one in resource_spec is then not read. */
 static bool launchers_have(const struct flmem_check *check, const char *site, const char *mode)
 {
 	const struct flmem_node *launchers = flmem_node_get(check->subject, "launcher_spec");
@@ -135,7 +135,7 @@ static bool launchers_have(const struct flmem_check *check, const char *site, co
 	       FLMEM_NODE_AT(launchers, site, mode);
 }
 
-/* Only in a meta file: of a script the parts are set by calls apart. */
+/* Reports a conflict of the parts of a meta file. A script sets the parts by separate calls. */
 static void refuse_conflict(struct flmem_check *check, const struct flmem_nvflare_spec *spec)
 {
 	static const char *const keys[][2] = {
@@ -192,7 +192,7 @@ static bool is_before_2_9(const struct flmem_check *check)
 	       flmem_version_number_compare(&check->release, &release_2_9) < 0;
 }
 
-/* Whether a key of a site is about memory, but is not a setting of NVFlare. */
+/* Whether a key of a site is about memory, but no setting of NVFlare. */
 static bool is_unread_memory(const char *key)
 {
 	static const char *const read[] = {"memory", "mem_per_gpu_in_GiB", NULL};
@@ -213,7 +213,7 @@ static void ignore_other_memory(struct flmem_check *check, const struct flmem_no
 								    "the site's own reads it"});
 }
 
-/* "memory" beside "docker": the entry is for launchers then. */
+/* Reports "memory" beside "docker": the entry is then for launchers. */
 static void ignore_flat(struct flmem_check *check, const struct flmem_nvflare_spec *spec)
 {
 	const struct flmem_node *memory = flmem_node_get(spec->asked, "memory");
@@ -227,7 +227,7 @@ static void ignore_flat(struct flmem_check *check, const struct flmem_nvflare_sp
 		report_spec(check, memory, "launchers before 2.9.0 do not read it");
 }
 
-/* A part for a launcher that launcher_spec has, too. */
+/* Reports a part for a launcher that launcher_spec has, too. */
 static void ignore_nested(struct flmem_check *check, const struct flmem_nvflare_spec *spec)
 {
 	static const char *const modes[] = {"docker", "k8s", "slurm"};
@@ -270,7 +270,10 @@ static void ignore_spec(void *arg, const struct flmem_nvflare_spec *spec)
 		ignore_nested(check, spec);
 }
 
-/* FedJob(meta_props={"resource_spec": ...}) or set_recipe_meta(recipe, ...RESOURCE_SPEC, ...) */
+/*
+ * Whether a call sets the whole map: FedJob(meta_props={"resource_spec": ...}),
+ * set_recipe_meta(recipe, ...RESOURCE_SPEC, ...).
+ */
 static bool sets_whole_spec(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *path = flmem_nvflare_path_text(call);
@@ -293,8 +296,8 @@ static bool makes_job_or_recipe(const struct flmem_node *call)
 }
 
 /*
- * In 2.9.0 meta_props replace what the calls have added. With several jobs it is unknown which one
- * is meant.
+ * Reports add_resource_spec() beside meta_props, which replace it in 2.9.0. With several jobs it is
+ * not known which one is meant.
  */
 static void ignore_added(struct flmem_check *check)
 {
@@ -326,8 +329,8 @@ static void spec_ignored(struct flmem_check *check)
 }
 
 /*
- * What the resource manager of the site is asked for; with parts for launchers, and without a block
- * for all sites, that is all of "process". NULL: nothing, or it is not known.
+ * The resources that the resource manager of the site is asked for: with parts for launchers and
+ * without a block for all sites, all of "process". NULL: none, or not known.
  */
 static const struct flmem_node *find_managed(const struct flmem_check *check,
 					     const struct flmem_nvflare_spec *spec)
@@ -374,7 +377,7 @@ static void spec_gpus(struct flmem_check *check)
 	flmem_nvflare_specs_visit(check, manage_spec, check);
 }
 
-/* Whether the memory that is asked for is known only when the script runs. */
+/* Whether the requested memory is known only when the script runs. */
 static bool has_open_memory(const struct flmem_node *asked, int levels)
 {
 	static const char *const keys[] = {

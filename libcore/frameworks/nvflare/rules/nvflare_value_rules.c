@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for launch files whose variables hold values that their reader rejects or overrides. */
+/* Rules about launch files whose variables have values that the program rejects or overrides. */
 #include "frameworks/launch/launch_check.h"
 
 #include <inttypes.h>
@@ -37,7 +37,10 @@ static void check_value_gc_invalid(const struct flmem_launch_check *one,
 		flmem_launch_report(one->check, variable, "1", NULL);
 }
 
-/* Read where the configuration of the job lacks the key, and converted in the same way. */
+/*
+ * The variable is read if the configuration of the job lacks the key, and is converted like the
+ * key.
+ */
 static void check_env_chunk(const struct flmem_launch_check *one,
 			    const struct flmem_launch_variable *variable, bool invalid)
 {
@@ -76,7 +79,7 @@ static void report_override(const struct flmem_launch_check *one,
 	flmem_launch_report(one->check, variable, NULL, detail);
 }
 
-/* A job that sets no interval leaves it to the environment. */
+/* Reports an interval in the environment, which holds for a job that sets none. */
 static void gc_overridden(const struct flmem_launch_check *one,
 			  const struct flmem_launch_variable *variable)
 {
@@ -96,7 +99,9 @@ static void gc_overridden(const struct flmem_launch_check *one,
 	report_override(one, variable, "memory_gc_rounds", text);
 }
 
-/* Anything but true is false to NVFlare; false in a job may be a default. */
+/*
+ * Reports a value other than true, which NVFlare takes as false; false in a job may be its default.
+ */
 static void cuda_overridden(const struct flmem_launch_check *one,
 			    const struct flmem_launch_variable *variable)
 {

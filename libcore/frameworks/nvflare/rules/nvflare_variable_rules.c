@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of variables that nothing reads, but that resemble one that is read. */
+/* Rules about variables that nothing reads but whose names resemble one that is read. */
 #include "frameworks/nvflare/nvflare_classes.h"
 
 #include <stdio.h>
@@ -12,11 +12,13 @@
 #include "frameworks/nvflare/nvflare_comm.h"
 #include "frameworks/nvflare/rules/nvflare_launch_rules.h"
 
-#define NEAR	     2 /* letters that a misspelt name may differ in */
+#define NEAR	     2 /* letters in which a misspelt name may differ */
 #define SHORTEST     8
 #define LONGEST	     48
-#define REPORTED_MAX 64 /* in a file */
-/* Bytes of the folder's files that are searched for the names of one: it may hold any number. */
+#define REPORTED_MAX 64 /* findings in one file */
+/*
+ * Bytes of files in the folder that are searched for names of one file, which may have any number.
+ */
 #define SEARCHED_MAX (1U << 20)
 
 #define LETTERS	   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -24,11 +26,11 @@
 
 /* A word in capitals, which may be the name of a variable. */
 struct token {
-	const char *text; /* the file */
+	const char *text; /* text of the file */
 	size_t start, length;
 };
 
-/* What the name of one with NVFlare's prefix is about. */
+/* The variable that a name with NVFlare's prefix is meant to be, by the words in it; NULL: none. */
 static const char *meant_by_words(const char *name)
 {
 	static const char *const parts[][2] = {
@@ -55,8 +57,8 @@ static const char *meant_by_words(const char *name)
 }
 
 /*
- * The known variable that a name resembles; NULL: none, or the name is one itself. TMPDIR resembles
- * too many names.
+ * The variable that a name resembles; NULL if none, or if the name is one itself. TMPDIR is left
+ * out, as too many names resemble it.
  */
 static const char *meant_variable(const struct token *token)
 {
@@ -81,7 +83,7 @@ static bool is_before(const struct token *token, size_t at, const char *text)
 	return at >= length && strncmp(token->text + at - length, text, length) == 0;
 }
 
-/* NAME=value, NAME: value and "NAME": value; "- name: NAME"; ENV NAME value. */
+/* Whether a word is set: NAME=value, NAME: value, "NAME": value, "- name: NAME", ENV NAME value. */
 static bool is_set_here(const struct token *token)
 {
 	const char *end = token->text + token->start + token->length;
@@ -99,7 +101,10 @@ static bool is_set_here(const struct token *token)
 	return is_before(token, at, "name: ") || (is_before(token, at, "ENV ") && *end == ' ');
 }
 
-/* environ["NAME"] = value, {"NAME": value}, setdefault("NAME", ...), update(NAME=value). */
+/*
+ * Whether a word is set in Python: environ["NAME"] = value, {"NAME": value}, setdefault("NAME",
+ * ...), update(NAME=value).
+ */
 static bool is_set_in_python(const struct token *token)
 {
 	static const char *const setters[] = {"setdefault(", "putenv(", "setenv("};
@@ -121,7 +126,7 @@ static bool is_set_in_python(const struct token *token)
 	return *end == '=' && end[1] != '=';
 }
 
-/* Whether a file uses a variable of this name itself: $NAME, ${NAME}, or in Python by the name. */
+/* Whether a file uses a variable of this name: $NAME, ${NAME}, or in Python by its name. */
 static bool uses_name(const struct flmem_rule_input *input, const struct token *token)
 {
 	const char *name = token->text + token->start, *at = input->document.text.data;
@@ -176,7 +181,7 @@ static void report_misspelt_variable(struct flmem_check *check, const struct tok
 					  .node = &node, .path = "environment", .detail = detail});
 }
 
-/* A comment, which directives of schedulers are not. */
+/* Whether a line is a comment, and no directive of a scheduler. */
 static bool is_comment(const char *line)
 {
 	static const char *const directives[] = {"#SBATCH", "#PBS", "#BSUB", "#$"};
@@ -188,7 +193,7 @@ static bool is_comment(const char *line)
 	return *line == '#';
 }
 
-/* What the search of one file has done. */
+/* Bytes searched and findings reported for one file, which are both limited. */
 struct search_progress {
 	size_t searched, reported;
 };
@@ -222,7 +227,7 @@ static void variable_unknown(struct flmem_check *check)
 		}
 		token.start = at;
 		token.length = strspn(text + at, CHARACTERS);
-		/* "-e" of docker run, "-D" and the like stand right in front of a name. */
+		/* A name may be right behind "-e" of docker run, "-D" and the like. */
 		if (token.length && !comment &&
 		    (!at || !strchr("abcdfghijklmnopqrstuvwxyz.$", text[at - 1])))
 			check_token(check, &token, line, &progress);

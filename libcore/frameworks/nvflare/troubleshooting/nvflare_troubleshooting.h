@@ -2,13 +2,13 @@
 #ifndef FLMEM_FRAMEWORKS_NVFLARE_TROUBLESHOOTING_H
 #define FLMEM_FRAMEWORKS_NVFLARE_TROUBLESHOOTING_H
 
-/* The troubleshooting lists of NVFlare's guide. */
+/* The troubleshooting lists of NVFlare's guide (framework.h, `troubles`). */
 
 #include "frameworks/troubleshooting.h"
 
 extern const struct flmem_troubleshoot_row flmem_nvflare_troubles[];
 
-/* The checks of the steps, by what they are about. */
+/* Each decides whether a step is done; named after the subject of the step. */
 flmem_troubleshoot_check flmem_troubleshoot_arenas;
 flmem_troubleshoot_check flmem_troubleshoot_server_gc;
 flmem_troubleshoot_check flmem_troubleshoot_client_gc;

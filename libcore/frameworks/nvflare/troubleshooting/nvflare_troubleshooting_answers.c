@@ -25,7 +25,7 @@ void flmem_answer_set_next(struct flmem_troubleshoot_answer *answer, const char 
 	va_end(arguments);
 }
 
-/* A finding about a file, or about this process; a recording has several processes. */
+/* Whether a finding is about a file, or about this process. A recording has several processes. */
 static bool is_own_finding(const struct flmem_troubleshoot_case *one, const struct flmem_finding *f)
 {
 	char owner[32];
@@ -41,7 +41,6 @@ static bool is_own_finding(const struct flmem_troubleshoot_case *one, const stru
 	return strncmp(f->path, owner, (size_t)length) == 0 && strchr(" :", f->path[length]);
 }
 
-/* A finding of one of the rules; findings about other processes are skipped. NULL: none. */
 const struct flmem_finding *flmem_answer_find(const struct flmem_troubleshoot_case *one,
 					      const char *const *rules)
 {
@@ -56,7 +55,6 @@ const struct flmem_finding *flmem_answer_find(const struct flmem_troubleshoot_ca
 	return NULL;
 }
 
-/* Current value, place and rule; findings about the process itself have no place. */
 void flmem_answer_report(struct flmem_troubleshoot_answer *answer, const struct flmem_finding *f)
 {
 	char where[128] = "";
@@ -76,7 +74,7 @@ static bool is_server(const struct flmem_troubleshoot_case *one)
 	return flmem_role_is_server(one->role);
 }
 
-/* The --role of `flmem start`; NULL if the role is unknown. */
+/* The value of --role for `flmem start`; NULL if the role is unknown. */
 static const char *start_role(const struct flmem_troubleshoot_case *one)
 {
 	if (!one->role)
@@ -108,7 +106,6 @@ void flmem_answer_advise_watch(const struct flmem_troubleshoot_case *one,
 				      is_server(one) ? "server" : "client", why);
 }
 
-/* Only NVFlare has the settings of its guide. */
 bool flmem_answer_is_foreign(const struct flmem_troubleshoot_case *one,
 			     struct flmem_troubleshoot_answer *answer, const char *setting)
 {

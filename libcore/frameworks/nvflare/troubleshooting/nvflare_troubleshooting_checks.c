@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides whether each step of the lists is done, by the settings of process and job and by the
- * trend.
+ * Decides whether each step of the lists is done, by the settings of the process and its job, and
+ * by the trend of a recording.
  */
 #include "frameworks/nvflare/troubleshooting/nvflare_troubleshooting.h"
 
@@ -122,7 +122,7 @@ void flmem_troubleshoot_clear_cache(const struct flmem_troubleshoot_case *one,
 	}
 }
 
-/* Whether it uses a GPU, or the reason why that is not known. */
+/* Whether the process uses a GPU, or the reason why that is not known. */
 static struct flmem_u64 gpu_in_use(const struct flmem_troubleshoot_case *one)
 {
 	if (one->process)
@@ -130,7 +130,10 @@ static struct flmem_u64 gpu_in_use(const struct flmem_troubleshoot_case *one)
 	return one->recorded ? one->recorded->gpu_bytes : FLMEM_UNKNOWN("no process was given");
 }
 
-/* The parent of NVFlare's client launches jobs and never trains; --role does not change that. */
+/*
+ * Whether the process is the parent of NVFlare's client, which launches jobs and never trains,
+ * whatever --role is.
+ */
 static bool is_parent(const struct flmem_troubleshoot_case *one)
 {
 	enum flmem_role own = one->process    ? one->process->role
@@ -178,7 +181,7 @@ void flmem_troubleshoot_cuda(const struct flmem_troubleshoot_case *one,
 	}
 }
 
-/* Whether jemalloc serves malloc; false when the answer is already set. */
+/* Whether jemalloc serves malloc. Returns false if the answer is already set. */
 static bool has_jemalloc(const struct flmem_troubleshoot_case *one,
 			 struct flmem_troubleshoot_answer *answer)
 {

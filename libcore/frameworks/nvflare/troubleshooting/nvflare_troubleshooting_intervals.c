@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides whether clean-ups are as frequent as the lists demand: by settings and trend. */
+/*
+ * Decides whether cleanups are as frequent as the lists demand, by settings and by the trend of a
+ * recording.
+ */
 #include "frameworks/nvflare/troubleshooting/nvflare_troubleshooting.h"
 
 #include <inttypes.h>
@@ -26,7 +29,7 @@ static bool is_watchable_instead(const struct flmem_troubleshoot_case *one,
 
 static const char in_job[] = "in the job", in_environment[] = "in its environment";
 
-#define GUIDE_MAX 5U /* the largest interval that the guide names */
+#define GUIDE_MAX 5U /* largest interval that the guide names */
 
 static void report_rare(struct flmem_troubleshoot_answer *answer, uint64_t rounds,
 			const char *where, unsigned then)
@@ -37,7 +40,10 @@ static void report_rare(struct flmem_troubleshoot_answer *answer, uint64_t round
 	flmem_answer_set_next(answer, "set it to %u", then);
 }
 
-/* `wanted` is the guide's value. */
+/*
+ * Sets the answer about an interval. `wanted` is the guide's value; `bad` is a finding about it, or
+ * NULL.
+ */
 static void report_interval(struct flmem_troubleshoot_answer *answer, struct flmem_u64 rounds,
 			    const char *where, unsigned wanted, const struct flmem_finding *bad)
 {
@@ -77,7 +83,8 @@ static struct flmem_u64 client_rounds(const struct flmem_troubleshoot_case *one)
 }
 
 /*
- * A recorded client whose memory rises, or whose group was short of memory, at an interval above 1.
+ * The finding that proposes another interval for a recorded client: with `back`, to return to 1 as
+ * memory rises or is short; else, to raise it. NULL: none.
  */
 static const struct flmem_finding *find_interval_advice(const struct flmem_troubleshoot_case *one,
 							bool back)
@@ -94,7 +101,9 @@ void flmem_troubleshoot_client_gc(const struct flmem_troubleshoot_case *one,
 		FLMEM_ANSWER_FINDING(one, "NVF-CLI-GC-OFF", "NVF-CUDA-NOOP");
 	struct flmem_u64 nothing = FLMEM_UNKNOWN(""), own = nothing;
 
-	/* An environment that overrides the job also overrides the findings about it. */
+	/*
+	 * An interval in the environment overrides the job, and the findings about the job with it.
+	 */
 	if (one->process)
 		own = flmem_gc_rounds_of(one->process, nothing);
 	if (!own.unknown)
@@ -157,7 +166,7 @@ void flmem_troubleshoot_interval(const struct flmem_troubleshoot_case *one,
 }
 
 /*
- * Why the interval of a side is unknown, though a job has one; NULL: it is known, or no job has
+ * Why the interval of a side is unknown although a job sets it; NULL if it is known, or no job sets
  * one.
  */
 static const char *why_open(bool asked, struct flmem_u64 rounds)
@@ -165,7 +174,7 @@ static const char *why_open(bool asked, struct flmem_u64 rounds)
 	return asked && !flmem_nvflare_is_in_no_job(rounds) ? rounds.unknown : NULL;
 }
 
-/* For the sides that a job sets: the one of the process, or both if its role is unknown. */
+/* Answers for the side of the process; if its role is unknown, for both sides that a job sets. */
 void flmem_troubleshoot_every_round(const struct flmem_troubleshoot_case *one,
 				    struct flmem_troubleshoot_answer *answer)
 {
