@@ -199,7 +199,7 @@ static bool append_in_braces(const struct flmem_document *document, const struct
 	size_t indent = indent_of(document, last->key_place.start, &blanks);
 
 	if (document->syntax == FLMEM_SYNTAX_HOCON && own_line && line_end != SIZE_MAX) {
-		at = line_end; /* behind the comment; HOCON needs no comma there */
+		at = line_end; /* after the comment; HOCON needs no comma there */
 		own_line = true;
 	} else {
 		flmem_buf_putc(&text, ',');

@@ -71,7 +71,7 @@ static int read_item(struct flmem_cursor *cursor, struct flmem_node *list)
 	return rc;
 }
 
-/* Reads the entries between brackets; the cursor is behind the opening one. */
+/* Reads the entries between brackets; the cursor is after the opening one. */
 static int json_read_entries(struct flmem_cursor *cursor, struct flmem_node *node, char closing)
 {
 	skip_space(cursor);

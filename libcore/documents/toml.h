@@ -3,7 +3,7 @@
 #define FLMEM_DOCUMENTS_TOML_H
 
 /*
- * Reads single values of TOML, for its reader. The cursor is at their start, and then behind them.
+ * Reads single values of TOML, for its reader. The cursor is at their start, and then after them.
  */
 
 #include "documents/build.h"

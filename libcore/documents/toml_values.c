@@ -79,7 +79,7 @@ static int read_code_point(struct flmem_cursor *cursor, char **out)
 }
 
 /*
- * Skips a backslash at a line end, with the blanks and line ends behind it. A string within a line
+ * Skips a backslash at a line end, with the blanks and line ends after it. A string within a line
  * cannot have one, as it ends with the line.
  */
 static int join_lines(struct flmem_cursor *cursor)
@@ -123,7 +123,7 @@ static int decode_toml_string(struct flmem_cursor *cursor, const struct toml_str
 				return rc;
 			continue;
 		}
-		if (c != '\r') /* a carriage return is part of the line end behind it */
+		if (c != '\r') /* a carriage return is part of the line end after it */
 			*out++ = c;
 		flmem_cursor_step(cursor, 1);
 	}
@@ -147,7 +147,7 @@ int flmem_toml_string(struct flmem_cursor *cursor, bool in_line, const char **re
 	if (!text)
 		return cursor->code;
 	flmem_cursor_step(cursor, quotes);
-	if (string.lines) /* a line end right behind the first quotes does not count */
+	if (string.lines) /* a line end right after the first quotes does not count */
 		flmem_cursor_step(cursor, flmem_cursor_looks_at(cursor, "\r\n") ? 2
 					  : flmem_cursor_peek(cursor) == '\n'	? 1
 										: 0);

@@ -15,7 +15,7 @@
 #define GIB (UINT64_C(1) << 30)
 
 /*
- * Reads a unit. Units are powers of 1000 or 1024, depending on the style and an "i" behind the
+ * Reads a unit. Units are powers of 1000 or 1024, depending on the style and an "i" after the
  * letter.
  */
 static bool read_unit(enum flmem_limit_style style, const char *unit, double *ret_factor)

@@ -8,9 +8,7 @@
  * the number of rows that they pass, and return NULL if the index is beyond these.
  */
 
-/*
- * Finds a row of a framework that is put behind the shared rule `after`; NULL: behind all of them.
- */
+/* Finds a row of a framework that is put after the shared rule `after`; NULL: after all of them. */
 static const struct flmem_live_row *following_row(const char *after, size_t *index)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++) {

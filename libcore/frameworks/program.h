@@ -27,14 +27,14 @@ struct flmem_program {
 void flmem_program_parse(const struct flmem_argv_env *command, struct flmem_program *ret_program);
 
 /*
- * The value of an option among the arguments: the word behind `option`, or the text behind
- * "option="; NULL if it is absent.
+ * The value of an option among the arguments: the word after `option`, or the text after "option=";
+ * NULL if it is absent.
  */
 const char *flmem_program_option(const struct flmem_argv_env *command,
 				 const struct flmem_program *program, const char *option);
 
 /*
- * The VALUE of `key` among the words KEY=VALUE behind `option`, up to the next option: --set a=1
+ * The VALUE of `key` among the words KEY=VALUE after `option`, up to the next option: --set a=1
  * b=2. NULL if it is absent.
  */
 const char *flmem_program_setting(const struct flmem_argv_env *command,

@@ -45,7 +45,7 @@ void flmem_rounds_clear(struct flmem_rounds *rounds)
 	rounds->has_regex = false;
 }
 
-/* Moves the cursor behind the next occurrence of the text. Returns false if there is none. */
+/* Moves the cursor past the next occurrence of the text. Returns false if there is none. */
 static bool seek_text(struct log_cursor *c, const char *text)
 {
 	size_t length = strlen(text);
@@ -88,7 +88,7 @@ static bool read_client(struct log_cursor *c, struct marker_match *mark)
 	return mark->client_length > 0;
 }
 
-/* Reads a number that is right-aligned in the ten columns behind "]: " and followed by a space. */
+/* Reads a number that is right-aligned in the ten columns after "]: " and followed by a space. */
 static bool read_table_row(struct log_cursor *c, uint64_t *ret_number)
 {
 	struct log_cursor cell;
@@ -101,7 +101,7 @@ static bool read_table_row(struct log_cursor *c, uint64_t *ret_number)
 	return read_round_number(&cell, ret_number) && cell.at == cell.end;
 }
 
-/* Whether the text behind `before` matches the marker. */
+/* Whether the text after `before` matches the marker. */
 static bool matches_here(struct log_cursor *c, const struct flmem_round_marker *m,
 			 struct marker_match *mark)
 {
@@ -134,7 +134,7 @@ static bool matches_marker(const struct flmem_round_marker *m, const char *line,
 	struct log_cursor c = {.at = line, .end = line + length};
 
 	/*
-	 * The same words may occur earlier in the line with other text behind them, so the search
+	 * The same words may occur earlier in the line with other text after them, so the search
 	 * goes on.
 	 */
 	while (seek_text(&c, m->before)) {
@@ -159,8 +159,8 @@ static bool find_in_tables(const char *line, size_t length, struct marker_match 
 }
 
 /*
- * Returns the start of the line behind a hole of NULs, at which a search would end. A log has such
- * a hole if it was truncated while its writer kept its offset.
+ * Returns the start of the line after a hole of NULs, at which a search would end. A log has such a
+ * hole if it was truncated while its writer kept its offset.
  */
 static char *pass_nuls(char *line, size_t *length)
 {

@@ -18,9 +18,10 @@
 
 #include "base/cleanup.h"
 
-enum flmem_round_kind {	      /* What a marker means, and which texts and numbers it consists of. */
-	FLMEM_ROUND_STARTED,  /* `before` NUMBER `after`: round NUMBER has started */
-	FLMEM_ROUND_FINISHED, /* `before` NUMBER `after`: round NUMBER has ended */
+/* What a marker means, and which texts and numbers it consists of. */
+enum flmem_round_kind {
+	FLMEM_ROUND_STARTED,	   /* `before` NUMBER `after`: round NUMBER has started */
+	FLMEM_ROUND_FINISHED,	   /* `before` NUMBER `after`: round NUMBER has ended */
 	FLMEM_ROUND_ALL_FINISHED,  /* `before`: the last round has ended */
 	FLMEM_ROUND_COUNTED_START, /* `before`: a round starts, without its number */
 	FLMEM_ROUND_COUNTED_END,   /* `before`: the round has ended */

@@ -40,9 +40,8 @@ struct flmem_setting_row {
 	/* Why it is set, and the source of that. */
 	const char *reason;
 	const char *source;
-	const char
-		/* Why it is left out for another allocator or release; NULL: nothing is said. */
-		*otherwise;
+	/* Why it is left out for another allocator or release; NULL: nothing is said. */
+	const char *otherwise;
 	bool (*valid)(const char *value); /* whether a value is accepted; NULL: every value is */
 	const char *invalid;		  /* effect of a value that is not accepted */
 	/*
@@ -61,7 +60,7 @@ struct flmem_settings_syntax {
 	const char *before, *between, *after;
 	flmem_quote_fn *quote;
 	const char *comment_before, *comment_after;
-	/* Written once behind all lines, followed by each name with `name_before`; NULL: none. */
+	/* Written once after all lines, followed by each name with `name_before`; NULL: none. */
 	const char *tail;
 	const char *name_before;
 	flmem_quote_fn *comment_quote; /* quotes the text of comments; NULL: they are not quoted */

@@ -33,8 +33,8 @@ struct flmem_start_ops {
 	/* Name of the variable that enables jemalloc in the framework's start scripts. */
 	const char *jemalloc_variable;
 	/*
-	 * The parts of the start script for sh: in front of the memory settings, behind them, and
-	 * behind the function run(), which executes the command. The script sets workspace and kit;
+	 * The parts of the start script for sh: in front of the memory settings, after them, and
+	 * after the function run(), which executes the command. The script sets workspace and kit;
 	 * run() of the framework's command also uses site and org.
 	 */
 	const char *script_kit; /* what the script starts, without the role: "an NVFlare" */

@@ -11,7 +11,7 @@
 
 #define SOURCE "flmem's guide to heap profiles"
 
-/* Limits, so that the line fits into the detail of a remark, behind the figures. */
+/* Limits, so that the line fits into the detail of a remark, after the figures. */
 #define LINE_TEXT_MAX 192
 #define OWN_TEXT_MAX  (LINE_TEXT_MAX + 32)
 

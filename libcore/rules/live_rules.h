@@ -38,8 +38,8 @@ struct flmem_live_row {
 	struct flmem_rule rule;
 	bool offload; /* applies only if a checked job offloads tensors to disk */
 	/*
-	 * In a table of a framework: id of the rule about any process behind which this rule is put
-	 * in reports and lists; NULL: behind all of them.
+	 * In a table of a framework: id of the rule about any process after which this rule is put
+	 * in reports and lists; NULL: after all of them.
 	 */
 	const char *after;
 	/* Fills the remark and returns true if the process has what the rule reports. */

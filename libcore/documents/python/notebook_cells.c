@@ -12,7 +12,7 @@
 #define QUOTES	"\"\"\""
 #define COMMAND "_os.system(r" QUOTES /* call that replaces a command; no cell has these names */
 #define UNREAD	"_flmem.unread(r" QUOTES
-#define WRITTEN " # " /* mark behind which the line of the cell is kept */
+#define WRITTEN " # " /* mark after which the line of the cell is kept */
 
 static int notebook_nomem(struct flmem_notebook *notebook)
 {
@@ -135,7 +135,7 @@ static int add_cell_line(struct flmem_notebook *notebook, unsigned line)
 	return 0;
 }
 
-/* Whether a line begins with a magic command; *ret_rest is the text behind it. */
+/* Whether a line begins with a magic command; *ret_rest is the text after it. */
 static bool begins_with(const char *line, const char *magic, const char **ret_rest)
 {
 	size_t length = strlen(magic);
@@ -247,7 +247,7 @@ static void add_environment(struct flmem_buf *code, const char *line, size_t len
 	flmem_buf_puts(code, QUOTES);
 }
 
-/* The line behind %time and its options ("-n1 !command"); NULL if it is Python. */
+/* The line after %time and its options ("-n1 !command"); NULL if it is Python. */
 static const char *inner_line(const char *rest, const char *end)
 {
 	rest += strspn(rest, " \t");
@@ -361,7 +361,7 @@ static void add_line(struct flmem_notebook *notebook, const char *line, size_t l
 	} else if (is_command_line(notebook, kind, line + blanks, length - blanks)) {
 		add_command(notebook, line + blanks, length - blanks);
 	} else if (kind == '!') {
-		blanks += line[blanks + 1] == '!'; /* the command behind "!!" */
+		blanks += line[blanks + 1] == '!'; /* the command after "!!" */
 		add_command(notebook, line + blanks + 1, length - blanks - 1);
 	} else if (kind == '%') {
 		flmem_buf_append(&notebook->code, line, strspn(line, " \t"));
@@ -393,7 +393,7 @@ static bool is_three(const char *text, const char *end, char quote)
 	return end - text >= 3 && text[0] == quote && text[1] == quote && text[2] == quote;
 }
 
-/* The place behind the quote that ends a string, or its line end; `at` is behind the first one. */
+/* The place after the quote that ends a string, or its line end; `at` is after the first one. */
 static const char *skip_single(const char *at, const char *end, char quote)
 {
 	for (; at < end && *at != '\n'; at++)

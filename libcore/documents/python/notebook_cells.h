@@ -41,7 +41,7 @@ bool flmem_notebook_is_read(struct flmem_notebook *notebook, const char *first);
 int flmem_notebook_begin_cell(struct flmem_notebook *notebook);
 
 /*
- * Adds lines of the cell, or a part of one. `line` is the number in the file. The byte behind the
+ * Adds lines of the cell, or a part of one. `line` is the number in the file. The byte after the
  * text is a NUL or a line end.
  */
 int flmem_notebook_add_text(struct flmem_notebook *notebook, const char *text, size_t length,

@@ -53,7 +53,7 @@ struct flmem_python_source {
 
 /* A reader: the current word, and the word before it. */
 struct flmem_python_reader {
-	struct flmem_python python;	       /* position behind `word` */
+	struct flmem_python python;	       /* position after `word` */
 	struct flmem_python_word word, before; /* `before` of the first word is an END */
 };
 
@@ -70,7 +70,7 @@ void flmem_python_advance(struct flmem_python_reader *reader);
 /* Advances if the current word is the name or mark `text`. Returns whether it is. */
 bool flmem_python_accept(struct flmem_python_reader *reader, const char *text);
 
-/* Reads "a.b.c" into `out` and advances behind it. */
+/* Reads "a.b.c" into `out` and advances past it. */
 void flmem_python_dotted(struct flmem_python_reader *reader, char out[FLMEM_PYTHON_DOTTED_MAX]);
 
 /* Whether the word ends a statement: the end of a line or of the source, or a semicolon. */

@@ -36,7 +36,7 @@ struct call_collector {
 	char open[BRACKETS_MAX]; /* kind of each open bracket, the outermost first */
 	size_t open_count;	 /* may exceed BRACKETS_MAX */
 	char next;		 /* kind of the next "("; NUL: the bracket itself */
-	size_t vars_at;		 /* offset of the "." behind vars(...) */
+	size_t vars_at;		 /* offset of the "." after vars(...) */
 	size_t value_at; /* offset of the ":" of a lambda or "=" of an entry before a value */
 	struct flmem_python_partials partials;
 };

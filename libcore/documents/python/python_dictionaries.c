@@ -173,7 +173,7 @@ static void make_expression(struct flmem_node *node)
 	node->first = node->last = NULL;
 }
 
-/* Skips the value of an entry up to the comma or bracket behind it. */
+/* Skips the value of an entry up to the comma or bracket after it. */
 static void skip_value(struct flmem_python_reader *reader)
 {
 	size_t depth = 0;

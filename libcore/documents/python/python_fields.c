@@ -15,7 +15,7 @@ bool flmem_python_has_fields(const struct flmem_python_word *string)
 	return false;
 }
 
-/* Offset behind the string whose first quote is at `at` within a field. */
+/* Offset after the string whose first quote is at `at` within a field. */
 static size_t skip_quoted(const char *text, size_t at, size_t end)
 {
 	const char *quote = memchr(text + at + 1, text[at], end - at - 1);

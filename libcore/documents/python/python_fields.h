@@ -16,7 +16,7 @@ bool flmem_python_at_literal(const struct flmem_python_reader *reader);
 
 /*
  * Finds the next field of a string with fields; *at is 0 before the first one. *ret_reader is at
- * the first word of the field, with the "{" as word before, and reads END behind the last one.
+ * the first word of the field, with the "{" as word before, and reads END after the last one.
  * Returns false if there is no further field.
  */
 bool flmem_python_field_next(const struct flmem_python *python,

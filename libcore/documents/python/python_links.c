@@ -80,7 +80,7 @@ static bool visit_members(struct modules_pass *pass)
 	return more;
 }
 
-/* Reads import_module("a.b") and __import__("a"); the reader is behind the name of the function. */
+/* Reads import_module("a.b") and __import__("a"); the reader is after the name of the function. */
 static bool visit_by_name(struct modules_pass *pass)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
@@ -156,7 +156,7 @@ void flmem_python_modules_clear(struct flmem_python_modules *modules)
 	*modules = (struct flmem_python_modules){0};
 }
 
-/* The part of a path behind the name of a module; NULL if the path is not in that module. */
+/* The part of a path after the name of a module; NULL if the path is not in that module. */
 static const char *path_in(const char *path, const struct flmem_python_module *module)
 {
 	size_t length = strlen(module->name);

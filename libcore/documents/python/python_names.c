@@ -168,7 +168,7 @@ static int hide_name(struct names_pass *pass, const char *name, const struct flm
 	return bind_import(pass, name, NULL, &end);
 }
 
-/* Hides imports behind a function or class that the module itself defines. */
+/* Hides imports after a function or class that the module itself defines. */
 static int read_definition(struct names_pass *pass)
 {
 	struct flmem_place place = pass->reader.before.place;
@@ -249,7 +249,7 @@ static int bind_partial(struct names_pass *pass, struct flmem_python_reader ahea
 					: FLMEM_EFAILED;
 }
 
-/* Binds a name to the value behind the "=" of the reader. */
+/* Binds a name to the value after the "=" of the reader. */
 static int bind_value(struct names_pass *pass, struct flmem_python_reader *reader, const char *name,
 		      const struct flmem_place *place)
 {

@@ -12,7 +12,7 @@
  * Reads such an assignment: adds a call of PATH.__setitem__ with the key and the value as arguments
  * "0" and "1" to `calls`, or for an entry of a __dict__ whose key is not known, "__dict__" to
  * `attributes`. Does nothing if the name is not imported or the statement is another one. The
- * reader is at the "[" right behind the name `dotted` and does not move.
+ * reader is at the "[" right after the name `dotted` and does not move.
  */
 int flmem_python_subscript_read(struct flmem_cursor *cursor, const struct flmem_python_names *names,
 				const struct flmem_python_reader *reader, const char *dotted,
@@ -23,7 +23,7 @@ bool flmem_python_ends_deletion(const struct flmem_python_word *word);
 
 /*
  * Reads del os.environ["NAME"]: adds a call of PATH.__delitem__ with the key as argument "0" to
- * `calls`. The reader is at the "[" and then behind the "]".
+ * `calls`. The reader is at the "[" and then after the "]".
  */
 int flmem_python_subscript_deleted(struct flmem_cursor *cursor,
 				   const struct flmem_python_names *names,

@@ -60,7 +60,7 @@ static bool is_string_prefix(const char *name, size_t length)
 	return length <= 2 && strspn(name, "rRbBuUfFtT") >= length;
 }
 
-/* Length of a string up to behind its closing quotes, or up to the end of the line or text. */
+/* Length of a string up to and with its closing quotes, or up to the end of the line or text. */
 static size_t span_string(const char *p, size_t quotes, bool *ret_closed)
 {
 	const char *q = p + quotes;
@@ -113,7 +113,7 @@ static bool is_word_letter(char c)
 	return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
 }
 
-/* Reads a name or number, and the string behind it if the name is a prefix. */
+/* Reads a name or number, and the string after it if the name is a prefix. */
 static enum syntax_state scan_prefixed(struct syntax_scan *scan)
 {
 	const char *p = scan_at(scan);

@@ -17,7 +17,7 @@ struct flmem_python_fault {
  * Finds the first certain fault of a file: a bracket or string that is not closed, a closing
  * bracket of another kind, a block without the indentation that Python requires. Returns false if
  * there is no such fault or it is not certain. Tabs in indentation are not judged, nor is text
- * behind an f-string with its own kind of quotes in a field (3.12).
+ * after an f-string with its own kind of quotes in a field (3.12).
  */
 bool flmem_python_find_fault(const char *text, struct flmem_python_fault *ret_fault);
 

@@ -10,7 +10,7 @@
 #include "documents/python/python.h"
 
 /*
- * Whether the statement assigns to the attribute that the reader is right behind: alone, with an
+ * Whether the statement assigns to the attribute that the reader is right after: alone, with an
  * annotation, in a chain, or as one of several. `starts`: the statement begins with it.
  */
 bool flmem_python_is_target(const struct flmem_python_reader *reader, bool starts);
@@ -27,11 +27,11 @@ bool flmem_python_binds(const struct flmem_python_word *before, const char *dott
 int flmem_python_item_read(struct flmem_cursor *cursor, const struct flmem_python_reader *reader,
 			   struct flmem_node *items, struct flmem_node *keys);
 
-/* With the reader at the "(" behind "vars": whether an entry is assigned whose key is not known. */
+/* With the reader at the "(" after "vars": whether an entry is assigned whose key is not known. */
 bool flmem_python_vars_assigns(const struct flmem_python_reader *reader);
 
 /*
- * With the reader at the "(" behind "vars": offset of the "." behind its ")"; SIZE_MAX if there is
+ * With the reader at the "(" after "vars": offset of the "." after its ")"; SIZE_MAX if there is
  * none.
  */
 size_t flmem_python_vars_method(const struct flmem_python_reader *reader);

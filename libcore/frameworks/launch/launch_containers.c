@@ -551,7 +551,6 @@ void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches
 {
 	read_all_containers(root, launches);
 	if (launches->launch_count || launches->doubt_count) {
-		/* MLproject: the container of all its commands */
 		/* "docker_env" of MLproject is the container of all its commands. */
 		if (!launches->variable_count)
 			read_yaml_variables(FLMEM_NODE_AT(root, "docker_env", "environment"),

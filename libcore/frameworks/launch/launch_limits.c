@@ -220,7 +220,7 @@ static struct flmem_place command_around(const char *text, size_t at)
 	return command;
 }
 
-/* Finds the next word from *at to `end` and moves *at behind it. Returns false after the last. */
+/* Finds the next word from *at to `end` and moves *at past it. Returns false after the last. */
 static bool next_command_word(const char *text, size_t end, size_t *at,
 			      struct flmem_place *ret_word)
 {

@@ -192,7 +192,7 @@ bool flmem_launch_only_names(struct flmem_launch_scan *scan, const struct flmem_
 {
 	const char *text = program_in(word->text);
 
-	/* Behind "$(pgrep ...)" the command around it continues. */
+	/* After "$(pgrep ...)" the command around it continues. */
 	if (scan->now.names_only && scan->scope < scan->now.names_scope)
 		scan->now.names_only = false;
 	if (scan->now.names_only) {

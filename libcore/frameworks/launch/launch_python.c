@@ -48,7 +48,7 @@ static bool runs_python_file(const struct flmem_launch_scan *scan, const char *n
 }
 
 /*
- * Whether a word is the program of a statement: the first word, or behind exec, srun and the like.
+ * Whether a word is the program of a statement: the first word, or after exec, srun and the like.
  */
 static bool is_program_word(const char *before, bool shell)
 {
@@ -223,7 +223,7 @@ void flmem_launch_note_stdin(struct flmem_launch_scan *scan, const char *mark,
 }
 
 /*
- * 'm' for "-m" and --module of torchrun, 'c' for "-c", also behind flags: "-uc". NUL for another
+ * 'm' for "-m" and --module of torchrun, 'c' for "-c", also after flags: "-uc". NUL for another
  * option.
  */
 static char option_of(const char *text)

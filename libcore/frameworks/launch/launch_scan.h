@@ -43,7 +43,7 @@ enum flmem_launch_runner {
 	FLMEM_LAUNCH_BY_ENROOT,
 };
 
-/* The program behind a pipe that reads the output of echo, printf or cat. */
+/* The program after a pipe that reads the output of echo, printf or cat. */
 enum flmem_launch_prints {
 	FLMEM_LAUNCH_NOWHERE, /* no pipe, or a program that runs nothing */
 	FLMEM_LAUNCH_TO_SHELL,
@@ -139,7 +139,7 @@ struct flmem_launch_scan {
 	size_t at, line_start;	  /* offsets: of the next character, of its line */
 	unsigned line;		  /* number of the line, from 1 */
 	unsigned char scope;	  /* index into launches->scopes of the part of the script */
-	bool after_pipe;	  /* the statement is behind a "|": a separate shell runs it */
+	bool after_pipe;	  /* the statement is after a "|": a separate shell runs it */
 	bool next_group_function; /* the next group is the body of a function */
 	bool any_word;		  /* a word that is not a comment has been read */
 

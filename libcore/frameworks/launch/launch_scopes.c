@@ -113,8 +113,7 @@ static void end_script_line(struct flmem_launch_scan *scan)
 }
 
 /*
- * Notes && and ||: whether the command behind runs depends on those before. A row of && is one
- * part.
+ * Notes && and ||: whether the command after runs depends on those before. A row of && is one part.
  */
 static void note_chain(struct flmem_launch_scan *scan, char mark, bool decided)
 {
@@ -135,7 +134,7 @@ static void note_next_case(struct flmem_launch_scan *scan)
 	flmem_launch_skip(scan, 2);
 }
 
-/* Commands that fail only if the script is broken: one behind their && counts as always running. */
+/* Commands that fail only if the script is broken: one after their && counts as always running. */
 static bool is_preparation(const char *command)
 {
 	static const char *const names[] = {"cd", "pushd", "popd", "mkdir", "ulimit", "true", ":"};
@@ -223,7 +222,7 @@ static void open_round(struct flmem_launch_scan *scan)
 	}
 }
 
-/* Ends what "(" began. Behind a pattern of "case" it only ends the pattern. */
+/* Ends what "(" began. After a pattern of "case" it only ends the pattern. */
 static void close_round(struct flmem_launch_scan *scan)
 {
 	if (leave_scope(scan, FLMEM_LAUNCH_WORDS))

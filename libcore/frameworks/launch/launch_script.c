@@ -246,7 +246,7 @@ static bool note_spaced(struct flmem_launch_scan *scan, const struct flmem_launc
 	return true;
 }
 
-/* Reads NAME=VALUE, also behind "Environment=" of a unit or "--env=" of docker run. */
+/* Reads NAME=VALUE, also after "Environment=" of a unit or "--env=" of docker run. */
 static bool note_assignment(struct flmem_launch_scan *scan, const struct flmem_launch_word *word)
 {
 	static const char *const prefixes[] = {

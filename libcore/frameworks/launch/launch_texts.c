@@ -150,7 +150,7 @@ const char *flmem_launch_split_string(const struct flmem_launch_scan *scan, cons
 	return NULL;
 }
 
-/* The text behind "<<<" of a program; NULL if the word is no such text. */
+/* The text after "<<<" of a program; NULL if the word is no such text. */
 static const char *here_string_of(const struct flmem_launch_scan *scan, const char *text,
 				  const char *before)
 {
@@ -292,7 +292,7 @@ static enum flmem_launch_prints pipe_reader(const char *word, size_t length, boo
 	return flmem_text_is_one_of(name, others) ? FLMEM_LAUNCH_TO_OTHERS : FLMEM_LAUNCH_NOWHERE;
 }
 
-/* The text behind the quoted part that begins at `text`; at most `end`. */
+/* The text after the quoted part that begins at `text`; at most `end`. */
 static const char *skip_quotes(const char *text, const char *end)
 {
 	const char *close = text + 1;
@@ -330,7 +330,7 @@ static const char *command_end(const char *text, const char *end)
 	return end;
 }
 
-/* What one command of a pipe does with its input. `first`: it is the first one behind the pipe. */
+/* What one command of a pipe does with its input. `first`: it is the first one after the pipe. */
 static enum flmem_launch_prints reader_in(const char *text, const char *end, bool first)
 {
 	enum flmem_launch_prints reader = FLMEM_LAUNCH_NOWHERE;

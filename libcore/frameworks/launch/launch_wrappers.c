@@ -21,7 +21,7 @@ static bool sets_variables(const char *name)
 }
 
 /*
- * Whether the word is behind a variable that may hold "env NAME=VALUE": "$PREFIX python3", not
+ * Whether the word is after a variable that may hold "env NAME=VALUE": "$PREFIX python3", not
  * "$PYTHON -m MODULE".
  */
 static bool is_behind_variable(const struct flmem_launch_scan *scan, const char *text)

@@ -35,7 +35,7 @@ struct flmem_comm_value flmem_comm_value_of_text(const char *text)
 	return value;
 }
 
-/* null has the same effect as an absent key. Digits behind the point of a number are dropped. */
+/* null has the same effect as an absent key. Digits after the point of a number are dropped. */
 struct flmem_comm_value flmem_comm_value_of_node(const struct flmem_node *node)
 {
 	struct flmem_comm_value value = {.state = FLMEM_COMM_UNKNOWN};

@@ -20,7 +20,7 @@
 
 /* The calls of a list around a place. Places are asked for in the order of the text. */
 struct calls_around {
-	const struct flmem_node *next; /* the first call behind the place */
+	const struct flmem_node *next; /* the first call after the place */
 	const struct flmem_node *open[AROUND_MAX];
 	size_t count;
 };

@@ -11,7 +11,7 @@
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 #define LEVELS_MAX   64U
-#define WORDS_MAX    64U /* words behind a name that are searched for the mode of open() */
+#define WORDS_MAX    64U /* words after a name that are searched for the mode of open() */
 #define REPORTED_MAX 64U
 #define NAMES_MAX    16U
 #define WALKS_MAX    8U
@@ -145,7 +145,7 @@ static bool is_reading_command(const struct flmem_python_word *word)
 	return false;
 }
 
-/* Whether open(), behind "(NAME", has a mode that only reads. */
+/* Whether open(), after "(NAME", has a mode that only reads. */
 static bool opens_to_read(struct flmem_python_reader ahead)
 {
 	int depth = 1;
@@ -204,7 +204,7 @@ static bool is_compared_name(const struct job_file_search *search,
 }
 
 /*
- * Whether a call may write the file that is its argument `index`; `ahead` is behind that argument.
+ * Whether a call may write the file that is its argument `index`; `ahead` is after that argument.
  */
 static bool call_writes(const struct flmem_python_word *function, unsigned index,
 			const struct flmem_python_reader *ahead)
@@ -216,7 +216,7 @@ static bool call_writes(const struct flmem_python_word *function, unsigned index
 	return !only_reads_file(function);
 }
 
-/* Moves from behind an argument to the end of its bracket. */
+/* Moves from the word after an argument to the end of its bracket. */
 static void skip_to_close(struct flmem_python_reader *ahead)
 {
 	static const char *const closes[] = {")", "]", "}", NULL};

@@ -14,9 +14,9 @@
 
 /* A name by which the script calls a class with settings. */
 struct class_name {
-	struct flmem_nvflare_span name; /* offset behind the last import of it so far; 0: none */
-	size_t imported_at;		/* offset of the last call */
-	size_t called_at;		/* the last call */
+	struct flmem_nvflare_span name;
+	size_t imported_at; /* offset after the last import of it so far; 0: none */
+	size_t called_at;   /* offset of the last call */
 };
 
 struct name_search {

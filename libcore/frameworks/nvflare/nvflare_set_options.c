@@ -22,7 +22,7 @@
 struct set_before {
 	const struct flmem_rule_input *input;
 	const char *at;
-	const char *line, *command; /* their first characters */
+	const char *line, *command; /* where the line and the command begin */
 	const char *program;	    /* last name of a program of NVFlare; or NULL */
 	unsigned line_number;
 };
@@ -158,7 +158,7 @@ static void add_set_word(const struct flmem_rule_input *input, struct flmem_nvfl
 	sets->count++;
 }
 
-/* Reads the words behind the option. The last option counts, as argparse replaces the list. */
+/* Reads the words after the option. The last option counts, as argparse replaces the list. */
 static const char *read_words(const struct set_before *before, const char *at,
 			      struct flmem_nvflare_sets *sets)
 {

@@ -3,7 +3,7 @@
 #define FLMEM_FRAMEWORKS_NVFLARE_NVFLARE_SET_OPTIONS_H
 
 /*
- * Reads KEY=VALUE behind --set of a command that runs NVFlare. A value there takes precedence over
+ * Reads KEY=VALUE after --set of a command that runs NVFlare. A value there takes precedence over
  * files and the environment, and reaches the processes of jobs (fuel/utils/config_service.py).
  */
 
@@ -12,7 +12,7 @@
 
 #define FLMEM_NVFLARE_SETS_MAX 32
 
-/* One word behind --set. */
+/* One word after --set. */
 struct flmem_nvflare_set {
 	const char *key; /* not terminated; `length` bytes */
 	size_t length;
@@ -37,7 +37,7 @@ void flmem_nvflare_sets_each(const struct flmem_rule_input *input, flmem_nvflare
 const struct flmem_nvflare_set *flmem_nvflare_set_find(const struct flmem_nvflare_sets *sets,
 						       const char *key);
 
-/* Reports a word behind --set, as the value of a key; `detail` may be NULL. */
+/* Reports a word after --set, as the value of a key; `detail` may be NULL. */
 void flmem_nvflare_set_report(struct flmem_check *check, const struct flmem_nvflare_set *row,
 			      const char *key, const char *detail);
 

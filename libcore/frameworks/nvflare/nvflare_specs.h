@@ -37,7 +37,7 @@ bool flmem_nvflare_spec_has_modes(const struct flmem_node *asked);
 const struct flmem_node *flmem_nvflare_spec_portable(const struct flmem_nvflare_spec *spec);
 
 /*
- * The call of a script behind `call`, or the first one if that is NULL: calls of functions first,
+ * The call of a script after `call`, or the first one if that is NULL: calls of functions first,
  * then those of methods. NULL after the last.
  */
 const struct flmem_node *flmem_nvflare_next_call(const struct flmem_check *check,

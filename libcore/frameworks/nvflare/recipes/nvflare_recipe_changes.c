@@ -66,7 +66,7 @@ static bool is_description(const struct flmem_python_word *name)
 	return flmem_python_is_any(name, names);
 }
 
-/* The names and keys behind a dotted name: ".a.b[c].d". */
+/* The names and keys after a dotted name: ".a.b[c].d". */
 struct attribute_path {
 	struct flmem_python_word first, last;
 	unsigned count;

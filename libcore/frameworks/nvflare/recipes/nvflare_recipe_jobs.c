@@ -102,7 +102,7 @@ static bool passes_on(const struct job_search *search, const struct flmem_python
 	       (flmem_python_is(next, ":") && flmem_python_ends(front)); /* "a.job: TYPE = x" */
 }
 
-/* Skips from a "[" to behind its "]", at most as many words as a key has. */
+/* Skips from a "[" past its "]", at most as many words as a key has. */
 static void skip_key(struct flmem_python_reader *ahead)
 {
 	int depth = 0;
@@ -115,9 +115,7 @@ static void skip_key(struct flmem_python_reader *ahead)
 	}
 }
 
-/*
- * Whether what follows ".job" changes the job, or passes it on. The reader is at the word behind.
- */
+/* Whether what follows ".job" changes the job, or passes it on. The reader is at the word after. */
 static bool changes_job(const struct job_search *search)
 {
 	struct flmem_python_reader ahead = search->reader;

@@ -23,7 +23,7 @@ static bool equals_span(const char *text, struct flmem_nvflare_span a, struct fl
 	       memcmp(text + a.start, text + b.start, a.end - a.start) == 0;
 }
 
-/* Reads "class" or "def", also behind "async". The reader is then at the name. */
+/* Reads "class" or "def", also after "async". The reader is then at the name. */
 static bool begins_definition(struct flmem_python_reader *ahead, bool *ret_class)
 {
 	*ret_class = flmem_python_is(&ahead->word, "class");
@@ -53,7 +53,7 @@ static bool is_known_decorator(const struct flmem_python_word *name)
 	return flmem_python_is_any(name, names);
 }
 
-/* Reads the decorator behind a "@": the last part of its name decides. */
+/* Reads the decorator after a "@": the last part of its name decides. */
 static void read_decorator(struct flmem_python_reader ahead,
 			   struct flmem_nvflare_definition *decorated)
 {
@@ -170,7 +170,7 @@ flmem_nvflare_recipe_call_at(const struct flmem_nvflare_recipes *recipes, size_t
 		       compare_calls);
 }
 
-/* Shortens "a.b" to the part behind the last dot. Returns false if there is no dot. */
+/* Shortens "a.b" to the part after the last dot. Returns false if there is no dot. */
 static bool last_part(const char *text, struct flmem_nvflare_span *name)
 {
 	const char *dot = memrchr(text + name->start, '.', name->end - name->start);
@@ -306,7 +306,7 @@ static struct flmem_nvflare_definition *constructor_of(struct flmem_nvflare_reci
 	return NULL;
 }
 
-/* A walk over the parameters of a function, from the "(" behind its name on. */
+/* A walk over the parameters of a function, from the "(" after its name on. */
 struct parameter_reader {
 	struct flmem_python_reader reader;
 	int depth;

@@ -25,7 +25,7 @@ struct flmem_nvflare_use_level {
 	/* Last and first name of a call: "c" and "a" of a.b.c(. */
 	struct flmem_python_word function, first;
 	/*
-	 * `front`: the word behind which the current operand begins; `keyword`: NAME of
+	 * `front`: the word after which the current operand begins; `keyword`: NAME of
 	 * NAME=operand.
 	 */
 	struct flmem_python_word front, keyword;
@@ -65,7 +65,7 @@ struct flmem_nvflare_use {
 	struct flmem_python_word word; /* the first word of the recipe */
 	/* The word before it, and the one before that. */
 	struct flmem_python_word front, front_earlier;
-	struct flmem_python_reader ahead; /* a reader behind it */
+	struct flmem_python_reader ahead; /* a reader after it */
 	size_t end; /* offset of the end of the name; 0: the recipe is a call, not a name */
 	bool kept;  /* it is a function that makes a recipe and that is not called here */
 };

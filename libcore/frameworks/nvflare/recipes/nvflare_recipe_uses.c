@@ -52,7 +52,7 @@ static void report_use(struct flmem_nvflare_use_search *search,
 	flmem_nvflare_report_word(search->check, word, "recipe", changed);
 }
 
-/* Reads "NAME =" or "NAME: TYPE =". The reader is then behind the "=". */
+/* Reads "NAME =" or "NAME: TYPE =". The reader is then after the "=". */
 static bool accept_target(struct flmem_python_reader *ahead, struct flmem_nvflare_span *ret_name)
 {
 	struct flmem_nvflare_span name = {.start = ahead->word.place.start};

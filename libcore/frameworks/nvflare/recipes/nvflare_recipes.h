@@ -77,8 +77,8 @@ void flmem_nvflare_recipes_clear(struct flmem_nvflare_recipes *recipes);
 
 #define FLMEM_AUTO_NVFLARE_RECIPES FLMEM_AUTO(flmem_nvflare_recipes_clear)
 
-/* The call that begins at an offset; NULL: none is known. */
-const struct flmem_nvflare_recipe_call * /* The call that begins at an offset; NULL if none does. */
+/* The call that begins at an offset; NULL if none does. */
+const struct flmem_nvflare_recipe_call *
 flmem_nvflare_recipe_call_at(const struct flmem_nvflare_recipes *recipes, size_t at);
 
 /* Whether the name at this place means a recipe. A name with dots is an attribute. */

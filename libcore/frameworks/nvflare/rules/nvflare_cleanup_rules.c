@@ -75,7 +75,7 @@ static bool is_blank_line(const char *line)
 	return strchr("#\r\n", line[code_indent(line)]);
 }
 
-/* Bytes from behind the name of a function to the end of its body. */
+/* Bytes from after the name of a function to the end of its body. */
 static size_t code_body_length(const char *text, size_t at)
 {
 	size_t indent = code_indent(text + code_line_start(text, at));

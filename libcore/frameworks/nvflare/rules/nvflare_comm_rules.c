@@ -58,7 +58,7 @@ struct comm_check {
 	/* The variable that is checked; NULL: a file, or --set. */
 	const struct flmem_launch_variable *variable;
 	const struct flmem_nvflare_sets *sets; /* the words of --set; or NULL */
-	flmem_comm_look *look; /* the fault that is searched among the words of --set */
+	flmem_comm_look *look;		       /* reports the faults of one kind; for --set */
 };
 
 static void report_set_fault(const struct comm_check *comm, const char *key, const char *detail)

@@ -32,7 +32,7 @@ void flmem_nvflare_check_job_commands(struct flmem_check *check);
 
 /*
  * Reports other strings of the checked script that set variables which rules check, or that are
- * commands which start NVFlare: it is not known what runs them. Call it behind the functions that
+ * commands which start NVFlare: it is not known what runs them. Call it after the functions that
  * report commands.
  */
 void flmem_nvflare_check_texts(struct flmem_check *check);

@@ -47,7 +47,7 @@ static const char *const *config_names(const char *method)
 }
 
 /*
- * The next argument of a call behind `at` (NULL: the first) that may be a configuration; NULL after
+ * The next argument of a call after `at` (NULL: the first) that may be a configuration; NULL after
  * the last.
  */
 static const struct flmem_node *next_config_of(const struct flmem_node *call,

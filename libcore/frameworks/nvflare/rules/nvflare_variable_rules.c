@@ -227,7 +227,7 @@ static void variable_unknown(struct flmem_check *check)
 		}
 		token.start = at;
 		token.length = strspn(text + at, CHARACTERS);
-		/* A name may be right behind "-e" of docker run, "-D" and the like. */
+		/* A name may be right after "-e" of docker run, "-D" and the like. */
 		if (token.length && !comment &&
 		    (!at || !strchr("abcdfghijklmnopqrstuvwxyz.$", text[at - 1])))
 			check_token(check, &token, line, &progress);
