@@ -115,7 +115,7 @@ bool flmem_file_name_find(const char *path, struct flmem_found_file *ret_file);
 bool flmem_file_is_likely(const struct flmem_found_file *file, const struct flmem_buf *text);
 
 /*
- * Whether it is no problem that a file cannot be parsed: files named as JSON and TOML hold much
+ * Whether a file that cannot be parsed is not a problem: files named as JSON and TOML hold much
  * else (lines of logs, data), which may mention a framework, too.
  */
 bool flmem_file_may_be_other(const struct flmem_found_file *file, const struct flmem_buf *text);

@@ -30,7 +30,7 @@ static bool read_unit(enum flmem_limit_style style, const char *unit, double *re
 		return true;
 	if (style == FLMEM_LIMIT_DOCKER && strcmp(unit, "b") == 0)
 		return true;
-	/* "m" is a thousandth, and letters of the wrong case are no units. */
+	/* "m" is a thousandth, and letters of the wrong case are not units. */
 	if (style == FLMEM_LIMIT_KUBERNETES && (decimal && lower == 'k') != (unit[0] == lower))
 		return false;
 	if (!letter || style == FLMEM_LIMIT_MEBIBYTES)

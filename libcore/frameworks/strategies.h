@@ -62,7 +62,7 @@ struct flmem_strategy {
 	size_t file_count;
 	uint64_t chunk_bytes; /* fixed size of chunks; 0: chosen for the node, up to `chunk_max` */
 	uint64_t chunk_max;   /* largest size of chunks; 0: no chunks */
-	uint64_t message_max; /* largest size of messages; 0: there is no size to set */
+	uint64_t message_max; /* largest size of messages; 0: nothing to set */
 	uint64_t model_max; /* for larger models, a later strategy is preferred; 0: no such limit */
 	unsigned disk_models_per_client; /* models per client on the disk of the server */
 };

@@ -25,9 +25,7 @@ static bool is_function_named(const char *qualified, const char *name)
 	return strcmp(dot ? dot + 1 : qualified, name) == 0;
 }
 
-/*
- * Whether a path ends in `end`, by whole names: "nvflare/x.py" is no end of "/opt/my_nvflare/x.py".
- */
+/* Whether a path ends in `end`, by whole names: not "nvflare/x.py" in "/opt/my_nvflare/x.py". */
 static bool is_file_below(const char *path, const char *end)
 {
 	size_t length = strlen(path), wanted = strlen(end);

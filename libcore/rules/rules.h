@@ -75,12 +75,11 @@ struct flmem_plan_peaks {
 	uint64_t server, client;	     /* peak of one such process */
 	const char *lower;		     /* the strategy with the lowest peak of the server */
 	uint64_t lower_server, lower_client; /* peaks with `lower` */
-	/* Peak of the server and all clients in one process; 0: no simulator is planned. */
+	/* Peak of the server and all clients together; 0: no simulator is planned. */
 	uint64_t simulator;
 };
 
-/* Files that are read together: those of one job, or of one folder. */
-/* All pointers belong to the caller. */
+/* Files that are read together: those of one job, or of one folder. The caller owns them. */
 struct flmem_bundle {
 	const struct flmem_rule_input *inputs;
 	size_t count;

@@ -6,8 +6,7 @@
 
 #include "documents/document.h"
 
-/* A fault for which CPython rejects a file with a SyntaxError. */
-/* `text` is static. */
+/* A fault for which CPython rejects a file with a SyntaxError. `text` is static. */
 struct flmem_python_fault {
 	const char *text;
 	struct flmem_place place;

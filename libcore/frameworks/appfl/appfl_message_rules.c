@@ -48,7 +48,7 @@ static bool is_negotiated(const struct flmem_check *check)
 	return check->release.count && flmem_version_number_compare(&check->release, &first) >= 0;
 }
 
-/* How severe it is that the two sides have different sizes; NULL: it is no fault. */
+/* How severe it is that the two sides have different sizes; NULL: not a fault. */
 static const enum flmem_severity *judge_sizes(const struct flmem_check *check, int64_t client,
 					      int64_t server)
 {

@@ -67,7 +67,8 @@ bool flmem_flower_is_config(const struct flmem_document *document)
 }
 
 /*
- * Whether a table sets resources. If it is no table, or lacks both keys, Flower takes the defaults.
+ * Whether a table sets resources. If it is not a table, or lacks both keys, Flower takes the
+ * defaults.
  */
 static bool has_resources(const struct flmem_node *options)
 {

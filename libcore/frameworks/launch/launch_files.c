@@ -312,7 +312,7 @@ static bool is_never_one(const struct flmem_document *document)
 	return false;
 }
 
-/* Files that are no templates although their name ends as those do: MANIFEST.in of setuptools. */
+/* Files that are not templates although their name ends as those do: MANIFEST.in of setuptools. */
 static const struct flmem_input_kind other_file = {
 	.is_likely = is_never_likely,
 	.is_one = is_never_one,

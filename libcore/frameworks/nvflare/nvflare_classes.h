@@ -26,7 +26,7 @@ enum flmem_nvflare_side {
 	FLMEM_NVFLARE_SIDES,
 };
 
-/* How one side is told the interval between its cleanups, in rounds. */
+/* How the interval between cleanups of one side is set, in rounds. */
 struct flmem_nvflare_interval {
 	bool exists;	  /* this side cleans up */
 	const char *arg;  /* name of the argument; NULL: the default always applies */

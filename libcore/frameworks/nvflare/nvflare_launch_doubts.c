@@ -91,7 +91,7 @@ static void check_callers(struct flmem_check *check, const struct flmem_launches
 			"a file that starts this one, or is a part of it, may set it");
 }
 
-/* Reports the first line that changes the configuration of a job and is no comment. */
+/* Reports the first line that changes the configuration of a job and is not a comment. */
 static void check_edits(struct flmem_check *check, const struct flmem_launches *launches)
 {
 	struct flmem_place place = {.line = 1, .column = 1};

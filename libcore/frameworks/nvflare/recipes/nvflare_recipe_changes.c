@@ -310,7 +310,7 @@ static bool is_tested(const struct flmem_nvflare_use *use)
 	return flmem_python_is(&ahead->word, "=") && ahead->word.text[1] == '=';
 }
 
-/* The level whose operand the recipe is. Parentheses that only group are no level. */
+/* The level whose operand the recipe is. Parentheses that only group are not a level. */
 static const struct flmem_nvflare_use_level *operand_level(struct flmem_nvflare_use_search *search,
 							   const struct flmem_nvflare_use *use)
 {

@@ -261,8 +261,8 @@ static void check_assignments(struct flmem_check *check)
 }
 
 /*
- * The name that setattr(OBJECT, NAME, VALUE) or patch.object(OBJECT, NAME) replaces; NULL if it is
- * no part of the cleanup.
+ * The name that setattr(OBJECT, NAME, VALUE) or patch.object(OBJECT, NAME) replaces; NULL if that
+ * is not part of the cleanup.
  */
 static const char *name_of_call(const struct flmem_node *call)
 {

@@ -30,7 +30,7 @@ static bool is_resource_default(const struct flmem_nvflare_spec *spec)
 	       strcmp(spec->site, FLMEM_NVFLARE_RESOURCE_DEFAULT) == 0;
 }
 
-/* Whether a value is not known: an expression, or null for an absent one. It is no fault. */
+/* Whether a value is not known: an expression, or null for an absent one. It is not a fault. */
 static bool is_open_value(const struct flmem_node *value)
 {
 	return !value || value->kind == FLMEM_NODE_EXPRESSION;
