@@ -107,7 +107,8 @@ enum flmem_launch_scope_kind {
 struct flmem_launch_scope {
 	enum flmem_launch_scope_kind kind;
 	unsigned char parent; /* index of the part around it */
-	bool decided;	      /* whether it runs depends on a variable that rules check */
+	/* It depends on a variable that rules check, or is after "cd" and &&: it counts as run. */
+	bool decided;
 };
 
 /* Something about the programs of a file that is known only when the file runs. */
