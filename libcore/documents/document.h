@@ -66,7 +66,7 @@ struct flmem_place {
 struct flmem_node {
 	enum flmem_node_kind kind;
 	unsigned char declared; /* used by the reader of TOML only */
-	const char *key;	/* in a map, else NULL */
+	const char *key;	/* key of the value in a map; else NULL */
 	const char *text;	/* of a scalar, with escapes resolved; "" for lists and maps */
 	const char *tag;	/* YAML: tag of the value or of its key; NULL: none, or "!" */
 	struct flmem_place key_place; /* place of the key, with its quotes */
@@ -82,7 +82,7 @@ struct flmem_document {
 	struct flmem_buf text;
 	struct flmem_node *root; /* NULL: an empty document */
 	size_t node_count;
-	unsigned bad_line; /* where reading failed; 0: no certain line */
+	unsigned bad_line; /* line where reading failed; 0: not certain */
 	bool shown;	   /* Markdown: the code is only shown to readers, nothing runs it */
 	struct flmem_document_block *blocks;
 	unsigned *lines; /* notebook, Markdown: line of the file for each line of `text`; or NULL */

@@ -5,7 +5,7 @@
 #include "documents/edit.h"
 
 struct edit_comparison {
-	const struct flmem_edit *const *edits; /* in the order of the text */
+	const struct flmem_edit *const *edits; /* in the order of the text; not owned */
 	size_t count, found;
 };
 

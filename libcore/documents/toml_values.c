@@ -14,7 +14,7 @@
 struct toml_string {
 	char quote;
 	bool lines;	 /* between three quotes: it may have several lines */
-	const char *end; /* of the text between the quotes */
+	const char *end; /* end of the text between the quotes */
 };
 
 static bool is_closing(const struct toml_string *string, const char *p)

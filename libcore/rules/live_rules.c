@@ -16,8 +16,8 @@
 #define SERVER_MAX	  8U
 #define CLIENT_MAX	  4U
 #define TRIMMABLE_MIN	  (UINT64_C(64) << 20)
-#define TRIMMABLE_PERCENT 20U /* of RSS */
-#define HEADROOM_PERCENT  10U /* of the limit */
+#define TRIMMABLE_PERCENT 20U /* percent of RSS */
+#define HEADROOM_PERCENT  10U /* percent of the limit */
 
 const char *flmem_live_setting(const struct flmem_process_report *process, const char *name)
 {

@@ -11,7 +11,7 @@
 #include "rules/live_rules.h"
 
 #define HUGE_MIN     (UINT64_C(64) << 20)
-#define HUGE_PERCENT 20U /* of RSS */
+#define HUGE_PERCENT 20U /* percent of RSS */
 
 /*
  * Largest block, in bytes, that thread caches hold by default; up to glibc 2.41 also the most

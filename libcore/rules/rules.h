@@ -120,7 +120,7 @@ struct flmem_check {
 	const struct flmem_input_kind *kind; /* the kind of the input to which the row applies */
 	const struct flmem_node *subject;    /* root of the file, or the part that is checked */
 	const struct flmem_node *args;	     /* `args` of the subject, or NULL */
-	struct flmem_version_number release; /* of the framework; count 0: unknown */
+	struct flmem_version_number release; /* release of the framework; count 0: unknown */
 	const struct flmem_rule_row *row;
 	struct flmem_recommendations *found;
 	struct flmem_memo_entry *kept; /* values kept during one run of a table */

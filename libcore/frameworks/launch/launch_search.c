@@ -209,7 +209,7 @@ static bool split_default_value(const char *value, const char **ret_start, size_
 		*ret_length = length - (size_t)(fallback + 2 - value) - 1;
 	}
 	return !memchr(*ret_start, '$', *ret_length) && !memchr(*ret_start, '`', *ret_length) &&
-	       !memmem(*ret_start, *ret_length, "{{", 2); /* of a template */
+	       !memmem(*ret_start, *ret_length, "{{", 2); /* "{{": a template fills it in */
 }
 
 void flmem_launch_add_variable(struct flmem_launches *launches, const char *name, const char *value,

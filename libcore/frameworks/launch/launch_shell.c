@@ -151,7 +151,7 @@ void flmem_launch_drop(struct flmem_launch_scan *scan, const struct flmem_place 
 struct runner_row {
 	const char *word;
 	enum flmem_launch_runner runner;
-	const char *dropper; /* or NULL */
+	const char *dropper; /* static: name of the runner if it drops variables; or NULL */
 };
 
 static const struct runner_row runners[] = {

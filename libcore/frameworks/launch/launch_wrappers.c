@@ -90,7 +90,7 @@ static bool is_function_name(const char *text, const char *name)
 			continue;
 		if ((size_t)(at - text) >= before && strncmp(at - before, keyword, before) == 0 &&
 		    strchr(" \t\r\n({", *end))
-			return true; /* also at the end of the text */
+			return true; /* the NUL at the end of the text counts, too */
 		end += strspn(end, " \t");
 		if (*end == '(' && end[1 + strspn(end + 1, " \t")] == ')')
 			return true;

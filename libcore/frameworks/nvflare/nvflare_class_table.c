@@ -86,7 +86,8 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	 ON_CLIENT(1),
 	 .cuda = true,
 	 .offload = "2.9"},
-	{.path = PT "recipes.swarm.BaseSwarmLearningRecipe"}, /* of the two configurations above */
+	/* Gets the two configurations above. */
+	{.path = PT "recipes.swarm.BaseSwarmLearningRecipe"},
 	{.path = CCWF "recipes.swarm.BaseSwarmLearningRecipe"},
 	/* Recipes. */
 	{RECIPE(RECIPES ".fedavg.FedAvgRecipe", RECIPES), ROUNDS(2), SERVER_ARG(0), CLIENT_ARG,
@@ -112,7 +113,8 @@ const struct flmem_nvflare_class flmem_nvflare_classes[] = {
 	{RECIPE(PT "recipes.fedeval.FedEvalRecipe", PT "recipes"), CLIENT_ARG, .cuda = true,
 	 .sends = 1},
 	{RECIPE(PT "recipes.swarm.SwarmLearningRecipe", PT "recipes"), SWARM_ARGS},
-	{RECIPE(CCWF "recipes.swarm.SwarmLearningRecipe", NULL), SWARM_ARGS}, /* the same class */
+	/* The same class as above. */
+	{RECIPE(CCWF "recipes.swarm.SwarmLearningRecipe", NULL), SWARM_ARGS},
 	{RECIPE(TF "recipes.fedavg.FedAvgRecipe", TF "recipes"), ROUNDS(2), SERVER_ARG(0),
 	 CLIENT_ARG},
 	{RECIPE(TF "recipes.fedopt.FedOptRecipe", TF "recipes"), ROUNDS(2), SERVER_ARG(0),

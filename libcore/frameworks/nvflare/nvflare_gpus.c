@@ -331,7 +331,7 @@ static bool has_open_props(const struct flmem_check *check, const struct flmem_n
 	return false;
 }
 
-/* The same for add_resource_spec(), whose site may be a variable, too. */
+/* Whether GPUs of add_resource_spec() are known only when the script runs; its site may be, too. */
 static bool has_open_addition(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const struct flmem_node *site, *spec;

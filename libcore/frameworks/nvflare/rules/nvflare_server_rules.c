@@ -122,7 +122,7 @@ static bool count_sends(const struct flmem_check *check, int64_t *ret_count, con
 	*ret_unit = "round";
 	if (known && known->sends) {
 		*ret_count = known->sends;
-		*ret_unit = "result"; /* of a client */
+		*ret_unit = "result"; /* a result that a client sends */
 		return true;
 	}
 	if (flmem_nvflare_rounds(check, &start, ret_count) ||
