@@ -12,7 +12,8 @@
 #include "frameworks/nvflare/recipes/nvflare_recipes.h"
 
 /*
- * Whether a path is a class with settings (`whole`), or a member of one that initialises objects.
+ * Whether a path is a member that initialises objects of a class with settings; with `whole`, also
+ * whether it is such a class.
  */
 static bool is_constructor(const char *path, bool whole)
 {

@@ -119,8 +119,8 @@ static bool locate_job(const struct flmem_found_file *file, char **ret_job, char
 	if (!config)
 		return false;
 	/*
-	 * In another folder than "config" the file is not part of an NVFlare job, and the folders
-	 * above do not belong to it.
+	 * Only a folder "config" is part of the layout of a job; with any other name it is the app
+	 * itself.
 	 */
 	laid_out = strcmp(flmem_text_basename(config), "config") == 0;
 	app = laid_out ? flmem_file_folder(config) : FLMEM_TAKE(config);

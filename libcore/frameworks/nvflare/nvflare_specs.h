@@ -31,8 +31,8 @@ void flmem_nvflare_specs_visit(const struct flmem_check *check,
 bool flmem_nvflare_spec_has_modes(const struct flmem_node *asked);
 
 /*
- * The map with the resources that any launcher applies: the entry itself, or its part "process" if
- * there is also a block for all sites; or NULL.
+ * The map with the resources that any launcher applies: the entry itself, or if it has parts for
+ * launchers and there is a block for all sites, its part "process"; else NULL.
  */
 const struct flmem_node *flmem_nvflare_spec_portable(const struct flmem_nvflare_spec *spec);
 

@@ -88,7 +88,7 @@ static bool takes_recipe(const struct flmem_nvflare_recipes *recipes,
 	return !flmem_python_at_literal(&ahead) || names_recipe(recipes, &ahead.word);
 }
 
-/* Whether locals(), globals() or vars() without an object is called. */
+/* Whether locals(), globals() or vars() without an object is used so that it may reach a recipe. */
 static bool reads_variables(struct flmem_nvflare_use_search *search,
 			    struct flmem_python_reader ahead)
 {

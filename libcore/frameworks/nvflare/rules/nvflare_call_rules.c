@@ -197,7 +197,7 @@ static void check_swarm_parts(struct flmem_check *check)
 								"elsewhere"});
 }
 
-/* Reports keys in train_args that a swarm recipe refuses. */
+/* Reports train_args of a swarm recipe that are not known: the recipe refuses some keys in them. */
 static void check_train_args(struct flmem_check *check)
 {
 	const struct flmem_node *args = flmem_nvflare_arg(check, "train_args");
@@ -258,7 +258,7 @@ static bool has_settings(const struct flmem_nvflare_class *known)
 	       known->intervals[FLMEM_NVFLARE_CLIENT].exists;
 }
 
-/* Whether a class may get memory settings, or rejects one. Recipes count even without settings. */
+/* Whether a class is a recipe, or has memory settings. */
 static bool is_recipe_or_set(const struct flmem_nvflare_class *known)
 {
 	return known->part == FLMEM_NVFLARE_RECIPE || has_settings(known);

@@ -67,7 +67,7 @@ enum flmem_launch_reach flmem_nvflare_limited_by_caller(const struct flmem_check
 	return flmem_launch_reach_of_callers(check, names);
 }
 
-/* The simulator runs in the process of the script, with the script's variables. */
+/* The simulator gets the variables of the script that runs it. */
 bool flmem_nvflare_is_simulation(const struct flmem_rule_input *script)
 {
 	return script && flmem_launch_simulates(&script->document.text, FLMEM_FRAMEWORK_NVFLARE);

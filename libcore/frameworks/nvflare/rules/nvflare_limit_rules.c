@@ -62,7 +62,7 @@ static struct flmem_limit_need need_of_spec(const struct flmem_plan_peaks *peaks
 						  : FLMEM_ROLE_SERVER);
 }
 
-/* Whether Docker takes memory from launcher_spec: 2.9.0 refuses it there. */
+/* Whether Docker takes memory from launcher_spec: only before 2.9.0, which refuses it. */
 static bool is_docker_memory(const struct flmem_check *check)
 {
 	static const struct flmem_version_number since = FLMEM_VERSION_NUMBER(2, 9, 0);
