@@ -100,7 +100,10 @@ static const char *meant_setting(const struct flmem_nvflare_class *known, const 
 	return meant_interval(known, key);
 }
 
-/* Writes the name that the class has for a setting which other classes name as the key does. */
+/*
+ * Writes what a key that the class lacks is meant to be: another argument, a key elsewhere, or
+ * none.
+ */
 static void put_meant(const struct flmem_nvflare_class *known, const char *key, char *out,
 		      size_t size)
 {
