@@ -220,7 +220,7 @@ static int run_detect(const struct cmd *cmd, void *options, const struct opt_res
 	return report_targets(cmd, o);
 }
 
-static const struct opt options_table[] = {
+static const struct opt detect_options_table[] = {
 	TARGET_OPTIONS(struct detect_options, targets),
 	{
 		.name = "no-heap",
@@ -268,7 +268,7 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-static const char *const examples[] = {
+static const char *const detect_examples[] = {
 	"flmem detect",
 	"the facts and features of this host",
 	"flmem detect --pid 4242",
@@ -292,8 +292,8 @@ const struct cmd cmd_detect = {
 		       "allocators. No process is stopped (--ask-runtime borrows one thread "
 		       "briefly), and secrets in command lines and settings are hidden. Without a "
 		       "target it reports the facts and features of this host.",
-	.examples = examples,
-	.options = options_table,
+	.examples = detect_examples,
+	.options = detect_options_table,
 	.options_size = sizeof(struct detect_options),
 	.run = run_detect,
 };

@@ -19,10 +19,10 @@ struct env_options {
 };
 
 #define NAME_OF(name, text, meaning) text,
-static const char *const format_choices[] = {FLMEM_SETTINGS_FORMATS(NAME_OF) "json", NULL};
+static const char *const env_format_choices[] = {FLMEM_SETTINGS_FORMATS(NAME_OF) "json", NULL};
 #undef NAME_OF
 
-static const struct opt options_table[] = {
+static const struct opt env_options_table[] = {
 	ROLE_OPTIONS,
 	{.name = "force",
 	 .kind = OPT_FLAG,
@@ -31,7 +31,7 @@ static const struct opt options_table[] = {
 	{.name = "format",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct env_options, format),
-	 .choices = format_choices,
+	 .choices = env_format_choices,
 	 .help = "output format (default sh)"},
 	{.name = "explain",
 	 .kind = OPT_FLAG,
@@ -110,7 +110,7 @@ static int run_env(const struct cmd *cmd, void *options, const struct opt_rest *
 	return 0;
 }
 
-static const char *const examples[] = {
+static const char *const env_examples[] = {
 	"eval \"$(flmem env --role client)\"",
 	"configure this shell for a client",
 	"flmem env --role server --parallelism high --explain",
@@ -129,8 +129,8 @@ const struct cmd cmd_env = {
 		"Prints the environment variables with which a federated-learning process should "
 		"start. Variables that are already set keep their value, and libraries that are "
 		"already preloaded stay first. Every value is quoted for the output format.",
-	.examples = examples,
-	.options = options_table,
+	.examples = env_examples,
+	.options = env_options_table,
 	.options_size = sizeof(struct env_options),
 	.run = run_env,
 };

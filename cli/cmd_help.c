@@ -59,9 +59,9 @@ static int run_help(const struct cmd *cmd, void *options, const struct opt_rest 
 	return topic ? help_command(topic, stdout) : refuse_topic(cmd, NULL, word);
 }
 
-static const struct opt options_table[] = {{0}};
+static const struct opt help_options_table[] = {{0}};
 
-static const char *const examples[] = {
+static const char *const help_examples[] = {
 	"flmem help trim",
 	"description and options of trim",
 	"flmem help exit-codes",
@@ -73,8 +73,8 @@ const struct cmd cmd_help = {
 	.name = "help",
 	.summary = "explains a command or a topic",
 	.arguments = "[command [subcommand] | topic]",
-	.examples = examples,
-	.options = options_table,
+	.examples = help_examples,
+	.options = help_options_table,
 	.complete = OPT_COMPLETE_TOPIC,
 	.run = run_help,
 };

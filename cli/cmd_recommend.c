@@ -38,16 +38,17 @@ static const char *const severity_choices[] = {FLMEM_SEVERITIES(NAME_OF) NULL};
 static const struct {
 	const char *name;
 	char *(*make)(const struct flmem_recommendations *found);
-} formats[] = {
+} recommend_formats[] = {
 	{"json", flmem_report_recommend_json},
 	{"sarif", flmem_report_recommend_sarif},
 	{"github", flmem_report_recommend_github},
 	{"junit", flmem_report_recommend_junit},
 };
 
-static const char *const format_choices[] = {"text", "json", "sarif", "github", "junit", NULL};
+static const char *const recommend_format_choices[] = {"text",	 "json",  "sarif",
+						       "github", "junit", NULL};
 
-static const struct opt options_table[] = {
+static const struct opt recommend_options_table[] = {
 	TARGET_NAME_OPTIONS(struct recommend_options, targets),
 	{.name = "fail-on",
 	 .kind = OPT_CHOICE,
@@ -64,7 +65,7 @@ static const struct opt options_table[] = {
 	{.name = "format",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct recommend_options, format),
-	 .choices = format_choices,
+	 .choices = recommend_format_choices,
 	 .help = "format of the findings (default text): SARIF 2.1.0 for code scanning, GitHub "
 		 "workflow annotations, or JUnit XML"},
 	{.name = "role",
@@ -254,9 +255,10 @@ static int report_findings(const struct cmd *cmd, const struct recommend_options
 		return status;
 	if (o->diff)
 		return status_of(o, found);
-	for (size_t i = 0; o->format && i < sizeof(formats) / sizeof(formats[0]); i++)
-		if (strcmp(o->format, formats[i].name) == 0)
-			return put_recommend_text(cmd, formats[i].make(found))
+	for (size_t i = 0;
+	     o->format && i < sizeof(recommend_formats) / sizeof(recommend_formats[0]); i++)
+		if (strcmp(o->format, recommend_formats[i].name) == 0)
+			return put_recommend_text(cmd, recommend_formats[i].make(found))
 				       ?: status_of(o, found);
 	print_recommendations(found, stdout);
 	return status_of(o, found);
@@ -526,7 +528,7 @@ static int run_recommend(const struct cmd *cmd, void *options, const struct opt_
 	return o->diff || o->fix ? correct_files(cmd, o, rest) : check_paths(cmd, o, rest);
 }
 
-static const char *const examples[] = {
+static const char *const recommend_examples[] = {
 	"flmem recommend jobs/fedavg",
 	"findings for an exported job",
 	"flmem recommend jobs --framework-version 2.8 --fail-on warning",
@@ -589,8 +591,8 @@ const struct cmd cmd_recommend = {
 		"systemd, resource_spec of NVFlare's jobs, its launchers in startup kits) and "
 		"that are below those peaks. If no limit could be compared with the plan and "
 		"there is no other finding, the exit status with --fail-on is 9.",
-	.examples = examples,
-	.options = options_table,
+	.examples = recommend_examples,
+	.options = recommend_options_table,
 	.options_size = sizeof(struct recommend_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_recommend,

@@ -39,7 +39,7 @@ struct aggregate_options {
 
 static const char *const weight_choices[] = {"equal", "sample_size", NULL};
 
-static const struct opt options_table[] = {
+static const struct opt aggregate_options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,
@@ -352,7 +352,7 @@ static int run_aggregate(const struct cmd *cmd, void *options, const struct opt_
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const aggregate_examples[] = {
 	"flmem aggregate -o global.safetensors client-*.safetensors",
 	"the mean of the clients' models",
 	"flmem aggregate -o new.safetensors --weights 6,12 a.safetensors b.safetensors",
@@ -375,8 +375,9 @@ extern const struct cmd cmd_aggregate_diff;
 extern const struct cmd cmd_aggregate_generate;
 extern const struct cmd cmd_aggregate_inspect;
 
-static const struct cmd *const verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff,
-					  &cmd_aggregate_convert, &cmd_aggregate_generate, NULL};
+static const struct cmd *const aggregate_verbs[] = {&cmd_aggregate_inspect, &cmd_aggregate_diff,
+						    &cmd_aggregate_convert, &cmd_aggregate_generate,
+						    NULL};
 
 const struct cmd cmd_aggregate = {
 	.name = "aggregate",
@@ -400,10 +401,10 @@ const struct cmd cmd_aggregate = {
 		"The output is written as FILE.part, with a journal, and renamed when it is "
 		"complete; until then an older output stays. --resume continues after a "
 		"failed write, a stop or a crash.",
-	.examples = examples,
-	.options = options_table,
+	.examples = aggregate_examples,
+	.options = aggregate_options_table,
 	.options_size = sizeof(struct aggregate_options),
 	.complete = OPT_COMPLETE_FILE,
-	.verbs = verbs,
+	.verbs = aggregate_verbs,
 	.run = run_aggregate,
 };

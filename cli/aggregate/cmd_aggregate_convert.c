@@ -31,7 +31,7 @@ static const char *const dtype_choices[] = {"bf16", "f16",  "f32",  "f64",
 					    "fp16", "fp32", "fp64", NULL};
 static const char *const dtype_names[] = {"BF16", "F16", "F32", "F64", "F16", "F32", "F64"};
 
-static const struct opt options_table[] = {
+static const struct opt aggregate_convert_options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,
@@ -170,7 +170,7 @@ static int run_convert(const struct cmd *cmd, void *options, const struct opt_re
 	return convert_model(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const aggregate_convert_examples[] = {
 	"flmem aggregate convert -o model.safetensors model.pt",
 	"a PyTorch checkpoint as a safetensors file",
 	"flmem aggregate convert --dtype bf16 -o half.safetensors model.safetensors",
@@ -193,8 +193,8 @@ const struct cmd cmd_aggregate_convert = {
 		"to even. A finite number that would become infinite is an error. Integers "
 		"are not changed. If the output is a checkpoint, the input must be a "
 		"checkpoint, and the types are kept.",
-	.examples = examples,
-	.options = options_table,
+	.examples = aggregate_convert_examples,
+	.options = aggregate_convert_options_table,
 	.options_size = sizeof(struct convert_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_convert,

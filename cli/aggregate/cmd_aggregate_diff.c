@@ -27,7 +27,7 @@ struct aggregate_diff_options {
 	bool json;
 };
 
-static const struct opt options_table[] = {
+static const struct opt aggregate_diff_options_table[] = {
 	{.name = "key",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_diff_options, key),
@@ -162,7 +162,7 @@ static int run_diff(const struct cmd *cmd, void *options, const struct opt_rest 
 	return rc;
 }
 
-static const char *const examples[] = {
+static const char *const aggregate_diff_examples[] = {
 	"flmem aggregate diff old.safetensors new.safetensors",
 	"which tensors differ, and by how much",
 	"flmem aggregate diff --tolerance 1e-6 a.safetensors b.safetensors",
@@ -184,8 +184,8 @@ const struct cmd cmd_aggregate_diff = {
 		"equal; the difference between a NaN or an infinity and any other value is "
 		"infinite.\n\n"
 		"Exit status: 0 if no difference exceeds the tolerance, otherwise 1.",
-	.examples = examples,
-	.options = options_table,
+	.examples = aggregate_diff_examples,
+	.options = aggregate_diff_options_table,
 	.options_size = sizeof(struct aggregate_diff_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_diff,

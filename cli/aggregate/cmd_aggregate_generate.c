@@ -27,7 +27,7 @@ struct generate_options {
 static const char *const shape_choices[] = {FLMEM_SHAPES(SHAPE_TEXT) NULL};
 #undef SHAPE_TEXT
 
-static const struct opt options_table[] = {
+static const struct opt aggregate_generate_options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,
@@ -149,7 +149,7 @@ static int run_generate(const struct cmd *cmd, void *options, const struct opt_r
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const aggregate_generate_examples[] = {
 	"flmem aggregate generate --shape resnet18 -o model.safetensors",
 	"a small model, the same bytes on every machine",
 	"flmem aggregate generate --shape llama-3.1-8b --client 2 -o 2.safetensors",
@@ -169,8 +169,8 @@ const struct cmd cmd_aggregate_generate = {
 		"clients.\n\n"
 		"As with 'flmem aggregate', the file appears when it is complete, and "
 		"--resume continues after a crash.",
-	.examples = examples,
-	.options = options_table,
+	.examples = aggregate_generate_examples,
+	.options = aggregate_generate_options_table,
 	.options_size = sizeof(struct generate_options),
 	.run = run_generate,
 };

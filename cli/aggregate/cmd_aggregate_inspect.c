@@ -26,7 +26,7 @@ struct inspect_options {
 	bool json;
 };
 
-static const struct opt options_table[] = {
+static const struct opt aggregate_inspect_options_table[] = {
 	{.name = "key",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct inspect_options, key),
@@ -202,7 +202,7 @@ static int run_inspect(const struct cmd *cmd, void *options, const struct opt_re
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const aggregate_inspect_examples[] = {
 	"flmem aggregate inspect global.safetensors",
 	"tensors, types, shapes and checksums",
 	"flmem aggregate inspect --stats client-*.safetensors",
@@ -223,8 +223,8 @@ const struct cmd cmd_aggregate_inspect = {
 		"The pickle of a PyTorch checkpoint is read but never executed. If it "
 		"contains other data than tensors, specify the dict of the tensors with "
 		"--key; without it only the number of tensors and their bytes are printed.",
-	.examples = examples,
-	.options = options_table,
+	.examples = aggregate_inspect_examples,
+	.options = aggregate_inspect_options_table,
 	.options_size = sizeof(struct inspect_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_inspect,

@@ -21,7 +21,7 @@ struct pull_options {
 	bool json;
 };
 
-static const struct opt options_table[] = {
+static const struct opt exchange_pull_options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,
@@ -118,7 +118,7 @@ static int run_pull(const struct cmd *cmd, void *options, const struct opt_rest 
 	return pull_model(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const exchange_pull_examples[] = {
 	"flmem exchange pull http://127.0.0.1:8477 -o global.safetensors",
 	"fetch the newest model",
 	"flmem exchange pull https://fl.example.org -o model/ -r 3 --token-file token",
@@ -136,8 +136,8 @@ const struct cmd cmd_exchange_pull = {
 		"Downloads into PATH.part, and renames it when its SHA-256 matches the "
 		"published one; until then an older output stays. After a disconnect, or if "
 		"the same command runs again after a kill, it requests only the missing part.",
-	.examples = examples,
-	.options = options_table,
+	.examples = exchange_pull_examples,
+	.options = exchange_pull_options_table,
 	.options_size = sizeof(struct pull_options),
 	.run = run_pull,
 };

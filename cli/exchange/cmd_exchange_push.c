@@ -25,7 +25,7 @@ struct push_options {
 	bool json;
 };
 
-static const struct opt options_table[] = {
+static const struct opt exchange_push_options_table[] = {
 	{.name = "client",
 	 .letter = 'c',
 	 .kind = OPT_TEXT,
@@ -142,7 +142,7 @@ static int run_push(const struct cmd *cmd, void *options, const struct opt_rest 
 	return push_update(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const exchange_push_examples[] = {
 	"flmem exchange push http://127.0.0.1:8477 u.safetensors -c site-1 -w 600",
 	"send an update that was trained on 600 samples",
 	"flmem exchange push https://fl.example.org u.pt --token-file token -r 3",
@@ -164,8 +164,8 @@ const struct cmd cmd_exchange_push = {
 		"The command returns when the server has accepted the update: it compares "
 		"names, shapes and types of the tensors with those of its model. If the "
 		"server refuses the update, the command fails with the server's reason.",
-	.examples = examples,
-	.options = options_table,
+	.examples = exchange_push_examples,
+	.options = exchange_push_options_table,
 	.options_size = sizeof(struct push_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_push,

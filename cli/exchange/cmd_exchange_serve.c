@@ -51,7 +51,7 @@ struct serve_options {
 
 static const char *const mode_choices[] = {"staged", "lockstep", NULL};
 
-static const struct opt options_table[] = {
+static const struct opt exchange_serve_options_table[] = {
 	{.name = "model",
 	 .letter = 'm',
 	 .kind = OPT_TEXT,
@@ -399,7 +399,7 @@ static int run_serve(const struct cmd *cmd, void *options, const struct opt_rest
 	return rc ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const exchange_serve_examples[] = {
 	"flmem exchange serve -m m.safetensors -n 2 --rounds 3 --state state",
 	"three rounds for two clients on this host; the path of the last model is printed",
 	"flmem exchange serve -m m.safetensors -n 9 --quorum 6 --deadline 1h --state s",
@@ -425,8 +425,8 @@ const struct cmd cmd_exchange_serve = {
 		"The state directory contains the whole state of the server: after a kill the "
 		"same command continues, and refuses options that would change the result. "
 		"SIGTERM and SIGINT stop the server; the same command continues then, too.",
-	.examples = examples,
-	.options = options_table,
+	.examples = exchange_serve_examples,
+	.options = exchange_serve_options_table,
 	.options_size = sizeof(struct serve_options),
 	.run = run_serve,
 };

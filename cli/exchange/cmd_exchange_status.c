@@ -15,7 +15,7 @@ struct status_options {
 	bool json;
 };
 
-static const struct opt options_table[] = {
+static const struct opt exchange_status_options_table[] = {
 	EXCHANGE_OPTIONS,
 	EXCHANGE_RETRIES_OPTION("default: never"),
 	EXCHANGE_TIMEOUT_OPTION,
@@ -59,7 +59,7 @@ static int run_status(const struct cmd *cmd, void *options, const struct opt_res
 	return show_status(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const exchange_status_examples[] = {
 	"flmem exchange status http://127.0.0.1:8477",
 	"print the round, and how many clients have sent their update",
 	NULL,
@@ -70,8 +70,8 @@ const struct cmd cmd_exchange_status = {
 	.summary = "prints the state of an exchange",
 	.arguments = "URL",
 	.description = "Prints the round, its clients and its deadline as the server reports them.",
-	.examples = examples,
-	.options = options_table,
+	.examples = exchange_status_examples,
+	.options = exchange_status_options_table,
 	.options_size = sizeof(struct status_options),
 	.run = run_status,
 };

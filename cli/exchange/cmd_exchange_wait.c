@@ -18,7 +18,7 @@ struct wait_options {
 	bool json;
 };
 
-static const struct opt options_table[] = {
+static const struct opt exchange_wait_options_table[] = {
 	{.name = "round",
 	 .letter = 'r',
 	 .kind = OPT_TEXT,
@@ -89,7 +89,7 @@ static int run_wait(const struct cmd *cmd, void *options, const struct opt_rest 
 	return wait_for_model(o, rest, &err) ? cmd_fail(cmd, o->json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const exchange_wait_examples[] = {
 	"flmem exchange wait http://127.0.0.1:8477 --round 1",
 	"until the model of the first round is published",
 	NULL,
@@ -103,8 +103,8 @@ const struct cmd cmd_exchange_wait = {
 		"Returns when the model of the round is published, or a later one. The exit "
 		"status is 9 after --timeout, 7 if the exchange fails, and 2 if it ends before "
 		"this round.",
-	.examples = examples,
-	.options = options_table,
+	.examples = exchange_wait_examples,
+	.options = exchange_wait_options_table,
 	.options_size = sizeof(struct wait_options),
 	.run = run_wait,
 };

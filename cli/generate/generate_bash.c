@@ -6,7 +6,7 @@
 #include "help.h"
 
 /* Works without the bash-completion package; uses its _command_offset if it is loaded. */
-static const char head[] =
+static const char generate_bash_head[] =
 	"# shellcheck shell=bash\n"
 	"# SPDX-License-Identifier: Apache-2.0\n"
 	"# " GENERATE_ORIGIN "\n"
@@ -72,16 +72,16 @@ static const char head[] =
 	"		option=${COMP_WORDS[COMP_CWORD - 2]}\n"
 	"	fi\n";
 
-static const char tail[] = "	esac\n"
-			   "	if [[ $word == -* && -n $options ]]; then\n"
-			   "		_flmem_offer \"$word\" -W \"$options\"\n"
-			   "	fi\n"
-			   "}\n"
-			   "\n"
-			   "complete -F _flmem flmem\n";
+static const char generate_bash_tail[] = "	esac\n"
+					 "	if [[ $word == -* && -n $options ]]; then\n"
+					 "		_flmem_offer \"$word\" -W \"$options\"\n"
+					 "	fi\n"
+					 "}\n"
+					 "\n"
+					 "complete -F _flmem flmem\n";
 
 /* Commands before the `return` of an option's value. */
-static const char *const offers[] = {
+static const char *const generate_bash_offers[] = {
 	[OPT_COMPLETE_NONE] = "",
 	[OPT_COMPLETE_FILE] = " _flmem_files \"$word\" -f &&",
 	[OPT_COMPLETE_DIRECTORY] = " _flmem_files \"$word\" -d &&",
@@ -128,7 +128,7 @@ static void print_value_case(const struct cmd *cmd, const struct opt *o, FILE *o
 		print_choices(o, out);
 		return;
 	}
-	fprintf(out, "%s return ;;\n", offers[generate_completes(o)]);
+	fprintf(out, "%s return ;;\n", generate_bash_offers[generate_completes(o)]);
 }
 
 static void print_names(const struct cmd *const *table, FILE *out)
@@ -225,7 +225,7 @@ static void print_selection(FILE *out)
 
 void generate_bash(FILE *out)
 {
-	fputs(head, out);
+	fputs(generate_bash_head, out);
 	fputs("	if ((COMP_CWORD == 1)); then\n		_flmem_offer \"$word\" -W \"", out);
 	print_names(cmd_table, out);
 	for (const struct opt *o = opt_globals; o->name; o++)
@@ -233,5 +233,5 @@ void generate_bash(FILE *out)
 	fputs("\"\n		return\n	fi\n", out);
 	print_selection(out);
 	generate_each_command(print_bash_command, out);
-	fputs(tail, out);
+	fputs(generate_bash_tail, out);
 }

@@ -2,7 +2,7 @@
 #include "generate/generate.h"
 #include "help.h"
 
-static const char head[] =
+static const char generate_fish_head[] =
 	"# SPDX-License-Identifier: Apache-2.0\n"
 	"# " GENERATE_ORIGIN "\n"
 	"\n"
@@ -76,7 +76,7 @@ static const char head[] =
 	"complete -c flmem -f\n";
 
 /* Arguments of `complete` for an option's value. */
-static const char *const offers[] = {
+static const char *const generate_fish_offers[] = {
 	[OPT_COMPLETE_NONE] = " -x",
 	[OPT_COMPLETE_FILE] = " -r -F",
 	[OPT_COMPLETE_DIRECTORY] = " -x -a '(__fish_complete_directories)'",
@@ -102,7 +102,7 @@ static void print_fish_value(const struct opt *o, FILE *out)
 		fputc('\'', out);
 		return;
 	}
-	fputs(offers[generate_completes(o)], out);
+	fputs(generate_fish_offers[generate_completes(o)], out);
 }
 
 static void print_fish_option(const struct cmd *cmd, const struct opt *o, FILE *out)
@@ -194,7 +194,7 @@ static void print_verb_names(FILE *out)
 
 void generate_fish(FILE *out)
 {
-	fputs(head, out);
+	fputs(generate_fish_head, out);
 	print_verb_names(out);
 	for (const struct cmd *const *c = cmd_table; *c; c++)
 		print_word("is", (*c)->name, (*c)->summary, out);

@@ -15,7 +15,7 @@ extern const struct cmd cmd_profile_summary;
 extern const struct cmd cmd_profile_table;
 extern const struct cmd cmd_profile_tree;
 
-static const struct cmd *const verbs[] = {
+static const struct cmd *const profile_verbs[] = {
 	&cmd_profile_run,    &cmd_profile_attach,
 	&cmd_profile_detach, &cmd_profile_round,
 	&cmd_profile_stats,  &cmd_profile_summary,
@@ -25,7 +25,7 @@ static const struct cmd *const verbs[] = {
 	&cmd_profile_export, NULL,
 };
 
-static const char *const examples[] = {
+static const char *const profile_examples[] = {
 	"flmem profile run -o server.prof -- python3 server.py",
 	"sample the heap of a server until it ends",
 	"flmem profile attach --pid 4711 -o client.prof",
@@ -33,7 +33,7 @@ static const char *const examples[] = {
 	NULL,
 };
 
-static const struct opt options_table[] = {{0}};
+static const struct opt profile_options_table[] = {{0}};
 
 const struct cmd cmd_profile = {
 	.name = "profile",
@@ -41,7 +41,7 @@ const struct cmd cmd_profile = {
 	.description = "A sampled heap profile shows which code allocates memory, and which "
 		       "allocations are still live. It is a file of fixed size that can be read "
 		       "while the process runs and after it was killed.",
-	.examples = examples,
-	.options = options_table,
-	.verbs = verbs,
+	.examples = profile_examples,
+	.options = profile_options_table,
+	.verbs = profile_verbs,
 };

@@ -19,7 +19,7 @@ struct analyze_options {
 	const char *baseline;
 };
 
-static const struct opt options_table[] = {
+static const struct opt profile_analyze_options_table[] = {
 	{.name = "baseline",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct analyze_options, baseline),
@@ -204,7 +204,7 @@ static int run_profile_analyze(const struct cmd *cmd, void *options, const struc
 	return rc ? cmd_fail(cmd, o->profile.json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const profile_analyze_examples[] = {
 	"flmem profile analyze profiles",
 	"all runs of an experiment side by side, and the findings of each",
 	NULL,
@@ -220,8 +220,8 @@ const struct cmd cmd_profile_analyze = {
 		"peak, and a line that in total allocates ten times the peak. It also prints "
 		"the functions that differ most from the baseline, if by more than the "
 		"sampling error. Files that are not profiles, and subfolders, are ignored.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_analyze_examples,
+	.options = profile_analyze_options_table,
 	.options_size = sizeof(struct analyze_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_analyze,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/profile_attach.h"
 
-static const struct opt options_table[] = {
+static const struct opt profile_attach_options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
 	PROFILE_ATTACH_ENGINE_OPTION(
 		"the sampler to use: that of flmem (default), or the process's own jemalloc, "
@@ -37,7 +37,7 @@ static int run_profile_attach(const struct cmd *cmd, void *options, const struct
 	return profile_attach_run(cmd, options, rest, false);
 }
 
-static const char *const examples[] = {
+static const char *const profile_attach_examples[] = {
 	"flmem profile attach --pid 4711 -o client.prof",
 	"start to sample a running client",
 	"sudo flmem profile attach --pid 4711 -o /proc/4711/root/tmp/client.prof",
@@ -63,8 +63,8 @@ const struct cmd cmd_profile_attach = {
 		"need Python: a call on a borrowed thread, with the checks of 'flmem trim', "
 		"sets prof.active. jemalloc then samples with its own interval and writes its "
 		"own dumps, or one at 'flmem profile detach --engine jemalloc --output FILE'.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_attach_examples,
+	.options = profile_attach_options_table,
 	.options_size = sizeof(struct profile_attach_options),
 	.run = run_profile_attach,
 };

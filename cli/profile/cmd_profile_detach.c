@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/profile_attach.h"
 
-static const struct opt options_table[] = {
+static const struct opt profile_detach_options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
 	PROFILE_ATTACH_ENGINE_OPTION("the sampler, as given to attach"),
 	PROFILE_ATTACH_OUTPUT_OPTION(
@@ -17,7 +17,7 @@ static int run_profile_detach(const struct cmd *cmd, void *options, const struct
 	return profile_attach_run(cmd, options, rest, true);
 }
 
-static const char *const examples[] = {
+static const char *const profile_detach_examples[] = {
 	"flmem profile detach --pid 4711",
 	"end the profile; the process continues as before",
 	"flmem profile detach --engine jemalloc --pid 4711 -o client.heap",
@@ -38,8 +38,8 @@ const struct cmd cmd_profile_detach = {
 		"run; as for every dump of jemalloc, a thread whose allocation is sampled "
 		"meanwhile waits. If the dump fails, sampling continues. 'flmem profile "
 		"table' and the other commands that read profiles can read the dump.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_detach_examples,
+	.options = profile_detach_options_table,
 	.options_size = sizeof(struct profile_attach_options),
 	.run = run_profile_detach,
 };

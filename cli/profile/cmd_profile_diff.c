@@ -20,7 +20,7 @@ struct profile_diff_options {
 	const char *html;
 };
 
-static const struct opt options_table[] = {
+static const struct opt profile_diff_options_table[] = {
 	{.name = "html",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct profile_diff_options, html),
@@ -144,7 +144,7 @@ static int run_profile_diff(const struct cmd *cmd, void *options, const struct o
 	return rc ? cmd_fail(cmd, o->profile.json, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const profile_diff_examples[] = {
 	"flmem profile diff original.prof optimized.prof",
 	"functions that have more or less live memory at the peak",
 	"flmem profile diff --by allocated --html diff.html original.prof new.prof",
@@ -164,8 +164,8 @@ const struct cmd cmd_profile_diff = {
 		"within twice that error and so may be chance. Python stores small objects in "
 		"arenas, which count at the line that needed a new one; the error includes "
 		"the chance in which line that is.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_diff_examples,
+	.options = profile_diff_options_table,
 	.options_size = sizeof(struct profile_diff_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_diff,

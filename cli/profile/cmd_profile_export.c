@@ -20,15 +20,15 @@ struct export_options {
 };
 
 #define TEXT_ROW(name, text) text,
-static const char *const format_choices[] = {FLMEM_HEAP_FORMATS(TEXT_ROW) NULL};
+static const char *const profile_export_format_choices[] = {FLMEM_HEAP_FORMATS(TEXT_ROW) NULL};
 #undef TEXT_ROW
 
-static const struct opt options_table[] = {
+static const struct opt profile_export_options_table[] = {
 	{.name = "format",
 	 .letter = 'f',
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct export_options, format),
-	 .choices = format_choices,
+	 .choices = profile_export_format_choices,
 	 .help = "pprof (compressed), collapsed stacks of flamegraph.pl, speedscope, or JSON with "
 		 "all stacks (required)"},
 	{.name = "output",
@@ -81,7 +81,7 @@ static int export_profile(const struct export_options *o, const struct flmem_hea
 	char *bytes;
 	int rc = profile_measure(&o->profile, p, &measure, err);
 
-	while (strcmp(format_choices[format], o->format) != 0)
+	while (strcmp(profile_export_format_choices[format], o->format) != 0)
 		format++;
 	if (!rc)
 		rc = flmem_heap_export(p, format, measure, &bytes, &length, err);
@@ -129,7 +129,7 @@ static int run_profile_export(const struct cmd *cmd, void *options, const struct
 	return rc ? cmd_fail(cmd, false, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const profile_export_examples[] = {
 	"flmem profile export --format pprof -o server.pb.gz server.prof",
 	"for 'go tool pprof' and services that read its format",
 	"flmem profile export -f collapsed server.prof | flamegraph.pl > peak.svg",
@@ -144,8 +144,8 @@ const struct cmd cmd_profile_export = {
 	.description =
 		"pprof and speedscope files contain all measures; viewers first show the one "
 		"of --by. Collapsed stacks contain only that measure.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_export_examples,
+	.options = profile_export_options_table,
 	.options_size = sizeof(struct export_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_export,

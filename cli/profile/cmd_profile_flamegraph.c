@@ -14,7 +14,7 @@ struct flamegraph_options {
 	const char *output;
 };
 
-static const struct opt options_table[] = {
+static const struct opt profile_flamegraph_options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,
@@ -68,7 +68,7 @@ static int run_profile_flamegraph(const struct cmd *cmd, void *options, const st
 	return rc ? cmd_fail(cmd, false, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const profile_flamegraph_examples[] = {
 	"flmem profile flamegraph server.prof",
 	"writes the self-contained page server.prof.html",
 	"flmem profile flamegraph --by live --stack python -o live.html server.prof",
@@ -84,8 +84,8 @@ const struct cmd cmd_profile_flamegraph = {
 		"The page is one self-contained file. It has search, zoom, an inverted view "
 		"and a choice of measures, can be used by keyboard, and shows resident memory "
 		"and live heap over time with the rounds.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_flamegraph_examples,
+	.options = profile_flamegraph_options_table,
 	.options_size = sizeof(struct flamegraph_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_flamegraph,

@@ -26,7 +26,7 @@ enum leaks_fail_on {
 
 static const char *const leaks_choices[] = {"grows", "may-grow", NULL};
 
-static const struct opt options_table[] = {
+static const struct opt profile_leaks_options_table[] = {
 	{.name = "fail-on",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct leaks_options, fail_on),
@@ -168,7 +168,7 @@ static int run_profile_leaks(const struct cmd *cmd, void *options, const struct 
 	return profile_show_one(cmd, options, rest, show_leaks);
 }
 
-static const char *const examples[] = {
+static const char *const profile_leaks_examples[] = {
 	"flmem profile leaks server.prof",
 	"the stacks whose live bytes grow with the rounds",
 	"flmem profile leaks --fail-on grows server.prof",
@@ -192,8 +192,8 @@ const struct cmd cmd_profile_leaks = {
 		"process, growth that RSS does not show is not confirmed. The exit status is "
 		"9 if the profile is truncated, or has too little time or too few rounds for "
 		"a conclusion.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_leaks_examples,
+	.options = profile_leaks_options_table,
 	.options_size = sizeof(struct leaks_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_leaks,

@@ -6,7 +6,7 @@
 
 #include "cmd.h"
 
-static const struct opt options_table[] = {{0}};
+static const struct opt profile_round_options_table[] = {{0}};
 
 static int set_profile_round(const struct opt_rest *rest, struct flmem_error *err)
 {
@@ -29,7 +29,7 @@ static int run_profile_round(const struct cmd *cmd, void *options, const struct 
 	return rc ? cmd_fail(cmd, false, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const profile_round_examples[] = {
 	"flmem profile round server.prof 7",
 	"later samples belong to round 7",
 	NULL,
@@ -46,8 +46,8 @@ const struct cmd cmd_profile_round = {
 		"the process does not read. It is 3 if the process is not found: it was "
 		"killed, has executed a program without the sampler, or runs in another "
 		"container or on another host.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_round_examples,
+	.options = profile_round_options_table,
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_round,
 };

@@ -17,7 +17,7 @@ struct profile_run_options {
 	bool force;
 };
 
-static const struct opt options_table[] = {
+static const struct opt profile_run_options_table[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,
@@ -100,7 +100,7 @@ static int run_profile_run(const struct cmd *cmd, void *options, const struct op
 	return rc ? cmd_fail(cmd, false, &err) : 0;
 }
 
-static const char *const examples[] = {
+static const char *const profile_run_examples[] = {
 	"flmem profile run -o client.prof -- python3 client.py",
 	"one sample per 512 KiB of allocations",
 	"flmem profile run -o site.prof --follow-children -- ./start.sh",
@@ -119,8 +119,8 @@ const struct cmd cmd_profile_run = {
 		"killed. If the process executes another program, the profile starts again.\n\n"
 		"A program that is linked statically or set-user-ID does not load the "
 		"library; the file then stays 'not started'.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_run_examples,
+	.options = profile_run_options_table,
 	.options_size = sizeof(struct profile_run_options),
 	.takes_command = true,
 	.run = run_profile_run,

@@ -22,7 +22,7 @@
 /* Below the frame, whose column this is. */
 #define OWN_LINE_INDENT "               "
 
-static const struct opt options_table[] = {
+static const struct opt profile_stats_options_table[] = {
 	PROFILE_OPTIONS("show at most this many of the largest lines of code (default 5)"),
 	{0},
 };
@@ -239,7 +239,7 @@ static int run_profile_stats(const struct cmd *cmd, void *options, const struct 
 	return profile_show_one(cmd, options, rest, show_stats);
 }
 
-static const char *const examples[] = {
+static const char *const profile_stats_examples[] = {
 	"flmem profile stats server.prof",
 	"how the profile was sampled, totals, and the largest lines of code",
 	NULL,
@@ -252,8 +252,8 @@ const struct cmd cmd_profile_stats = {
 	.description = "Bytes and counts are estimates from samples: the relative "
 		       "standard error of N bytes in small allocations is about the square root of "
 		       "the interval divided by N.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_stats_examples,
+	.options = profile_stats_options_table,
 	.options_size = sizeof(struct profile_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_stats,

@@ -15,7 +15,7 @@
 
 #define ROWS_SHOWN 30U
 
-static const struct opt options_table[] = {
+static const struct opt profile_summary_options_table[] = {
 	PROFILE_OPTIONS("show at most this many functions (default 30)"),
 	{0},
 };
@@ -84,7 +84,7 @@ static int run_profile_summary(const struct cmd *cmd, void *options, const struc
 	return profile_show_one(cmd, options, rest, show_summary);
 }
 
-static const char *const examples[] = {
+static const char *const profile_summary_examples[] = {
 	"flmem profile summary server.prof",
 	"functions by the memory that they and their callees allocated",
 	"flmem profile summary --by live --stack native server.prof",
@@ -100,8 +100,8 @@ const struct cmd cmd_profile_summary = {
 		"'total' is the memory that a function and its callees allocated, 'own' the "
 		"memory that it allocated itself. A recursive function counts once. The line "
 		"is the one with the largest part of the total.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_summary_examples,
+	.options = profile_summary_options_table,
 	.options_size = sizeof(struct profile_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_summary,

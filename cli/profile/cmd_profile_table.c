@@ -18,7 +18,7 @@
 /* Below the frame, after the columns of measures. */
 #define OWN_LINE_INDENT "                                                            "
 
-static const struct opt options_table[] = {
+static const struct opt profile_table_options_table[] = {
 	PROFILE_OPTIONS("show at most this many lines of code (default 50)"),
 	{0},
 };
@@ -116,7 +116,7 @@ static int run_profile_table(const struct cmd *cmd, void *options, const struct 
 	return profile_show_one(cmd, options, rest, show_table);
 }
 
-static const char *const examples[] = {
+static const char *const profile_table_examples[] = {
 	"flmem profile table server.prof",
 	"lines of code that allocated, with all measures",
 	"flmem profile table --round 3..5 --by live --json server.prof",
@@ -133,8 +133,8 @@ const struct cmd cmd_profile_table = {
 		"line of a library, 'own line' is the line of the program's own code with the "
 		"largest part of it. 'live +-' is the standard error of 'live', computed from "
 		"the live samples. --json also has each stack with its amounts ('sites').",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_table_examples,
+	.options = profile_table_options_table,
 	.options_size = sizeof(struct profile_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_table,

@@ -14,7 +14,7 @@
 
 #define ROWS_SHOWN 20U
 
-static const struct opt options_table[] = {
+static const struct opt profile_tree_options_table[] = {
 	PROFILE_OPTIONS("show at most this many stacks, the largest (default 20)"),
 	{0},
 };
@@ -67,7 +67,7 @@ static int run_profile_tree(const struct cmd *cmd, void *options, const struct o
 	return profile_show_one(cmd, options, rest, show_tree);
 }
 
-static const char *const examples[] = {
+static const char *const profile_tree_examples[] = {
 	"flmem profile tree server.prof",
 	"the stacks of the 20 largest sites as one tree",
 	"flmem profile tree --stack mixed --limit 5 server.prof",
@@ -82,8 +82,8 @@ const struct cmd cmd_profile_tree = {
 	.description =
 		"Each branch shows the total of all its stacks, including those that --limit "
 		"omits.",
-	.examples = examples,
-	.options = options_table,
+	.examples = profile_tree_examples,
+	.options = profile_tree_options_table,
 	.options_size = sizeof(struct profile_options),
 	.complete = OPT_COMPLETE_FILE,
 	.run = run_profile_tree,

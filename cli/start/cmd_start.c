@@ -15,7 +15,7 @@
 #include "signals.h"
 #include "start/start.h"
 
-static const struct opt options_table[] = {
+static const struct opt start_options_table[] = {
 	ROLE_OPTIONS,
 	{.name = "jemalloc",
 	 .letter = 'j',
@@ -309,7 +309,7 @@ static int run_start(const struct cmd *cmd, void *options, const struct opt_rest
 	return rc ? cmd_fail(cmd, o->json, &err) : status;
 }
 
-static const char *const examples[] = {
+static const char *const start_examples[] = {
 	"flmem start --role client -- python3 client.py",
 	"a client with 2 arenas",
 	"flmem start --role server --jemalloc -- python3 -u -m my.server",
@@ -336,8 +336,8 @@ const struct cmd cmd_start = {
 		"in a probe child that is stopped before its main() and killed there. The "
 		"exit status is that of the command; 127 if the command does not exist, 126 "
 		"if it cannot be executed.",
-	.examples = examples,
-	.options = options_table,
+	.examples = start_examples,
+	.options = start_options_table,
 	.options_size = sizeof(struct start_options),
 	.takes_command = true,
 	.run = run_start,

@@ -263,7 +263,7 @@ static int run_trim(const struct cmd *cmd, void *options, const struct opt_rest 
 	return status;
 }
 
-static const struct opt options_table[] = {
+static const struct opt trim_options_table[] = {
 	TARGET_OPTIONS(struct trim_options, targets),
 	{.name = "gc",
 	 .kind = OPT_FLAG,
@@ -318,7 +318,7 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-static const char *const examples[] = {
+static const char *const trim_examples[] = {
 	"flmem trim --pid 4242",
 	"return the memory that the allocator of process 4242 retains",
 	"flmem trim --pid 4242 --dry-run",
@@ -351,8 +351,8 @@ const struct cmd cmd_trim = {
 		"--max-ineffective trims in a row release less than --min-release. Each trim "
 		"is one log line on standard error, or with --json one object on standard "
 		"output.",
-	.examples = examples,
-	.options = options_table,
+	.examples = trim_examples,
+	.options = trim_options_table,
 	.options_size = sizeof(struct trim_options),
 	.run = run_trim,
 };

@@ -319,7 +319,7 @@ static int run_watch(const struct cmd *cmd, void *options, const struct opt_rest
 	return status;
 }
 
-static const struct opt options_table[] = {
+static const struct opt watch_options_table[] = {
 	TARGET_OPTIONS(struct watch_options, targets),
 	{.name = "interval",
 	 .letter = 'i',
@@ -419,7 +419,7 @@ static const struct opt options_table[] = {
 	{0},
 };
 
-static const char *const examples[] = {
+static const char *const watch_examples[] = {
 	"flmem watch --pid 4242",
 	"watch process 4242 until it exits or Ctrl-C is pressed",
 	"flmem watch --pid 4242 --log /srv/fl/server/log.txt",
@@ -459,8 +459,8 @@ const struct cmd cmd_watch = {
 		"output is not a terminal, or TERM is dumb, it prints a line per round, and "
 		"one when memory has changed or a minute has passed. NO_COLOR disables "
 		"colours.",
-	.examples = examples,
-	.options = options_table,
+	.examples = watch_examples,
+	.options = watch_options_table,
 	.options_size = sizeof(struct watch_options),
 	.run = run_watch,
 };

@@ -8,15 +8,15 @@
 static const struct {
 	const char *name;
 	const struct flmem_algorithm *algorithm;
-} all[] = {
+} all_algorithms[] = {
 #define ALGORITHM_ROW(identifier, name, meaning) {name, &flmem_##identifier},
 	FLMEM_ALGORITHMS(ALGORITHM_ROW)};
 
 const struct flmem_algorithm *flmem_algorithm_find(const char *name)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(all); i++)
-		if (strcmp(all[i].name, name) == 0)
-			return all[i].algorithm;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(all_algorithms); i++)
+		if (strcmp(all_algorithms[i].name, name) == 0)
+			return all_algorithms[i].algorithm;
 	return NULL;
 }
 
@@ -24,9 +24,9 @@ const char *flmem_algorithm_name(const struct flmem_algorithm *algorithm)
 {
 	size_t i = 0;
 
-	while (all[i].algorithm != algorithm)
+	while (all_algorithms[i].algorithm != algorithm)
 		i++;
-	return all[i].name;
+	return all_algorithms[i].name;
 }
 
 int flmem_weights_scale(double *weights, size_t count, double *ret_total, struct flmem_error *err)

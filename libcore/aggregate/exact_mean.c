@@ -19,7 +19,7 @@
 /* Binary formats: digits with the leading one, and exponent of the smallest normal number. */
 static const struct float_format {
 	int digits, lowest, exponent_bits;
-} formats[] = {
+} exact_mean_formats[] = {
 	[FLMEM_ELEMENT_F16] = {11, -14, 5},   [FLMEM_ELEMENT_BF16] = {8, -126, 8},
 	[FLMEM_ELEMENT_F32] = {24, -126, 8},  [FLMEM_ELEMENT_F64] = {53, -1022, 11},
 	[FLMEM_ELEMENT_F8_E4M3] = {4, -6, 4}, [FLMEM_ELEMENT_F8_E5M2] = {3, -14, 5},
@@ -85,10 +85,10 @@ static void decode_elements(enum flmem_element element, const void *from, double
 			break;
 		case FLMEM_ELEMENT_F16:
 			memcpy(&half, at + i * sizeof(half), sizeof(half));
-			to[i] = decode_small(&formats[element], half);
+			to[i] = decode_small(&exact_mean_formats[element], half);
 			break;
 		default:
-			to[i] = decode_small(&formats[element], at[i]);
+			to[i] = decode_small(&exact_mean_formats[element], at[i]);
 		}
 	}
 }
@@ -135,7 +135,7 @@ static size_t compare_input(struct flmem_exact_mean *mean, size_t input,
 VERSIONS static size_t make_means(struct flmem_exact_mean *mean, uint64_t group,
 				  const struct group_part *part, double *ret_means)
 {
-	const struct float_format *format = &formats[mean->element];
+	const struct float_format *format = &exact_mean_formats[mean->element];
 	double total = 0, row[GROUP], sums[GROUP] = {0};
 	struct group_part right = *part;
 	int32_t units[GROUP];

@@ -15,7 +15,7 @@ static const struct {
 #undef ELEMENT_ROW
 };
 
-static const struct flmem_kernels *const all[] = {
+static const struct flmem_kernels *const all_kernels[] = {
 #ifdef __x86_64__
 	&flmem_kernels_avx512,
 	&flmem_kernels_avx2,
@@ -42,14 +42,14 @@ size_t flmem_element_bytes(enum flmem_element element)
 
 const struct flmem_kernels *flmem_kernels_at(size_t index)
 {
-	return index < FLMEM_ARRAY_SIZE(all) ? all[index] : NULL;
+	return index < FLMEM_ARRAY_SIZE(all_kernels) ? all_kernels[index] : NULL;
 }
 
 static const struct flmem_kernels *choose_kernels(void)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(all); i++)
-		if (all[i]->supported())
-			return all[i];
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(all_kernels); i++)
+		if (all_kernels[i]->supported())
+			return all_kernels[i];
 	return &flmem_kernels_portable;
 }
 

@@ -16,7 +16,7 @@ const struct flmem_allocator_ops *const flmem_allocators[] = {
 		NULL,
 };
 
-static const struct flmem_allocator_ops unknown = {
+static const struct flmem_allocator_ops allocator_registry_unknown = {
 	.kind = FLMEM_ALLOCATOR_UNKNOWN,
 	.trim_advice =
 		"flmem does not know this allocator; see its documentation for a way to release "
@@ -176,7 +176,7 @@ static void mark_server(const struct flmem_modules *modules, struct flmem_alloca
 	if (!row && server && flmem_module_defines(server, "malloc"))
 		row = add_allocator(list,
 				    &(struct flmem_allocator){
-					    .ops = &unknown,
+					    .ops = &allocator_registry_unknown,
 					    .linkage = server->main ? FLMEM_LINKAGE_STATIC
 								    : FLMEM_LINKAGE_SHARED,
 					    .evidence =

@@ -39,7 +39,7 @@ static const char *const library_directories[] = {
 static const struct {
 	enum flmem_allocator_kind kind;
 	const char *file;
-} names[] = {
+} installed_names[] = {
 	{FLMEM_ALLOCATOR_JEMALLOC, "libjemalloc.so.2"},
 	{FLMEM_ALLOCATOR_JEMALLOC, "libjemalloc.so.1"},
 	{FLMEM_ALLOCATOR_JEMALLOC, "libjemalloc.so"},
@@ -182,7 +182,7 @@ static int check_library(struct installed_search *search, const char *directory,
 	struct stat status;
 
 	/* Relative to the root, hence without the leading slash. */
-	if (snprintf(path, sizeof(path), "%s/%s", directory + 1, names[name].file) >=
+	if (snprintf(path, sizeof(path), "%s/%s", directory + 1, installed_names[name].file) >=
 	    (int)sizeof(path))
 		return 0;
 	if (search->count == search->room || !is_library(search->rootfd, path, &status) ||
@@ -190,7 +190,7 @@ static int check_library(struct installed_search *search, const char *directory,
 		return 0;
 	if (asprintf(&search->rows[search->count].path, "/%s", path) < 0)
 		return -ENOMEM;
-	search->rows[search->count].kind = names[name].kind;
+	search->rows[search->count].kind = installed_names[name].kind;
 	search->files[search->count++] = status;
 	return 0;
 }
@@ -204,12 +204,12 @@ static int search_directories(struct installed_search *search)
 	for (const char *const *d = library_directories; *d; d++)
 		add_directory(&list, *d, strlen(*d));
 	add_cache_directories(search->rootfd, &list);
-	search->room = list.count * FLMEM_ARRAY_SIZE(names);
+	search->room = list.count * FLMEM_ARRAY_SIZE(installed_names);
 	search->rows = calloc(search->room, sizeof(*search->rows));
 	search->files = calloc(search->room, sizeof(*search->files));
 	if (!search->rows || !search->files)
 		return -ENOMEM;
-	for (size_t name = 0; name < FLMEM_ARRAY_SIZE(names); name++)
+	for (size_t name = 0; name < FLMEM_ARRAY_SIZE(installed_names); name++)
 		for (size_t i = 0; i < list.count && !rc; i++)
 			rc = check_library(search, list.rows[i], name);
 	return rc;

@@ -14,7 +14,7 @@
 #define CODE_BYTES	16U
 #define COMMIT_ARGUMENT 5 /* of mi_process_info(), counted from 0 */
 
-static const char no_answer[] = "this mimalloc does not report it";
+static const char mimalloc_no_answer[] = "this mimalloc does not report it";
 
 /*
  * The number that `mov $imm32,%eax; ret` returns, with or without a leading endbr64; -1: other
@@ -193,7 +193,8 @@ static void take_mimalloc_state(const struct flmem_allocator *found, const unsig
 	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(found->ops->unreadable_reason);
 
 	heap.method = "queried";
-	flmem_heap_add_figure(&heap, "commit", flmem_call_plan_answer(answers, 0, no_answer));
+	flmem_heap_add_figure(&heap, "commit",
+			      flmem_call_plan_answer(answers, 0, mimalloc_no_answer));
 	*ret_heap = heap;
 }
 
@@ -205,7 +206,7 @@ static void take_mimalloc_state(const struct flmem_allocator *found, const unsig
  * mi_collect(true) of 1.x to 3.x: segments or pages of the arenas are unmapped, decommitted or
  * reset (src/prim/unix/prim.c). 2.0 was observed to call munmap only.
  */
-static const struct flmem_syscall call_rows[] = {
+static const struct flmem_syscall mimalloc_call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
 	FLMEM_CALL_MADVISE(MADV_FREE),
 	FLMEM_CALL_HINT(MADV_HUGEPAGE),
@@ -220,16 +221,16 @@ static const struct flmem_syscall call_rows[] = {
 	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_IS(PR_SET_VMA)}},
 };
 
-static const struct flmem_syscall_table call_table = {
+static const struct flmem_syscall_table mimalloc_call_table = {
 	.maker = "mi_collect",
-	.rows = call_rows,
-	.count = FLMEM_ARRAY_SIZE(call_rows),
+	.rows = mimalloc_call_rows,
+	.count = FLMEM_ARRAY_SIZE(mimalloc_call_rows),
 };
 
 static const struct flmem_syscall_table *list_mimalloc_syscalls(const struct flmem_allocator *found)
 {
 	(void)found;
-	return &call_table;
+	return &mimalloc_call_table;
 }
 
 const struct flmem_allocator_ops flmem_allocator_mimalloc = {

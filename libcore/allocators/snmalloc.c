@@ -7,17 +7,17 @@
  */
 static const struct {
 	const char *name, *prefix;
-} symbols[] = {{"get_malloc_info_v1", ""}, {"sn_malloc", "sn_"}, {"sn_rust_alloc", "sn_"}};
+} snmalloc_symbols[] = {{"get_malloc_info_v1", ""}, {"sn_malloc", "sn_"}, {"sn_rust_alloc", "sn_"}};
 
 static bool recognise_snmalloc(const struct flmem_view *view, const struct flmem_module *module,
 			       struct flmem_allocator *ret_found)
 {
 	(void)view;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(symbols); i++) {
-		if (!flmem_module_defines(module, symbols[i].name))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(snmalloc_symbols); i++) {
+		if (!flmem_module_defines(module, snmalloc_symbols[i].name))
 			continue;
 		*ret_found = (struct flmem_allocator){
-			.prefix = symbols[i].prefix,
+			.prefix = snmalloc_symbols[i].prefix,
 			.evidence = "it defines a function that exists only in snmalloc",
 		};
 		return true;

@@ -19,7 +19,7 @@ static const struct {
 	const char *name;
 	size_t bytes;
 	gnutls_digest_algorithm_t algorithm;
-} kinds[] = {
+} digest_kinds[] = {
 	[FLMEM_DIGEST_CRC32C] = {"crc32c", 4, GNUTLS_DIG_UNKNOWN},
 	[FLMEM_DIGEST_SHA1] = {"sha1", 20, GNUTLS_DIG_SHA1},
 	[FLMEM_DIGEST_SHA256] = {"sha256", FLMEM_SHA256_BYTES, GNUTLS_DIG_SHA256},
@@ -31,7 +31,7 @@ static struct {
 	__typeof__(&gnutls_hash_deinit) deinit;
 } gnutls;
 
-static const struct flmem_plugin plugin = {
+static const struct flmem_plugin digest_plugin = {
 	.sonames = {"libgnutls.so.30"}, /* since 3.4 (2015) */
 	.missing = "SHA-256 of models needs GnuTLS (Debian: libgnutls30)",
 	.stays = true,
@@ -49,22 +49,24 @@ static int load_hashes(struct flmem_error *err)
 
 	pthread_mutex_lock(&lock);
 	if (!gnutls.init)
-		rc = flmem_plugin_load(&plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL, err);
+		rc = flmem_plugin_load(&digest_plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL,
+				       err);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
 enum flmem_digest_kind flmem_digest_find(const char *name, size_t length)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++)
-		if (strlen(kinds[i].name) == length && memcmp(kinds[i].name, name, length) == 0)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(digest_kinds); i++)
+		if (strlen(digest_kinds[i].name) == length &&
+		    memcmp(digest_kinds[i].name, name, length) == 0)
 			return (enum flmem_digest_kind)i;
 	return FLMEM_DIGEST_NONE;
 }
 
 size_t flmem_digest_bytes(enum flmem_digest_kind kind)
 {
-	return kind < FLMEM_DIGEST_NONE ? kinds[kind].bytes : 0;
+	return kind < FLMEM_DIGEST_NONE ? digest_kinds[kind].bytes : 0;
 }
 
 int flmem_digest_begin(struct flmem_digest *digest, enum flmem_digest_kind kind,
@@ -75,10 +77,10 @@ int flmem_digest_begin(struct flmem_digest *digest, enum flmem_digest_kind kind,
 
 	if (kind == FLMEM_DIGEST_SHA1 || kind == FLMEM_DIGEST_SHA256) {
 		rc = load_hashes(err);
-		if (!rc && gnutls.init(&hash, kinds[kind].algorithm) < 0)
+		if (!rc && gnutls.init(&hash, digest_kinds[kind].algorithm) < 0)
 			rc = flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 					     "GnuTLS does not offer %s here (FIPS mode?)",
-					     kinds[kind].name);
+					     digest_kinds[kind].name);
 	}
 	if (!rc)
 		*digest = (struct flmem_digest){.kind = kind, .hash = hash};

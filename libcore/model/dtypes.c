@@ -33,7 +33,7 @@ static const struct flmem_dtype dtypes[] = {
 /* The names of PyTorch and NumPy. */
 static const struct {
 	const char *name, *stored;
-} other_names[] = {
+} dtypes_other_names[] = {
 	{"f32", "F32"},
 	{"f16", "F16"},
 	{"f64", "F64"},
@@ -56,9 +56,9 @@ static const char *stored_name(const char *name)
 {
 	const char *plain = flmem_text_starts(name, "torch.") ? name + 6 : name;
 
-	for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++)
-		if (strcmp(other_names[i].name, plain) == 0)
-			return other_names[i].stored;
+	for (size_t i = 0; i < sizeof(dtypes_other_names) / sizeof(dtypes_other_names[0]); i++)
+		if (strcmp(dtypes_other_names[i].name, plain) == 0)
+			return dtypes_other_names[i].stored;
 	return plain;
 }
 

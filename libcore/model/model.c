@@ -27,7 +27,7 @@ typedef int add_function(int fd, const char *path, struct flmem_tensors *tensors
 static const struct file_kind {
 	const char *suffix;
 	add_function *add;
-} kinds[] = {
+} model_kinds[] = {
 	{".safetensors", flmem_safetensors_add}, {".bin", flmem_checkpoint_add},
 	{".pt", flmem_checkpoint_add},		 {".pth", flmem_checkpoint_add},
 	{".ckpt", flmem_checkpoint_add},
@@ -41,9 +41,9 @@ void flmem_model_clear(struct flmem_model *model)
 
 static const struct file_kind *kind_of(const char *name)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds); i++)
-		if (flmem_text_ends(name, kinds[i].suffix))
-			return &kinds[i];
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(model_kinds); i++)
+		if (flmem_text_ends(name, model_kinds[i].suffix))
+			return &model_kinds[i];
 	return NULL;
 }
 
@@ -127,8 +127,8 @@ static int add_folder(const char *folder, struct flmem_tensors *tensors, struct 
 				       folder);
 	if (faccessat(dirfd(dir), INDEX, F_OK, 0) == 0)
 		return add_indexed(dirfd(dir), folder, tensors, err);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kinds) && !rc && !files; i++)
-		rc = add_kind(dir, folder, &kinds[i], &files, tensors, err);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(model_kinds) && !rc && !files; i++)
+		rc = add_kind(dir, folder, &model_kinds[i], &files, tensors, err);
 	if (!rc && !files)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "'%s' contains no .safetensors, .bin, .pt, .pth or .ckpt file",

@@ -21,7 +21,7 @@ static const struct {
 	const char *module, *name;
 	enum callable_kind call;
 	const char *stored; /* of a storage: its type; "": bytes */
-} names[] = {
+} pickle_names[] = {
 	{"collections", "OrderedDict", CALL_DICT, NULL},
 	{"torch._utils", "_rebuild_tensor_v2", CALL_TENSOR, NULL},
 	{"torch._utils", "_rebuild_tensor_v3", CALL_TYPED_TENSOR, NULL},
@@ -76,9 +76,9 @@ int flmem_pickle_name(struct flmem_pickle *pickle, const struct flmem_pickle_val
 {
 	const struct flmem_dtype *dtype;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (flmem_pickle_is_text(pickle, module, names[i].module) &&
-		    flmem_pickle_is_text(pickle, name, names[i].name))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(pickle_names); i++)
+		if (flmem_pickle_is_text(pickle, module, pickle_names[i].module) &&
+		    flmem_pickle_is_text(pickle, name, pickle_names[i].name))
 			return flmem_pickle_push(pickle, FLMEM_PICKLE_NAME, (int64_t)i);
 	dtype = dtype_of(pickle, module, name);
 	if (dtype)
@@ -178,7 +178,7 @@ int flmem_pickle_reduce(struct flmem_pickle *pickle)
 	if (!flmem_pickle_pop(pickle, &arguments) || !flmem_pickle_pop(pickle, &function) ||
 	    function.kind != FLMEM_PICKLE_NAME || arguments.kind != FLMEM_PICKLE_TUPLE)
 		return flmem_pickle_fail(pickle, "calls an object that is not a function");
-	switch (names[function.number].call) {
+	switch (pickle_names[function.number].call) {
 	case CALL_NOTHING:
 		break;
 	case CALL_DICT:
@@ -208,7 +208,7 @@ int flmem_pickle_persistent(struct flmem_pickle *pickle)
 	count = pickle_argument(pickle, &tuple, 4, FLMEM_PICKLE_INTEGER);
 	if (!kind || !flmem_pickle_is_text(pickle, kind, "storage") || !type || !key || !count ||
 	    !pickle_argument(pickle, &tuple, 3, FLMEM_PICKLE_STRING) /* a device */ ||
-	    !names[type->number].stored || count->number < 0 ||
+	    !pickle_names[type->number].stored || count->number < 0 ||
 	    flmem_pickle_element(pickle, &tuple, 5))
 		return flmem_pickle_fail(pickle, "refers to an unknown kind of data");
 	if (!flmem_pickle_room((void **)&pickle->storages, pickle->storage_count,
@@ -216,7 +216,7 @@ int flmem_pickle_persistent(struct flmem_pickle *pickle)
 		return flmem_pickle_nomem(pickle);
 	pickle->storages[pickle->storage_count] = (struct flmem_pickle_storage){
 		.key = *key,
-		.dtype = flmem_dtype_find(names[type->number].stored),
+		.dtype = flmem_dtype_find(pickle_names[type->number].stored),
 		.elements = (uint64_t)count->number,
 	};
 	return flmem_pickle_push(pickle, FLMEM_PICKLE_STORAGE, (int64_t)pickle->storage_count++);

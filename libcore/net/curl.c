@@ -14,13 +14,13 @@
 #define BYTES_PER_SECOND 1024U
 #define US_PER_SECOND	 UINT64_C(1000000)
 
-static const struct flmem_plugin plugin = {
+static const struct flmem_plugin curl_plugin = {
 	.sonames = {"libcurl.so.4", "libcurl-gnutls.so.4"},
 	.missing = "reading http:// and https:// addresses needs libcurl (Debian: libcurl4)",
 	.stays = true,
 };
 
-static struct flmem_curl functions;
+static struct flmem_curl curl_functions;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int loaded;
 static struct flmem_error why;
@@ -28,13 +28,13 @@ static struct flmem_error why;
 static void load_functions(void)
 {
 	const struct flmem_plugin_symbol symbols[] = {
-#define ROW(name) {.names = {"curl_" #name}, .slot = &functions.name},
+#define ROW(name) {.names = {"curl_" #name}, .slot = &curl_functions.name},
 		FLMEM_CURL_FUNCTIONS(ROW)
 #undef ROW
 	};
 
-	loaded = flmem_plugin_load(&plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL, &why);
-	if (!loaded && functions.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+	loaded = flmem_plugin_load(&curl_plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL, &why);
+	if (!loaded && curl_functions.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		loaded = flmem_error_set(&why, FLMEM_EFAILED, 0, "cannot start libcurl");
 }
 
@@ -44,7 +44,7 @@ int flmem_curl_load(const struct flmem_curl **ret_curl, struct flmem_error *err)
 	if (loaded && err)
 		*err = why;
 	if (!loaded)
-		*ret_curl = &functions;
+		*ret_curl = &curl_functions;
 	return loaded;
 }
 

@@ -105,7 +105,7 @@ static void read_upload_checksum(struct flmem_reply *reply, const char *text)
 static const struct {
 	const char *name;
 	void (*read)(struct flmem_reply *reply, const char *value);
-} fields[] = {
+} reply_fields[] = {
 	{"content-range:", read_content_range},
 	{"content-length:", read_content_length},
 	{"content-encoding:", read_encoding},
@@ -121,15 +121,15 @@ static const struct {
 /* The value without the blanks around it. */
 static void read_reply_field(struct flmem_reply *reply, char *line)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
-		size_t length = strlen(fields[i].name), end;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(reply_fields); i++) {
+		size_t length = strlen(reply_fields[i].name), end;
 
-		if (strncasecmp(line, fields[i].name, length) != 0)
+		if (strncasecmp(line, reply_fields[i].name, length) != 0)
 			continue;
 		length += strspn(line + length, " \t");
 		for (end = strlen(line); end > length && strchr(" \t\r\n", line[end - 1]); end--)
 			line[end - 1] = '\0';
-		fields[i].read(reply, line + length);
+		reply_fields[i].read(reply, line + length);
 	}
 }
 

@@ -19,10 +19,11 @@
 /* Up to this size walking the page tables costs no more than reading the host's counters. */
 #define ASK_HOST_FROM (UINT64_C(32) << 20)
 
-static const char denied[] = "access denied: run as the user of the process or as root";
-static const char too_large[] = "this kernel has no PAGEMAP_SCAN (6.7) and the process is too "
-				"large for smaps_rollup";
-static const char absent[] = "this kernel does not report it";
+static const char huge_pages_denied[] = "access denied: run as the user of the process or as root";
+static const char huge_pages_too_large[] =
+	"this kernel has no PAGEMAP_SCAN (6.7) and the process is too "
+	"large for smaps_rollup";
+static const char huge_pages_absent[] = "this kernel does not report it";
 
 static const char huge_name[] = "AnonHugePages";
 
@@ -94,12 +95,12 @@ struct flmem_u64 flmem_huge_bytes(const struct flmem_process *process,
 	uint64_t sum;
 
 	if (rc)
-		return FLMEM_UNKNOWN(rc == FLMEM_EPERM ? denied : absent);
+		return FLMEM_UNKNOWN(rc == FLMEM_EPERM ? huge_pages_denied : huge_pages_absent);
 	if (add_huge_parts(maps) >= ASK_HOST_FROM && host_has_none())
 		return FLMEM_KNOWN(0);
 	if (scan_maps(&pages, maps, &sum) == 0)
 		return FLMEM_KNOWN(sum);
 	if (rss_bytes >= ROLLUP_LIMIT)
-		return FLMEM_UNKNOWN(too_large);
+		return FLMEM_UNKNOWN(huge_pages_too_large);
 	return flmem_huge_bytes_rollup(process);
 }

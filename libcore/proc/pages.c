@@ -47,9 +47,9 @@ struct page_filter {
 
 static const struct page_filter resident = {PAGE_IS_PRESENT | PAGE_IS_PFNZERO, PAGE_IS_PFNZERO,
 					    ENTRY_PRESENT, 0, 0};
-static const struct page_filter kept = {PAGE_IS_PFNZERO, PAGE_IS_PFNZERO, 0,
-					PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-					ENTRY_PRESENT | ENTRY_SWAP};
+static const struct page_filter pages_kept = {PAGE_IS_PFNZERO, PAGE_IS_PFNZERO, 0,
+					      PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+					      ENTRY_PRESENT | ENTRY_SWAP};
 static const struct page_filter of_file = {PAGE_IS_PRESENT | PAGE_IS_FILE, 0,
 					   ENTRY_PRESENT | ENTRY_FILE, 0, 0};
 static const struct page_filter huge = {PAGE_IS_HUGE, 0, 0, 0, 0};
@@ -192,7 +192,7 @@ int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 int flmem_pages_each_kept(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			  flmem_pages_visit *visit, void *context)
 {
-	return visit_ranges(pages, &kept, start, end, visit, context);
+	return visit_ranges(pages, &pages_kept, start, end, visit, context);
 }
 
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,

@@ -13,8 +13,8 @@
 
 #define ROLLUP_MAX ((size_t)64 << 10)
 
-static const char denied[] = "access denied: run as the user of the process or as root";
-static const char absent[] = "this kernel does not report it";
+static const char rollup_denied[] = "access denied: run as the user of the process or as root";
+static const char rollup_absent[] = "this kernel does not report it";
 
 bool flmem_rollup_find(const char *text, const char *name, uint64_t *ret_bytes)
 {
@@ -47,7 +47,7 @@ struct flmem_u64 flmem_rollup_bytes(const struct flmem_process *process, const c
 	uint64_t bytes;
 
 	if (rc)
-		return FLMEM_UNKNOWN(rc == -EACCES || rc == -EPERM ? denied : absent);
+		return FLMEM_UNKNOWN(rc == -EACCES || rc == -EPERM ? rollup_denied : rollup_absent);
 	return flmem_rollup_find(buf.data, name, &bytes) ? FLMEM_KNOWN(bytes)
-							 : FLMEM_UNKNOWN(absent);
+							 : FLMEM_UNKNOWN(rollup_absent);
 }

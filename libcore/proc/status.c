@@ -34,7 +34,7 @@ struct status_field {
 	size_t offset;
 };
 
-static const struct status_field fields[] = {
+static const struct status_field status_fields[] = {
 	{"Name", FIELD_NAME, offsetof(struct flmem_status, name)},
 	{"State", FIELD_STATE, offsetof(struct flmem_status, state)},
 	{"Tgid", FIELD_NUMBER, offsetof(struct flmem_status, tgid)},
@@ -235,13 +235,14 @@ static void parse_line(const char *line, const char *end, struct flmem_status *s
 	if (!colon)
 		return;
 	length = (size_t)(colon - line);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(status_fields); i++) {
 		/* Most lines are not needed, and comparing the first letter is a cheap filter. */
-		if (fields[i].key[0] != line[0] || strncmp(fields[i].key, line, length) != 0 ||
-		    fields[i].key[length])
+		if (status_fields[i].key[0] != line[0] ||
+		    strncmp(status_fields[i].key, line, length) != 0 ||
+		    status_fields[i].key[length])
 			continue;
 		c = (struct status_cursor){.at = colon + 1, .end = end};
-		store_field(&fields[i], &c, status);
+		store_field(&status_fields[i], &c, status);
 		return;
 	}
 }
@@ -254,10 +255,10 @@ static bool is_number(enum field_kind kind)
 
 static void forget_numbers(struct flmem_status *status)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
-		void *place = (char *)status + fields[i].offset;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(status_fields); i++) {
+		void *place = (char *)status + status_fields[i].offset;
 
-		if (is_number(fields[i].kind))
+		if (is_number(status_fields[i].kind))
 			*(struct flmem_u64 *)place = FLMEM_UNKNOWN(ABSENT);
 	}
 }

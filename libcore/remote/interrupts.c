@@ -14,7 +14,7 @@ static _Thread_local bool lacks_limit;
  * Kept by this thread between two holds: before the second one the user's limit of pending signals
  * may have been reached.
  */
-static _Thread_local timer_t kept;
+static _Thread_local timer_t interrupts_kept;
 static _Thread_local bool is_kept;
 static _Thread_local timer_t held; /* of the current hold */
 static _Thread_local bool is_limited;
@@ -31,7 +31,7 @@ static bool make_timer(timer_t *ret_timer)
 
 	if (!is_kept)
 		return timer_create(CLOCK_MONOTONIC, &end, ret_timer) == 0;
-	*ret_timer = kept;
+	*ret_timer = interrupts_kept;
 	is_kept = false;
 	return true;
 }
@@ -45,14 +45,14 @@ static void keep_timer(timer_t timer)
 		return;
 	}
 	timer_settime(timer, 0, &never, NULL);
-	kept = timer;
+	interrupts_kept = timer;
 	is_kept = true;
 }
 
 void flmem_interrupts_end(void)
 {
 	if (is_kept)
-		timer_delete(kept);
+		timer_delete(interrupts_kept);
 	is_kept = false;
 }
 

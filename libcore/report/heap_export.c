@@ -143,7 +143,7 @@ static bool put_speedscope(struct flmem_buf *out, const struct flmem_heap_profil
 static const struct {
 	bool (*put)(struct flmem_buf *out, const struct flmem_heap_profile *profile,
 		    enum flmem_heap_measure measure);
-} formats[] = {
+} heap_export_formats[] = {
 	[FLMEM_HEAP_FORMAT_PPROF] = {flmem_pprof_put},
 	[FLMEM_HEAP_FORMAT_COLLAPSED] = {put_collapsed},
 	[FLMEM_HEAP_FORMAT_SPEEDSCOPE] = {put_speedscope},
@@ -158,7 +158,7 @@ int flmem_heap_export(const struct flmem_heap_profile *profile, enum flmem_heap_
 	size_t length;
 	char *bytes;
 
-	if (!formats[format].put(&out, profile, measure) || out.failed)
+	if (!heap_export_formats[format].put(&out, profile, measure) || out.failed)
 		return flmem_error_nomem(err, "cannot export '%s'", profile->path);
 	length = out.length;
 	bytes = flmem_buf_take(&out);

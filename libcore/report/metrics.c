@@ -264,7 +264,7 @@ static void put_build_lines(struct metrics_page *page, const struct metric_row *
 		.name = n, .type = "stateset", .help = h, __VA_ARGS__ \
 	}
 
-static const struct metric_row rows[] = {
+static const struct metric_row metrics_rows[] = {
 	{INFO("flmem_process", "A watched process and its redacted command line.",
 	      .per_process = true, .labels = "start_time_ticks command"),
 	 .put = put_process_lines},
@@ -378,7 +378,7 @@ static const struct metric_row rows[] = {
 
 const struct flmem_metric *flmem_metric(size_t index)
 {
-	return index < FLMEM_ARRAY_SIZE(rows) ? &rows[index].shown : NULL;
+	return index < FLMEM_ARRAY_SIZE(metrics_rows) ? &metrics_rows[index].shown : NULL;
 }
 
 /* The older format has sample names here, no units, and fewer types. */
@@ -401,12 +401,13 @@ char *flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 	struct metrics_page page = {
 		.text = FLMEM_BUF_INIT, .exposition = exposition, .state = state};
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		put_head(&page, &rows[i]);
-		if (!rows[i].shown.per_process)
-			rows[i].put(&page, &rows[i], NULL);
-		for (size_t k = 0; rows[i].shown.per_process && k < state->summary.count; k++)
-			rows[i].put(&page, &rows[i], &state->summary.results[k]);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(metrics_rows); i++) {
+		put_head(&page, &metrics_rows[i]);
+		if (!metrics_rows[i].shown.per_process)
+			metrics_rows[i].put(&page, &metrics_rows[i], NULL);
+		for (size_t k = 0; metrics_rows[i].shown.per_process && k < state->summary.count;
+		     k++)
+			metrics_rows[i].put(&page, &metrics_rows[i], &state->summary.results[k]);
 	}
 	if (is_open(&page))
 		flmem_buf_puts(&page.text, "# EOF\n");

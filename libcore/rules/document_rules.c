@@ -99,7 +99,7 @@ static void python_refused(struct flmem_check *check)
 								 .detail = fault->text});
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row document_rows[] = {
 	{
 		.rule = {.id = "KEY-TWICE",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -157,4 +157,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_document_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_document_rules = {document_rows,
+						      FLMEM_ARRAY_SIZE(document_rows)};

@@ -261,7 +261,7 @@ static bool live_musl_no_trim(const struct flmem_process_report *process,
 	return true;
 }
 
-static const struct flmem_live_row rows[] = {
+static const struct flmem_live_row live_rules_rows[] = {
 	{.rule = {.id = "LIVE-ARENA-UNSET",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a server, client or trainer that runs with glibc's malloc and "
@@ -329,7 +329,8 @@ static const struct flmem_live_row rows[] = {
 	 .check = live_musl_no_trim},
 };
 
-const struct flmem_live_table flmem_live_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_live_table flmem_live_rules = {live_rules_rows,
+						  FLMEM_ARRAY_SIZE(live_rules_rows)};
 
 /* Bytes of the message of a row with its detail. */
 #define MESSAGE_MAX 1024

@@ -111,7 +111,7 @@ static bool python_mimalloc(const struct flmem_process_report *process,
 	return true;
 }
 
-static const struct flmem_live_row rows[] = {
+static const struct flmem_live_row live_runtime_rows[] = {
 	{.rule = {.id = "LIVE-GLIBC-THP",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition =
@@ -147,4 +147,5 @@ static const struct flmem_live_row rows[] = {
 	 .check = python_mimalloc},
 };
 
-const struct flmem_live_table flmem_live_runtime_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_live_table flmem_live_runtime_rules = {live_runtime_rows,
+							  FLMEM_ARRAY_SIZE(live_runtime_rows)};

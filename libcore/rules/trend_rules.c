@@ -112,7 +112,7 @@ static bool report_limit_reached(const struct flmem_recorded *recorded,
 	return true;
 }
 
-static const struct flmem_trend_row rows[] = {
+static const struct flmem_trend_row trend_rules_rows[] = {
 	{.rule = {.id = "TREND-CLIMBING",
 		  .severity = FLMEM_SEVERITY_WARNING,
 		  .condition = "a recorded process whose memory keeps rising",
@@ -150,7 +150,8 @@ static const struct flmem_trend_row rows[] = {
 	 .check = report_limit_reached},
 };
 
-const struct flmem_trend_table flmem_trend_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_trend_table flmem_trend_rules = {trend_rules_rows,
+						    FLMEM_ARRAY_SIZE(trend_rules_rows)};
 
 /* Writes "process 4711 (client-job): ", which precedes the path. */
 static void put_owner(const struct flmem_watch_process *process, char *out, size_t size)

@@ -25,7 +25,7 @@
 static const struct {
 	int minor;
 	struct flmem_cpython_layout layout;
-} rows[] = {
+} cpython_layout_rows[] = {
 	{8,
 	 {.initialized = 12,
 	  .finalizing = 16,
@@ -126,9 +126,9 @@ static const struct {
 
 bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layout *ret_layout)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
-		if (major == 3 && minor == rows[i].minor) {
-			*ret_layout = rows[i].layout;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(cpython_layout_rows); i++) {
+		if (major == 3 && minor == cpython_layout_rows[i].minor) {
+			*ret_layout = cpython_layout_rows[i].layout;
 			return true;
 		}
 	}

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 
-static const unsigned steps[] = {1, 2, 5};
+static const unsigned policy_steps[] = {1, 2, 5};
 
 /* Growth after the last trim that justifies another one: a tenth. */
 #define REGROWTH_SHARE 10U
@@ -26,9 +26,9 @@ static void record_change(struct flmem_policy_decision *d, enum flmem_policy_cha
 
 static unsigned next_step(unsigned every)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(steps); i++)
-		if (steps[i] > every)
-			return steps[i];
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(policy_steps); i++)
+		if (policy_steps[i] > every)
+			return policy_steps[i];
 	return every;
 }
 
@@ -44,9 +44,9 @@ static void adapt_interval(struct flmem_policy *p, const struct flmem_policy_inp
 
 	if (climbs || inputs->under_pressure) {
 		p->flat = 0;
-		if (p->every == steps[0] || p->rules.fixed)
+		if (p->every == policy_steps[0] || p->rules.fixed)
 			return;
-		p->every = steps[0];
+		p->every = policy_steps[0];
 		record_change(d, FLMEM_POLICY_INTERVAL_LOWERED,
 			      climbs ? "its memory keeps rising" : inputs->pressure);
 		return;

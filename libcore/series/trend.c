@@ -44,12 +44,12 @@ static const char falls_back_in_steps[] = "memory grows and falls back in steps"
 static const char teeth_hide_growth[] =
 	"its rises and falls are larger than the growth that they may hide";
 
-static const char *const verdict_names[] = {FLMEM_TREND_VERDICTS(VERDICT_ROW)};
+static const char *const trend_verdict_names[] = {FLMEM_TREND_VERDICTS(VERDICT_ROW)};
 #undef VERDICT_ROW
 
 const char *flmem_trend_verdict_name(enum flmem_trend_verdict verdict)
 {
-	return verdict_names[verdict];
+	return trend_verdict_names[verdict];
 }
 
 /* The measured points, thinned. */

@@ -26,7 +26,7 @@ struct gnutls_api {
 #undef MEMBER
 };
 
-static const struct flmem_plugin plugin = {
+static const struct flmem_plugin http_identity_plugin = {
 	.sonames = {"libgnutls.so.30"},
 	.missing = "certificates of clients need GnuTLS (Debian: libgnutls30)",
 	.stays = true,
@@ -40,7 +40,8 @@ static int load_gnutls(struct gnutls_api *api, struct flmem_error *err)
 #undef ROW
 	};
 
-	return flmem_plugin_load(&plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL, err);
+	return flmem_plugin_load(&http_identity_plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL,
+				 err);
 }
 
 static const char *explain_status(unsigned status)

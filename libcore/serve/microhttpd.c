@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 
-static const struct flmem_plugin plugin = {
+static const struct flmem_plugin microhttpd_plugin = {
 	.sonames = {"libmicrohttpd.so.12"}, /* since 0.9.18 (2012) */
 	.missing = "the endpoint needs libmicrohttpd (Debian: libmicrohttpd12)",
 	.stays = true,
@@ -22,7 +22,8 @@ int flmem_microhttpd_load(struct flmem_microhttpd *ret_http, struct flmem_error 
 #undef ROW
 	};
 
-	return flmem_plugin_load(&plugin, functions, FLMEM_ARRAY_SIZE(functions), NULL, err);
+	return flmem_plugin_load(&microhttpd_plugin, functions, FLMEM_ARRAY_SIZE(functions), NULL,
+				 err);
 }
 
 /* Any host is this one, as in origin-form. */

@@ -79,7 +79,7 @@ static const struct flmem_settings_syntax syntaxes[] = {
 				       .comment_after = "\n"},
 };
 
-static const char *const names[] = {
+static const char *const print_names[] = {
 #define NAME_OF(name, text, meaning) [FLMEM_SETTINGS_FORMAT_##name] = (text),
 	FLMEM_SETTINGS_FORMATS(NAME_OF)
 #undef NAME_OF
@@ -100,12 +100,12 @@ int flmem_settings_format_find(const char *name, enum flmem_settings_format *ret
 {
 	FLMEM_AUTO_BUF struct flmem_buf list = FLMEM_BUF_INIT;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
-		if (strcmp(names[i], name) == 0) {
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(print_names); i++) {
+		if (strcmp(print_names[i], name) == 0) {
 			*ret_format = (enum flmem_settings_format)i;
 			return 0;
 		}
-		flmem_buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
+		flmem_buf_printf(&list, "%s%s", i ? ", " : "", print_names[i]);
 	}
 	return flmem_parse_invalid_choice(name, NULL, list.data, err);
 }
@@ -187,7 +187,7 @@ static int put_setting(struct flmem_buf *out, const struct flmem_settings_syntax
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "the value of %s cannot be written as %s, which cannot hold %s; "
 			       "unset it, or use another format",
-			       s->name, names[syntax->format], problem);
+			       s->name, print_names[syntax->format], problem);
 }
 
 static bool has_variables(const struct flmem_settings *settings)

@@ -43,7 +43,7 @@ static bool is_decay_finite(const char *value)
 	.ignored_pattern = "*[!0-9]* | 0",                                                     \
 	.invalid = "not a whole number above 0, so glibc from 2.39 on sets no limit with it"
 
-static const struct flmem_setting_row rows[] = {
+static const struct flmem_setting_row table_rows[] = {
 	{
 		ARENA_ROW,
 		.value = "4",
@@ -90,9 +90,9 @@ static const struct flmem_setting_row rows[] = {
 
 const struct flmem_setting_row *flmem_setting_row_at(size_t index)
 {
-	if (index < FLMEM_ARRAY_SIZE(rows))
-		return &rows[index];
-	index -= FLMEM_ARRAY_SIZE(rows);
+	if (index < FLMEM_ARRAY_SIZE(table_rows))
+		return &table_rows[index];
+	index -= FLMEM_ARRAY_SIZE(table_rows);
 	for (size_t i = 0; flmem_frameworks[i]; i++)
 		for (const struct flmem_setting_row *row = flmem_frameworks[i]->settings;
 		     row && row->name; row++)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A static function names its object: its name has two words or more, and no other file of libcore/ or
-cli/ defines a function of that name. No two files define types of the same name, and no two folders
+cli/ defines a function of that name. No two files define types or data of the same name, and no two folders
 have sources of the same name (a public header has that of the source that implements it). A
 debugger, perf, grep and who opens a file by its name find one then.
 """
@@ -53,10 +53,24 @@ def repeated_types(top, names):
                        "name what differs")
 
 
+def repeated_data(top, names):
+    """Static data outside functions that another file has defined before."""
+    defined = {}
+    for name in names:
+        source = without_text(tree.text(top, name))
+        for datum in re.finditer(r"^static\b[^;={(]*(?:\{[^}]*\})?[^;={(]*?\b(\w+)\s*(?:\[[^\]]*\]\s*)*[=;]",
+                                 source, re.M):
+            if defined.setdefault(datum.group(1), name) != name:
+                line = source.count("\n", 0, datum.start(1)) + 1
+                yield (f"{name}:{line}: {defined[datum.group(1)]} has static data '{datum.group(1)}' as well; "
+                       "name what differs")
+
+
 def main():
     top = tree.root()
     sources = [n for n in tree.sources(top, ".c", ".h", ".inc") if n.startswith(("libcore/", "cli/"))]
-    defined, static, findings = {}, [], [*repeated_files(sources), *repeated_types(top, sources)]
+    defined, static, findings = {}, [], [*repeated_files(sources), *repeated_types(top, sources),
+                                     *repeated_data(top, [n for n in sources if n.endswith(".c")])]
     for name in sources:
         # The part of a header for other systems may have functions of a source that they lack.
         stubs = name.endswith(".h")

@@ -14,7 +14,8 @@ CLEAN = {
     "cli/main.h": SPDX + "#include <flmem/a.h>\n",
     "libcore/include/flmem/a.h": SPDX + "struct a;\n",
     "libcore/proc/p.c": SPDX + '#include "base/a.h"\n\n/* not a call: atoi(x), printf("") */\n'
-                         "struct flmem_a {\n\tint b;\n};\n\nenum b {\n\tC\n};\n",
+                         "struct flmem_a {\n\tint b;\n};\n\nenum b {\n\tC\n};\n"
+                         "static int p_rows[2];\nstatic const struct {\n\tint b;\n} p_names[] = {\n\t{1},\n};\n",
     "libcore/base/a.h": SPDX + "struct b;\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(flmem VERSION 1.2.3)\n"
                       "pkg_check_modules(ZLIB REQUIRED zlib)\n",
@@ -75,6 +76,10 @@ FAULTS = (
     ("names", "libcore/proc/main.c", SPDX, "libcore/proc/main.c: cli/ has a file 'main' as well"),
     ("names", "libcore/proc/q.c", SPDX + "enum b {\n\tC\n};\n",
      "libcore/proc/q.c:2: libcore/proc/p.c defines 'b' as well"),
+    ("names", "libcore/proc/q.c", SPDX + "static const char *const p_rows[] = {\n\t0,\n};\n",
+     "libcore/proc/q.c:2: libcore/proc/p.c has static data 'p_rows' as well"),
+    ("names", "libcore/proc/q.c", SPDX + "static int p_names;\n",
+     "libcore/proc/q.c:2: libcore/proc/p.c has static data 'p_names' as well"),
     ("versions", "docs/b.md", "flmem-1.2.2.tar.gz\n", "names version 1.2.2"),
     ("versions", "cli/b.c", "/* flmem 1.2.2 */\n", "names version 1.2.2"),
     ("versions", "CHANGELOG.md", "# Changelog\n\n## 1.2.2\n\n## 1.2.3\n", "has version 1.2.2"),

@@ -186,6 +186,6 @@ FAULTS = (
           "a name that is longer than one may be", ("cli.emit/no unit can hold",)),
     Fault("batch-of-dos", "libcore/ops/start/emit.c", 'strstr(e->out.data, "\\r\\n")', "0",
           "a batch script that sbatch refuses", ("cli.emit/no batch script can hold",)),
-    Fault("batch-preloads-two", "libcore/ops/start/emit.c", "if (kinds[options->kind].finds_jemalloc && request", "if (0 && request",
+    Fault("batch-preloads-two", "libcore/ops/start/emit.c", "if (emit_kinds[options->kind].finds_jemalloc && request", "if (0 && request",
           "a library for a script whose path LD_PRELOAD splits", ("cli.emit/no batch script can hold",)),
 )

@@ -128,7 +128,7 @@ FAULTS = (
           "a chunk size of NumPy arrays in the environment", ("unit.test_launch_chunks",)),
     Fault("launcher-value", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "return flmem_glibc_arena_max_parse(value, &arenas);", "return true;",
           "a launcher with a limit of 0 arenas", COMMS),
-    Fault("launcher-shell-value", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "if (sets_in_shell(setup, names[i]) &&", "if (strstr(setup, names[i]) &&",
+    Fault("launcher-shell-value", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "if (sets_in_shell(setup, nvflare_launcher_names[i]) &&", "if (strstr(setup, nvflare_launcher_names[i]) &&",
           "lines of a shell with a limit of 0 arenas", COMMS),
     Fault("launcher-study", "libcore/frameworks/nvflare/rules/nvflare_launcher_rules.c", "return named && strcmp(named, name) == 0 && (!value || is_value_applied(name, value));",
           "return named && strcmp(named, name) == 0;", "an empty variable in the template of a pod", ("unit.test_launch_rules",)),

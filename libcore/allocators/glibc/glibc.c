@@ -356,22 +356,22 @@ static void read_glibc_heap(const struct flmem_view *view, const struct flmem_al
  * (MADV_DONTNEED), systrim() the end of the main one (brk). heap_trim() and shrink_heap(), which
  * unmap or read /proc/sys/vm/overcommit_memory, are called from free() only.
  */
-static const struct flmem_syscall call_rows[] = {
+static const struct flmem_syscall glibc_call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
 	FLMEM_CALL_BRK,
 	FLMEM_CALLS_LOCK,
 };
 
-static const struct flmem_syscall_table call_table = {
+static const struct flmem_syscall_table glibc_call_table = {
 	.maker = "malloc_trim",
-	.rows = call_rows,
-	.count = FLMEM_ARRAY_SIZE(call_rows),
+	.rows = glibc_call_rows,
+	.count = FLMEM_ARRAY_SIZE(glibc_call_rows),
 };
 
 static const struct flmem_syscall_table *list_glibc_syscalls(const struct flmem_allocator *found)
 {
 	(void)found;
-	return &call_table;
+	return &glibc_call_table;
 }
 
 const struct flmem_allocator_ops flmem_allocator_glibc = {

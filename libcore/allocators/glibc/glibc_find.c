@@ -12,9 +12,10 @@
 #define ADDRESS_LIMIT (UINT64_C(1) << 57) /* with five levels of page tables */
 #define ATTACHED_MAX  4096U		  /* below any system_mem, above any number of threads */
 
-static const char no_state[] = "malloc's data was not found in the memory of the process";
+static const char glibc_find_no_state[] =
+	"malloc's data was not found in the memory of the process";
 static const char no_layout[] = "flmem supports glibc's malloc from 2.17 on";
-static const char no_memory[] = "flmem is out of memory";
+static const char glibc_find_no_memory[] = "flmem is out of memory";
 
 static uint64_t get_word(const unsigned char *bytes, unsigned offset)
 {
@@ -405,7 +406,7 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	if (space->minor >= 0 && !flmem_glibc_layout_of(space->minor))
 		return false;
 	found = flmem_glibc_data_search(space, find_bins, &search);
-	*ret_why = search.no_memory ? no_memory : no_state;
+	*ret_why = search.no_memory ? glibc_find_no_memory : glibc_find_no_state;
 	if (!found)
 		return false;
 	if (search.unused) {

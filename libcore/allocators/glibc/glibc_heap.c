@@ -33,12 +33,13 @@ static const char lost[] =
 static const char changing[] =
 	"the program allocates or frees memory faster than it can be read; read it again when the "
 	"program allocates less";
-static const char elsewhere[] = "part of its memory is in mappings that flmem does not search, "
-				"as with glibc.malloc.hugetlb=2";
+static const char glibc_heap_elsewhere[] =
+	"part of its memory is in mappings that flmem does not search, "
+	"as with glibc.malloc.hugetlb=2";
 static const char swapped_out[] = "part of it is swapped out, and reading it would swap it in";
 static const char no_time[] =
 	"the time budget was too short to read it all; allow more with --budget";
-static const char no_memory[] = "flmem is out of memory";
+static const char glibc_heap_no_memory[] = "flmem is out of memory";
 static const char uncounted[] = "glibc counts the threads of an arena from 2.23 on";
 static const char only_sampled[] = "the heap was too large to read arena by arena; it was sampled";
 
@@ -81,7 +82,7 @@ static const char *explain_walked(enum flmem_glibc_walked walked)
 	case FLMEM_GLIBC_NO_MEMORY:
 		break;
 	}
-	return no_memory;
+	return glibc_heap_no_memory;
 }
 
 static uint64_t absolute_difference(uint64_t a, uint64_t b)
@@ -207,7 +208,7 @@ static void accept_attempt(struct heap_reading *reading, size_t index,
 	reading->metadata += attempt->metadata;
 	reading->error += error + attempt->unseen;
 	if (attempt->unseen)
-		reading->skipped_why = elsewhere;
+		reading->skipped_why = glibc_heap_elsewhere;
 	list_arena(reading, index, attempt);
 }
 
@@ -228,7 +229,7 @@ static void skip_arena(struct heap_reading *reading, size_t index,
 	/* Only a mismatch in an arena that did not change counts as damage. */
 	reading->skipped_why = !why || (why == lost && !rested) ? changing : why;
 	if (attempt->walked == FLMEM_GLIBC_NO_MEMORY)
-		reading->why = no_memory;
+		reading->why = glibc_heap_no_memory;
 }
 
 /*
@@ -446,7 +447,7 @@ static void sample_arenas(struct heap_reading *reading, const struct heap_extent
 
 	reading->method = "sampled";
 	reading->arenas = (struct flmem_arena_list){.unknown = only_sampled};
-	reading->skipped_why = extent->unseen ? elsewhere : NULL;
+	reading->skipped_why = extent->unseen ? glibc_heap_elsewhere : NULL;
 	reading->why = explain_walked(flmem_glibc_sample(&sampling, &estimate));
 	reading->sums = estimate.sums;
 	reading->resident = estimate.resident;
@@ -571,7 +572,7 @@ void flmem_glibc_heap_read(const struct flmem_glibc_space *space,
 	}
 	walker = make_walker(space, &glibc, walk_until_ns);
 	if (!walker) {
-		*ret_heap = FLMEM_HEAP_UNKNOWN(no_memory);
+		*ret_heap = FLMEM_HEAP_UNKNOWN(glibc_heap_no_memory);
 		return;
 	}
 	reading.walker = walker;

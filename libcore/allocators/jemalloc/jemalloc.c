@@ -19,7 +19,7 @@
 static const struct {
 	const char *symbols;
 	const char *variable;
-} prefixes[] = {{"", ""}, {"je_", "JE_"}, {"_rjem_", "_RJEM_"}};
+} jemalloc_prefixes[] = {{"", ""}, {"je_", "JE_"}, {"_rjem_", "_RJEM_"}};
 
 /*
  * Three names, because other libraries export some of them for programs that detect jemalloc
@@ -41,10 +41,10 @@ static bool has_symbols(const struct flmem_module *module, const char *prefix)
 
 static bool find_prefix(const struct flmem_module *module, const char **ret_prefix)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++) {
-		if (!has_symbols(module, prefixes[i].symbols))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(jemalloc_prefixes); i++) {
+		if (!has_symbols(module, jemalloc_prefixes[i].symbols))
 			continue;
-		*ret_prefix = prefixes[i].symbols;
+		*ret_prefix = jemalloc_prefixes[i].symbols;
 		return true;
 	}
 	return false;
@@ -95,14 +95,15 @@ static bool copy_variable(struct flmem_image *image, uint64_t offset, void *data
 {
 	const char **prefix = data;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(prefixes); i++) {
-		size_t length = strlen(prefixes[i].variable) + 1; /* and the NUL before it */
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(jemalloc_prefixes); i++) {
+		size_t length =
+			strlen(jemalloc_prefixes[i].variable) + 1; /* and the NUL before it */
 		char before[16];
 
 		if (offset < length || !flmem_image_read(image, offset - length, before, length) ||
-		    before[0] || memcmp(before + 1, prefixes[i].variable, length - 1) != 0)
+		    before[0] || memcmp(before + 1, jemalloc_prefixes[i].variable, length - 1) != 0)
 			continue;
-		*prefix = prefixes[i].symbols;
+		*prefix = jemalloc_prefixes[i].symbols;
 		return true;
 	}
 	return false;
@@ -267,7 +268,7 @@ static int plan_jemalloc_trim(const struct flmem_view *view, const struct flmem_
  * without opt.retain, made inaccessible where memory is not overcommitted), new metadata, and the
  * advice for huge pages and core dumps. 5.3 was observed to call madvise and futex only.
  */
-static const struct flmem_syscall call_rows[] = {
+static const struct flmem_syscall jemalloc_call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
 	FLMEM_CALL_MADVISE(MADV_FREE),
 	FLMEM_CALL_HINT(MADV_HUGEPAGE),
@@ -287,16 +288,16 @@ static const struct flmem_syscall call_rows[] = {
 	{CALL_PROCESS_MADVISE, "process_madvise", FLMEM_FAILURE_FINE, {{0}}},
 };
 
-static const struct flmem_syscall_table call_table = {
+static const struct flmem_syscall_table jemalloc_call_table = {
 	.maker = "jemalloc",
-	.rows = call_rows,
-	.count = FLMEM_ARRAY_SIZE(call_rows),
+	.rows = jemalloc_call_rows,
+	.count = FLMEM_ARRAY_SIZE(jemalloc_call_rows),
 };
 
 static const struct flmem_syscall_table *list_jemalloc_syscalls(const struct flmem_allocator *found)
 {
 	(void)found;
-	return &call_table;
+	return &jemalloc_call_table;
 }
 
 const struct flmem_allocator_ops flmem_allocator_jemalloc = {

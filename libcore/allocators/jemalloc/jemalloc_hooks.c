@@ -24,7 +24,7 @@ struct hook_table {
 	const char *symbols[2]; /* of jemalloc's own table, by version */
 };
 
-static const struct hook_table tables[] = {
+static const struct hook_table jemalloc_hooks_tables[] = {
 	{"extent_hooks", 1, 5, {"ehooks_default_extent_hooks", "extent_hooks_default"}},
 	{"chunk_hooks", TABLE_WORDS, 4, {"chunk_hooks_default", NULL}},
 };
@@ -73,8 +73,10 @@ static size_t count_words(const struct flmem_allocator *found)
 {
 	size_t words = 0;
 
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++)
-		words += has_table(found, &tables[i]) ? tables[i].words : 0;
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(jemalloc_hooks_tables); i++)
+		words += has_table(found, &jemalloc_hooks_tables[i])
+				 ? jemalloc_hooks_tables[i].words
+				 : 0;
 	return words * arenas_at_once(found);
 }
 
@@ -141,11 +143,11 @@ uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t
 	out = answers + sizeof(uint64_t);
 	flmem_jemalloc_add_read(chain, function, "arenas.narenas", answers,
 				put_length(chain, sizeof(uint32_t)));
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables); i++) {
-		if (!has_table(found, &tables[i]))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(jemalloc_hooks_tables); i++) {
+		if (!has_table(found, &jemalloc_hooks_tables[i]))
 			continue;
-		add_hook_arenas(found, &tables[i], first, out, chain);
-		out += arenas_at_once(found) * tables[i].words * sizeof(uint64_t);
+		add_hook_arenas(found, &jemalloc_hooks_tables[i], first, out, chain);
+		out += arenas_at_once(found) * jemalloc_hooks_tables[i].words * sizeof(uint64_t);
 	}
 	return answers;
 }
@@ -178,9 +180,9 @@ static bool is_in_library(const struct flmem_allocator *found, const uint64_t *w
 }
 
 enum jemalloc_owner {
-	OWNER_JEMALLOC,
-	OWNER_PROGRAM,
-	OWNER_UNKNOWN,
+	JEMALLOC_OWNER_ITSELF,
+	JEMALLOC_OWNER_PROGRAM,
+	JEMALLOC_OWNER_UNKNOWN,
 };
 
 static enum jemalloc_owner owner_of(const struct flmem_view *view,
@@ -190,15 +192,16 @@ static enum jemalloc_owner owner_of(const struct flmem_view *view,
 	uint64_t own[TABLE_WORDS];
 
 	if (words[0] == FLMEM_NO_ANSWER)
-		return OWNER_JEMALLOC; /* the arena or the name does not exist */
+		return JEMALLOC_OWNER_ITSELF; /* the arena or the name does not exist */
 	if (found->linkage == FLMEM_LINKAGE_SHARED)
-		return is_in_library(found, words, table->words) ? OWNER_JEMALLOC : OWNER_PROGRAM;
+		return is_in_library(found, words, table->words) ? JEMALLOC_OWNER_ITSELF
+								 : JEMALLOC_OWNER_PROGRAM;
 	if (!find_own_table(found, table, &own[0]) ||
 	    (table->words > 1 &&
 	     flmem_process_read_memory(view->process, own[0], own, sizeof(own))))
-		return OWNER_UNKNOWN;
-	return memcmp(own, words, table->words * sizeof(*words)) == 0 ? OWNER_JEMALLOC
-								      : OWNER_PROGRAM;
+		return JEMALLOC_OWNER_UNKNOWN;
+	return memcmp(own, words, table->words * sizeof(*words)) == 0 ? JEMALLOC_OWNER_ITSELF
+								      : JEMALLOC_OWNER_PROGRAM;
 }
 
 static int check_hook_arena(const struct flmem_view *view, const struct flmem_allocator *found,
@@ -209,11 +212,11 @@ static int check_hook_arena(const struct flmem_view *view, const struct flmem_al
 
 	snprintf(hook, sizeof(hook), "arena.%" PRIu64 ".%s", arena, table->name);
 	switch (owner_of(view, found, table, words)) {
-	case OWNER_JEMALLOC:
+	case JEMALLOC_OWNER_ITSELF:
 		return 0;
-	case OWNER_PROGRAM:
+	case JEMALLOC_OWNER_PROGRAM:
 		return flmem_call_plan_refuse_hook(view, found, hook, err);
-	case OWNER_UNKNOWN:
+	case JEMALLOC_OWNER_UNKNOWN:
 		break;
 	}
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
@@ -284,11 +287,12 @@ int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_
 	if (number.unknown || !arenas.count || arenas.count > ARENAS_MAX)
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "%s", no_number);
 	answers += sizeof(uint64_t);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(tables) && !rc; i++) {
-		if (!has_table(found, &tables[i]))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(jemalloc_hooks_tables) && !rc; i++) {
+		if (!has_table(found, &jemalloc_hooks_tables[i]))
 			continue;
-		rc = check_hook_arenas(view, found, &tables[i], answers, arenas, err);
-		answers += at_once * tables[i].words * sizeof(uint64_t);
+		rc = check_hook_arenas(view, found, &jemalloc_hooks_tables[i], answers, arenas,
+				       err);
+		answers += at_once * jemalloc_hooks_tables[i].words * sizeof(uint64_t);
 	}
 	if (arenas.first + at_once < arenas.count)
 		*first = arenas.first + at_once;

@@ -41,16 +41,18 @@ static const char no_muzzy[] = "jemalloc has muzzy pages from 5.0 on";
 static const char from_4_0[] = "jemalloc reports it from 4.0 on";
 static const char from_4_2[] = "jemalloc reports it from 4.2 on";
 static const char contradictory[] = "the statistics of this jemalloc contradict each other";
-static const char no_own_mappings[] = "jemalloc does not distinguish blocks by their mappings";
-static const char upper_bound[] = "jemalloc counts pages that were never touched as resident";
-static const char no_threshold[] = "jemalloc has no such setting";
+static const char jemalloc_state_no_own_mappings[] =
+	"jemalloc does not distinguish blocks by their mappings";
+static const char jemalloc_state_upper_bound[] =
+	"jemalloc counts pages that were never touched as resident";
+static const char jemalloc_state_no_threshold[] = "jemalloc has no such setting";
 static const char no_figure[] = "this jemalloc does not report it";
 
 static const struct {
 	const char *text;
 	bool of_arena;
 	const char *missing;
-} names[] = {
+} jemalloc_number_names[] = {
 #define NUMBER_ROW(name, of_arena, text, missing) {text, of_arena, missing},
 	NUMBERS(NUMBER_ROW)
 #undef NUMBER_ROW
@@ -108,11 +110,11 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 	for (size_t i = 0; i < NUMBER_COUNT; i++) {
 		char name[64];
 
-		if (names[i].of_arena)
+		if (jemalloc_number_names[i].of_arena)
 			snprintf(name, sizeof(name), "stats.arenas.%" PRIu32 ".%s", index,
-				 names[i].text);
+				 jemalloc_number_names[i].text);
 		else
-			snprintf(name, sizeof(name), "%s", names[i].text);
+			snprintf(name, sizeof(name), "%s", jemalloc_number_names[i].text);
 		flmem_jemalloc_add_read(chain, function, name, answers + i * sizeof(uint64_t),
 					lengths_at[i]);
 	}
@@ -129,7 +131,7 @@ struct jemalloc_state {
 
 static struct flmem_u64 get_answer(const unsigned char *answers, enum jemalloc_number number)
 {
-	return flmem_call_plan_answer(answers, number, names[number].missing);
+	return flmem_call_plan_answer(answers, number, jemalloc_number_names[number].missing);
 }
 
 static bool convert_to_bytes(const unsigned char *answers, enum jemalloc_number number,
@@ -245,12 +247,12 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 	heap.arenas = get_answer(answers, NUMBER_ARENAS);
 	/* The upper half of the answer was not written. */
 	heap.arenas.value &= UINT32_MAX;
-	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
-	heap.error_bytes = FLMEM_UNKNOWN(upper_bound);
-	heap.trim_threshold_bytes = FLMEM_UNKNOWN(no_threshold);
-	heap.mmap_threshold_bytes = FLMEM_UNKNOWN(no_threshold);
-	heap.arena_max = FLMEM_UNKNOWN(no_threshold);
-	heap.threshold_raised = FLMEM_UNKNOWN(no_threshold);
+	heap.mmapped_bytes = FLMEM_UNKNOWN(jemalloc_state_no_own_mappings);
+	heap.error_bytes = FLMEM_UNKNOWN(jemalloc_state_upper_bound);
+	heap.trim_threshold_bytes = FLMEM_UNKNOWN(jemalloc_state_no_threshold);
+	heap.mmap_threshold_bytes = FLMEM_UNKNOWN(jemalloc_state_no_threshold);
+	heap.arena_max = FLMEM_UNKNOWN(jemalloc_state_no_threshold);
+	heap.threshold_raised = FLMEM_UNKNOWN(jemalloc_state_no_threshold);
 	heap.arena_list.unknown = NULL;
 	fill_figures(answers, &s, &heap);
 	*ret_heap = heap;

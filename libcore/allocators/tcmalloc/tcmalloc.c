@@ -86,7 +86,7 @@ static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_
  * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). The
  * calls of google's tcmalloc (hugepage-aware memory, per-processor caches) have not been listed.
  */
-static const struct flmem_syscall call_rows[] = {
+static const struct flmem_syscall tcmalloc_call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
 	FLMEM_CALL_MADVISE(MADV_FREE),
 	FLMEM_CALL_MUNMAP,
@@ -100,15 +100,15 @@ static const struct flmem_syscall call_rows[] = {
 	FLMEM_CALL_PLAIN(clock_nanosleep),
 };
 
-static const struct flmem_syscall_table call_table = {
+static const struct flmem_syscall_table tcmalloc_call_table = {
 	.maker = "ReleaseFreeMemory",
-	.rows = call_rows,
-	.count = FLMEM_ARRAY_SIZE(call_rows),
+	.rows = tcmalloc_call_rows,
+	.count = FLMEM_ARRAY_SIZE(tcmalloc_call_rows),
 };
 
 static const struct flmem_syscall_table *list_tcmalloc_syscalls(const struct flmem_allocator *found)
 {
-	return found->variant == FLMEM_TCMALLOC_GPERFTOOLS ? &call_table : NULL;
+	return found->variant == FLMEM_TCMALLOC_GPERFTOOLS ? &tcmalloc_call_table : NULL;
 }
 
 const struct flmem_allocator_ops flmem_allocator_tcmalloc = {

@@ -79,9 +79,9 @@ static bool is_own_class(const struct flmem_view *view, const struct flmem_alloc
 }
 
 enum tcmalloc_owner {
-	OWNER_TCMALLOC,
-	OWNER_PROGRAM,
-	OWNER_UNREAD,
+	TCMALLOC_OWNER_ITSELF,
+	TCMALLOC_OWNER_PROGRAM,
+	TCMALLOC_OWNER_UNREAD,
 };
 
 /*
@@ -97,20 +97,20 @@ static enum tcmalloc_owner owner_of_object(const struct flmem_view *view,
 	if (flmem_process_read_memory(view->process, at, &object, sizeof(object)) ||
 	    (object &&
 	     flmem_process_read_memory(view->process, object, &functions, sizeof(functions))))
-		return OWNER_UNREAD;
-	return object && !is_own_class(view, found, functions, names) ? OWNER_PROGRAM
-								      : OWNER_TCMALLOC;
+		return TCMALLOC_OWNER_UNREAD;
+	return object && !is_own_class(view, found, functions, names) ? TCMALLOC_OWNER_PROGRAM
+								      : TCMALLOC_OWNER_ITSELF;
 }
 
 static int check_object_owner(const struct flmem_view *view, const struct flmem_allocator *found,
 			      enum tcmalloc_owner owner, const char *hook, struct flmem_error *err)
 {
 	switch (owner) {
-	case OWNER_TCMALLOC:
+	case TCMALLOC_OWNER_ITSELF:
 		return 0;
-	case OWNER_PROGRAM:
+	case TCMALLOC_OWNER_PROGRAM:
 		return flmem_call_plan_refuse_hook(view, found, hook, err);
-	case OWNER_UNREAD:
+	case TCMALLOC_OWNER_UNREAD:
 		break;
 	}
 	return flmem_call_plan_refuse_unread(view, found, hook, err);
@@ -164,7 +164,7 @@ static enum tcmalloc_owner owner_of_extension(const struct flmem_view *view,
 
 	return find_variable(found, "_ZN15MallocExtension8instanceEv", &load, &at)
 		       ? owner_of_object(view, found, at, extensions)
-		       : OWNER_TCMALLOC;
+		       : TCMALLOC_OWNER_ITSELF;
 }
 
 /*
@@ -178,7 +178,7 @@ static enum tcmalloc_owner owner_of_system_allocator(const struct flmem_view *vi
 
 	return flmem_module_symbol_any(found->module, "tcmalloc_sys_alloc", &at)
 		       ? owner_of_object(view, found, at, system_allocators)
-		       : OWNER_TCMALLOC;
+		       : TCMALLOC_OWNER_ITSELF;
 }
 
 int flmem_tcmalloc_check_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
@@ -212,11 +212,11 @@ static enum tcmalloc_owner owner_of_list(const struct flmem_view *view,
 	struct hook_list list;
 
 	if (flmem_process_read_memory(view->process, at, &list, sizeof(list)))
-		return OWNER_UNREAD;
+		return TCMALLOC_OWNER_UNREAD;
 	for (size_t i = 0; list.end && i < FLMEM_ARRAY_SIZE(list.functions); i++)
 		if (list.functions[i] && !is_library_function(view, found, list.functions[i]))
-			return OWNER_PROGRAM;
-	return OWNER_TCMALLOC;
+			return TCMALLOC_OWNER_PROGRAM;
+	return TCMALLOC_OWNER_ITSELF;
 }
 
 /* The address of a list: by its symbol, or from the code of a function that uses it. */

@@ -8,16 +8,16 @@
 #include "base/cleanup.h"
 
 enum tcmalloc_number {
-	NUMBER_ALLOCATED,
-	NUMBER_THREADS,
-	NUMBER_TRANSFER,
-	NUMBER_CENTRAL,
-	NUMBER_PAGES,
-	NUMBER_UNMAPPED,
-	NUMBER_CPUS,
-	NUMBER_SHARDED,
-	NUMBER_METADATA,
-	NUMBER_COUNT
+	TCMALLOC_NUMBER_ALLOCATED,
+	TCMALLOC_NUMBER_THREADS,
+	TCMALLOC_NUMBER_TRANSFER,
+	TCMALLOC_NUMBER_CENTRAL,
+	TCMALLOC_NUMBER_PAGES,
+	TCMALLOC_NUMBER_UNMAPPED,
+	TCMALLOC_NUMBER_CPUS,
+	TCMALLOC_NUMBER_SHARDED,
+	TCMALLOC_NUMBER_METADATA,
+	TCMALLOC_NUMBER_COUNT
 };
 
 /*
@@ -27,33 +27,35 @@ enum tcmalloc_number {
  */
 static const struct {
 	const char *own, *gperftools, *google;
-} names[] = {
-	[NUMBER_ALLOCATED] = {"current_allocated", "generic.current_allocated_bytes",
-			      "generic.current_allocated_bytes"},
-	[NUMBER_THREADS] = {"thread_cache", "tcmalloc.current_total_thread_cache_bytes",
-			    "tcmalloc.current_total_thread_cache_bytes"},
-	[NUMBER_TRANSFER] = {"transfer_cache_free", "tcmalloc.transfer_cache_free_bytes",
-			     "tcmalloc.transfer_cache_free"},
-	[NUMBER_CENTRAL] = {"central_cache_free", "tcmalloc.central_cache_free_bytes",
-			    "tcmalloc.central_cache_free"},
-	[NUMBER_PAGES] = {"pageheap_free", "tcmalloc.pageheap_free_bytes",
-			  "tcmalloc.pageheap_free_bytes"},
-	[NUMBER_UNMAPPED] = {"pageheap_unmapped", "tcmalloc.pageheap_unmapped_bytes",
-			     "tcmalloc.pageheap_unmapped_bytes"},
-	[NUMBER_CPUS] = {"cpu_cache_free", NULL, "tcmalloc.cpu_free"},
-	[NUMBER_SHARDED] = {"sharded_transfer_cache_free", NULL,
-			    "tcmalloc.sharded_transfer_cache_free"},
-	[NUMBER_METADATA] = {"metadata", NULL, "tcmalloc.metadata_bytes"},
+} tcmalloc_number_names[] = {
+	[TCMALLOC_NUMBER_ALLOCATED] = {"current_allocated", "generic.current_allocated_bytes",
+				       "generic.current_allocated_bytes"},
+	[TCMALLOC_NUMBER_THREADS] = {"thread_cache", "tcmalloc.current_total_thread_cache_bytes",
+				     "tcmalloc.current_total_thread_cache_bytes"},
+	[TCMALLOC_NUMBER_TRANSFER] = {"transfer_cache_free", "tcmalloc.transfer_cache_free_bytes",
+				      "tcmalloc.transfer_cache_free"},
+	[TCMALLOC_NUMBER_CENTRAL] = {"central_cache_free", "tcmalloc.central_cache_free_bytes",
+				     "tcmalloc.central_cache_free"},
+	[TCMALLOC_NUMBER_PAGES] = {"pageheap_free", "tcmalloc.pageheap_free_bytes",
+				   "tcmalloc.pageheap_free_bytes"},
+	[TCMALLOC_NUMBER_UNMAPPED] = {"pageheap_unmapped", "tcmalloc.pageheap_unmapped_bytes",
+				      "tcmalloc.pageheap_unmapped_bytes"},
+	[TCMALLOC_NUMBER_CPUS] = {"cpu_cache_free", NULL, "tcmalloc.cpu_free"},
+	[TCMALLOC_NUMBER_SHARDED] = {"sharded_transfer_cache_free", NULL,
+				     "tcmalloc.sharded_transfer_cache_free"},
+	[TCMALLOC_NUMBER_METADATA] = {"metadata", NULL, "tcmalloc.metadata_bytes"},
 };
 
-static const char no_answer[] = "this build of tcmalloc does not report it";
+static const char tcmalloc_state_no_answer[] = "this build of tcmalloc does not report it";
 static const char no_metadata[] = "this tcmalloc does not report the size of its own structures";
 static const char own_choice[] =
 	"it releases only whole huge pages that recent demand does not need";
 static const char no_arenas[] = "tcmalloc has no arenas";
-static const char no_own_mappings[] = "tcmalloc does not distinguish blocks by their mappings";
-static const char upper_bound[] = "tcmalloc counts pages that were never touched as resident";
-static const char no_threshold[] = "tcmalloc has no such setting";
+static const char tcmalloc_state_no_own_mappings[] =
+	"tcmalloc does not distinguish blocks by their mappings";
+static const char tcmalloc_state_upper_bound[] =
+	"tcmalloc counts pages that were never touched as resident";
+static const char tcmalloc_state_no_threshold[] = "tcmalloc has no such setting";
 
 static void add_property_query(struct flmem_chain *chain, uint64_t function, const char *name,
 			       bool with_length, uint64_t answer_at)
@@ -80,9 +82,10 @@ uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 	(void)view, (void)query;
 	if (flmem_call_plan_function(found, asked, &function, NULL))
 		return 0;
-	answers = flmem_call_plan_answers(chain, NUMBER_COUNT);
-	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		const char *name = google ? names[i].google : names[i].gperftools;
+	answers = flmem_call_plan_answers(chain, TCMALLOC_NUMBER_COUNT);
+	for (size_t i = 0; i < TCMALLOC_NUMBER_COUNT; i++) {
+		const char *name = google ? tcmalloc_number_names[i].google
+					  : tcmalloc_number_names[i].gperftools;
 
 		if (name)
 			add_property_query(chain, function, name, google,
@@ -111,18 +114,18 @@ static struct flmem_u64 sum_figures(const struct flmem_u64 *parts, size_t count)
  */
 static bool may_be_absent(size_t number)
 {
-	return number >= NUMBER_CPUS;
+	return number >= TCMALLOC_NUMBER_CPUS;
 }
 
 static void put_own(struct flmem_heap_report *heap, const unsigned char *answers,
-		    struct flmem_u64 n[NUMBER_COUNT])
+		    struct flmem_u64 n[TCMALLOC_NUMBER_COUNT])
 {
-	for (size_t i = 0; i < NUMBER_COUNT; i++) {
-		n[i] = flmem_call_plan_answer(answers, i, no_answer);
+	for (size_t i = 0; i < TCMALLOC_NUMBER_COUNT; i++) {
+		n[i] = flmem_call_plan_answer(answers, i, tcmalloc_state_no_answer);
 		if (n[i].unknown && may_be_absent(i))
 			n[i] = FLMEM_KNOWN(0);
 		else
-			flmem_heap_add_figure(heap, names[i].own, n[i]);
+			flmem_heap_add_figure(heap, tcmalloc_number_names[i].own, n[i]);
 	}
 }
 
@@ -130,16 +133,18 @@ static void put_own(struct flmem_heap_report *heap, const unsigned char *answers
  * gperftools releases every free span of its page heap. google/tcmalloc releases whole huge pages,
  * less what recent demand makes it keep, so its free spans count as cached.
  */
-static void put_free_pages(struct flmem_heap_report *heap, const struct flmem_u64 n[NUMBER_COUNT],
-			   bool google)
+static void put_free_pages(struct flmem_heap_report *heap,
+			   const struct flmem_u64 n[TCMALLOC_NUMBER_COUNT], bool google)
 {
-	const struct flmem_u64 pages = n[NUMBER_PAGES], central = n[NUMBER_CENTRAL];
-	const struct flmem_u64 cached[] = {n[NUMBER_THREADS], n[NUMBER_TRANSFER], n[NUMBER_CPUS],
-					   n[NUMBER_SHARDED], pages};
+	const struct flmem_u64 pages = n[TCMALLOC_NUMBER_PAGES],
+			       central = n[TCMALLOC_NUMBER_CENTRAL];
+	const struct flmem_u64 cached[] = {n[TCMALLOC_NUMBER_THREADS], n[TCMALLOC_NUMBER_TRANSFER],
+					   n[TCMALLOC_NUMBER_CPUS], n[TCMALLOC_NUMBER_SHARDED],
+					   pages};
 
 	heap->cached_bytes = sum_figures(cached, google ? 5 : 4);
 	heap->trimmable_bytes = google ? FLMEM_UNKNOWN(own_choice) : pages;
-	heap->free_resident_bytes = google ? central : sum_figures(&n[NUMBER_CENTRAL], 2);
+	heap->free_resident_bytes = google ? central : sum_figures(&n[TCMALLOC_NUMBER_CENTRAL], 2);
 }
 
 /*
@@ -150,23 +155,24 @@ static void put_free_pages(struct flmem_heap_report *heap, const struct flmem_u6
 void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
 			       struct flmem_heap_report *ret_heap)
 {
-	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(no_threshold);
-	struct flmem_u64 n[NUMBER_COUNT];
+	struct flmem_heap_report heap = FLMEM_HEAP_UNKNOWN(tcmalloc_state_no_threshold);
+	struct flmem_u64 n[TCMALLOC_NUMBER_COUNT];
 
 	put_own(&heap, answers, n);
 	heap.method = "queried";
-	heap.in_use_bytes = n[NUMBER_ALLOCATED];
-	heap.pinned_bytes = n[NUMBER_CENTRAL];
+	heap.in_use_bytes = n[TCMALLOC_NUMBER_ALLOCATED];
+	heap.pinned_bytes = n[TCMALLOC_NUMBER_CENTRAL];
 	put_free_pages(&heap, n, found->variant == FLMEM_TCMALLOC_GOOGLE);
-	heap.free_bytes = sum_figures(&n[NUMBER_CENTRAL], 3);
-	heap.metadata_bytes = flmem_call_plan_answer(answers, NUMBER_METADATA, no_metadata);
+	heap.free_bytes = sum_figures(&n[TCMALLOC_NUMBER_CENTRAL], 3);
+	heap.metadata_bytes =
+		flmem_call_plan_answer(answers, TCMALLOC_NUMBER_METADATA, no_metadata);
 	heap.resident_bytes = sum_figures(
 		(const struct flmem_u64[]){heap.in_use_bytes, heap.cached_bytes,
-					   heap.free_resident_bytes, n[NUMBER_METADATA]},
+					   heap.free_resident_bytes, n[TCMALLOC_NUMBER_METADATA]},
 		4);
-	heap.mmapped_bytes = FLMEM_UNKNOWN(no_own_mappings);
+	heap.mmapped_bytes = FLMEM_UNKNOWN(tcmalloc_state_no_own_mappings);
 	heap.arenas = FLMEM_UNKNOWN(no_arenas);
 	heap.arena_list.unknown = no_arenas;
-	heap.error_bytes = FLMEM_UNKNOWN(upper_bound);
+	heap.error_bytes = FLMEM_UNKNOWN(tcmalloc_state_upper_bound);
 	*ret_heap = heap;
 }

@@ -17,7 +17,7 @@
 		"-t", "-ts", "-d", NULL \
 	}
 
-static const struct flmem_secret_options programs[] = {
+static const struct flmem_secret_options secret_options_programs[] = {
 	{NVFLARE_APP "client.worker_process", SESSION_OPTIONS},
 	{NVFLARE_APP "server.runner_process", SESSION_OPTIONS},
 	{NVFLARE_APP "client.sub_worker_process", SESSION_OPTIONS},
@@ -55,10 +55,10 @@ static const struct flmem_secret_options programs[] = {
 
 const struct flmem_secret_options *flmem_secret_options_of(const char *name, size_t length)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++)
-		if (strlen(programs[i].program) == length &&
-		    memcmp(programs[i].program, name, length) == 0)
-			return &programs[i];
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(secret_options_programs); i++)
+		if (strlen(secret_options_programs[i].program) == length &&
+		    memcmp(secret_options_programs[i].program, name, length) == 0)
+			return &secret_options_programs[i];
 	return NULL;
 }
 

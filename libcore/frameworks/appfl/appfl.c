@@ -190,7 +190,7 @@ static bool recognise_appfl(const struct flmem_subject *subject, struct flmem_id
  * until its first client sends again; clients write a table row for each round or epoch. Other
  * trainers log no such text.
  */
-static const struct flmem_round_marker markers[] = {
+static const struct flmem_round_marker appfl_markers[] = {
 	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from client ", NULL},
 	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from batched clients: ", NULL},
 	{FLMEM_ROUND_CLIENT, "Received UpdateGlobalModel request from ", " [MPI rank "},
@@ -204,7 +204,7 @@ static const struct flmem_round_marker markers[] = {
 #define LAUNCH_DOUBT "there are no rules for what starts APPFL"
 
 /* Modules of the package that start processes, and scripts of users with customary names. */
-static const struct flmem_launch_program launch_programs[] = {
+static const struct flmem_launch_program appfl_launch_programs[] = {
 	{.word = "appfl.run_grpc_server", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
 	{.word = "appfl.run_grpc_client", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
 	{.word = "appfl.run_globus_compute_server",
@@ -219,11 +219,11 @@ static const struct flmem_launch_program launch_programs[] = {
 };
 
 /* APPFL in capitals is the folder of its repository. */
-static const char *const words[] = {"appfl", "APPFL", NULL};
+static const char *const appfl_words[] = {"appfl", "APPFL", NULL};
 
 static const char *const config_words[] = {"server_configs:", "grpc_configs:", NULL};
 
-static const struct flmem_rule_table *const rules[] = {
+static const struct flmem_rule_table *const appfl_rules[] = {
 	&flmem_appfl_rules,
 	&flmem_appfl_message_rules,
 	&flmem_appfl_python_rules,
@@ -236,13 +236,13 @@ const struct flmem_framework_ops flmem_framework_appfl = {
 	.framework = FLMEM_FRAMEWORK_APPFL,
 	.package = "appfl",
 	.recognise = recognise_appfl,
-	.markers = markers,
+	.markers = appfl_markers,
 	.files = flmem_appfl_files,
-	.programs = launch_programs,
-	.variable_words = words,
-	.script_words = words,
+	.programs = appfl_launch_programs,
+	.variable_words = appfl_words,
+	.script_words = appfl_words,
 	.config_words = config_words,
-	.rules = rules,
+	.rules = appfl_rules,
 	.strategies = &flmem_appfl_strategies,
 	.heap_rules = &flmem_appfl_heap_rules,
 };

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 
-static const struct flmem_heap_site_row rows[] = {
+static const struct flmem_heap_site_row appfl_heap_rows[] = {
 	{
 		/* With models in chunks, aggregate() calls _aggregate_chunk() instead. */
 		.rule = {.id = "APPFL-HEAP-WHOLE",
@@ -39,4 +39,5 @@ static const struct flmem_heap_site_row rows[] = {
 	},
 };
 
-const struct flmem_heap_site_table flmem_appfl_heap_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_heap_site_table flmem_appfl_heap_rules = {appfl_heap_rows,
+							     FLMEM_ARRAY_SIZE(appfl_heap_rows)};

@@ -24,7 +24,7 @@
 #define SERVER_RECEIVES INT64_C(268435456)
 
 /* Keys of grpc_configs that set memory. The constructors accept any other key and ignore it. */
-static const char *const names[] = {
+static const char *const appfl_message_names[] = {
 	"use_model_chunking", "model_chunk_size", "max_message_size",
 	"optimize_memory",    "use_polling",	  "poll_interval",
 };
@@ -104,8 +104,8 @@ static void polling_holds(struct flmem_check *check)
 
 static bool is_name_read(const char *written)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(written, names[i]) == 0)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(appfl_message_names); i++)
+		if (strcmp(written, appfl_message_names[i]) == 0)
 			return true;
 	return false;
 }
@@ -135,9 +135,9 @@ static const char *find_meant(const char *written)
 
 	if (is_name_read(written) || !fold_message_name(written, key, sizeof(key)))
 		return NULL;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (flmem_text_distance(key, names[i]) <= NEAR)
-			return names[i];
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(appfl_message_names); i++)
+		if (flmem_text_distance(key, appfl_message_names[i]) <= NEAR)
+			return appfl_message_names[i];
 	return find_meant_by_topic(key);
 }
 
@@ -170,9 +170,10 @@ static void report_misplaced_key(struct flmem_check *check, const struct flmem_n
  */
 static void report_misplaced(struct flmem_check *check, const struct flmem_node *map)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-		if (strcmp(names[i], "optimize_memory") != 0)
-			report_misplaced_key(check, map, names[i], "it belongs in grpc_configs");
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(appfl_message_names); i++)
+		if (strcmp(appfl_message_names[i], "optimize_memory") != 0)
+			report_misplaced_key(check, map, appfl_message_names[i],
+					     "it belongs in grpc_configs");
 }
 
 /*
@@ -384,7 +385,7 @@ static void switch_is_text(struct flmem_check *check)
 #define SERVER_FILE &flmem_appfl_server_file
 #define CLIENT_FILE &flmem_appfl_client_file
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row appfl_message_rows[] = {
 	{
 		.rule = {.id = "APPFL-MSGSIZE",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -469,4 +470,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_appfl_message_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_appfl_message_rules = {appfl_message_rows,
+							   FLMEM_ARRAY_SIZE(appfl_message_rows)};

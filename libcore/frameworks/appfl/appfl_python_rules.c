@@ -18,15 +18,15 @@ static const char *const settings[] = {"use_model_chunking", "model_chunk_size",
 static const char *const cli_words[] = {"from_cli", "merge_with_cli", NULL};
 
 /* Words in code that exec() and eval() run, by which it is about APPFL. */
-static const char *const code_words[] = {"appfl",
-					 "cfg",
-					 "conf",
-					 "use_model_chunking",
-					 "model_chunk_size",
-					 "max_message_size",
-					 "optimize_memory",
-					 "use_polling",
-					 NULL};
+static const char *const appfl_python_code_words[] = {"appfl",
+						      "cfg",
+						      "conf",
+						      "use_model_chunking",
+						      "model_chunk_size",
+						      "max_message_size",
+						      "optimize_memory",
+						      "use_polling",
+						      NULL};
 
 /* Words of scripts that run code. */
 static const char *const run_words[] = {"exec", "eval(", NULL};
@@ -214,10 +214,10 @@ static void setting_in_python(struct flmem_check *check)
 	if (dotlist)
 		report_dotlist(check, dotlist);
 	report_open_keys(check);
-	flmem_launch_check_code(check, "appfl", code_words);
+	flmem_launch_check_code(check, "appfl", appfl_python_code_words);
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row appfl_python_rows[] = {
 	{
 		.rule = {.id = "APPFL-SET-IN-PYTHON",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -252,4 +252,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_appfl_python_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_appfl_python_rules = {appfl_python_rows,
+							  FLMEM_ARRAY_SIZE(appfl_python_rows)};

@@ -368,7 +368,7 @@ static void optmem_off(struct flmem_check *check)
 #define CODE  "APPFL code"
 #define GUIDE "APPFL example \"memory_profiling\""
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row appfl_rows[] = {
 	{
 		.rule = {.id = "APPFL-CHUNK-OFF",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -469,4 +469,4 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_appfl_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_appfl_rules = {appfl_rows, FLMEM_ARRAY_SIZE(appfl_rows)};

@@ -99,18 +99,18 @@ static void write_appfl_client(const struct flmem_strategy_values *values, struc
 	write_grpc(text, "", values);
 }
 
-static const struct flmem_strategy_file files[] = {
+static const struct flmem_strategy_file appfl_strategies_files[] = {
 	{"server's YAML", write_appfl_server},
 	{"YAML of every client", write_appfl_client},
 };
 
-static const struct flmem_strategy strategies[] = {
+static const struct flmem_strategy appfl_strategies[] = {
 	{.name = "whole",
 	 .summary = "models are sent and averaged whole, as without use_model_chunking",
 	 .steps = whole_steps,
 	 .step_count = FLMEM_ARRAY_SIZE(whole_steps),
-	 .files = files,
-	 .file_count = FLMEM_ARRAY_SIZE(files),
+	 .files = appfl_strategies_files,
+	 .file_count = FLMEM_ARRAY_SIZE(appfl_strategies_files),
 	 .message_max = MESSAGE_MAX,
 	 .model_max = WHOLE_MAX},
 	{.name = "chunked",
@@ -118,14 +118,14 @@ static const struct flmem_strategy strategies[] = {
 		 "models are sent and averaged chunk by chunk; only FedAvgAggregator supports this",
 	 .steps = chunked_steps,
 	 .step_count = FLMEM_ARRAY_SIZE(chunked_steps),
-	 .files = files,
-	 .file_count = FLMEM_ARRAY_SIZE(files),
+	 .files = appfl_strategies_files,
+	 .file_count = FLMEM_ARRAY_SIZE(appfl_strategies_files),
 	 .chunk_max = CHUNK_MAX,
 	 .message_max = MESSAGE_MAX},
 };
 
 const struct flmem_strategies flmem_appfl_strategies = {
-	.strategies = strategies,
-	.count = FLMEM_ARRAY_SIZE(strategies),
+	.strategies = appfl_strategies,
+	.count = FLMEM_ARRAY_SIZE(appfl_strategies),
 	.runtime_bytes = RUNTIME,
 };

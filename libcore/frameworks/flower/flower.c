@@ -17,7 +17,7 @@ struct program_row {
 };
 
 /* The last three are the names of releases up to 1.12. */
-static const struct program_row programs[] = {
+static const struct program_row flower_programs[] = {
 	{"flower-superlink", FLMEM_ROLE_SERVER, "SuperLink"},
 	{"flower-supernode", FLMEM_ROLE_CLIENT, "SuperNode"},
 	{"flower-superexec", FLMEM_ROLE_NONE, "SuperExec"},
@@ -34,11 +34,11 @@ static const struct program_row programs[] = {
 
 static bool recognise_flower(const struct flmem_subject *subject, struct flmem_identity *identity)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(programs); i++) {
-		if (strcmp(subject->program.name, programs[i].name) != 0)
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(flower_programs); i++) {
+		if (strcmp(subject->program.name, flower_programs[i].name) != 0)
 			continue;
-		identity->role = programs[i].role;
-		identity->part = programs[i].part;
+		identity->role = flower_programs[i].role;
+		identity->part = flower_programs[i].part;
 		return true;
 	}
 	/* Ray writes the class and method of the actor over the command line. */
@@ -54,7 +54,7 @@ static bool recognise_flower(const struct flmem_subject *subject, struct flmem_i
  * supernode/start_client_internal.py. Rounds count from 1. The strategies of serverapp/ print no
  * summary.
  */
-static const struct flmem_round_marker markers[] = {
+static const struct flmem_round_marker flower_markers[] = {
 	{FLMEM_ROUND_STARTED, "[ROUND ", "/"},
 	{FLMEM_ROUND_STARTED, "[ROUND ", "]"},
 	{FLMEM_ROUND_STARTED, ", ROUND ", "]"},
@@ -65,7 +65,7 @@ static const struct flmem_round_marker markers[] = {
 
 #define LAUNCH_DOUBT "there are no rules for what starts Flower"
 
-static const struct flmem_launch_program launch_programs[] = {
+static const struct flmem_launch_program flower_launch_programs[] = {
 	{.word = "flower-superlink", .role = FLMEM_ROLE_SERVER, .doubt = LAUNCH_DOUBT},
 	{.word = "flower-supernode", .role = FLMEM_ROLE_CLIENT, .doubt = LAUNCH_DOUBT},
 	{.word = "flower-simulation", .role = FLMEM_ROLE_SIMULATOR_SERVER, .doubt = LAUNCH_DOUBT},
@@ -83,28 +83,28 @@ static const struct flmem_launch_program launch_programs[] = {
 	{0},
 };
 
-static const char *const words[] = {"flwr", "flower-", NULL};
+static const char *const flower_words[] = {"flwr", "flower-", NULL};
 
 /* Functions of flwr/cli of release 1.42, and of console scripts up to 1.12. */
-static const char *const command_functions[] = {"flwr.cli.app.app",
-						"flwr.cli.run.run",
-						"flwr.cli.run.run.run",
-						"flwr.server.app.run_superlink",
-						"flwr.server.run_superlink",
-						"flwr.server.run_server_app",
-						"flwr.server.server_app.run_server_app",
-						"flwr.client.run_supernode",
-						"flwr.client.run_client_app",
-						"flwr.client.supernode.run_supernode",
-						"flwr.client.supernode.app.run_supernode",
-						"flwr.superexec.app.run_superexec",
-						"flwr.superexec.run_superexec",
-						"flwr.simulation.run_simulation_from_cli",
-						NULL};
+static const char *const flower_command_functions[] = {"flwr.cli.app.app",
+						       "flwr.cli.run.run",
+						       "flwr.cli.run.run.run",
+						       "flwr.server.app.run_superlink",
+						       "flwr.server.run_superlink",
+						       "flwr.server.run_server_app",
+						       "flwr.server.server_app.run_server_app",
+						       "flwr.client.run_supernode",
+						       "flwr.client.run_client_app",
+						       "flwr.client.supernode.run_supernode",
+						       "flwr.client.supernode.app.run_supernode",
+						       "flwr.superexec.app.run_superexec",
+						       "flwr.superexec.run_superexec",
+						       "flwr.simulation.run_simulation_from_cli",
+						       NULL};
 
-static const char *const simulator_calls[] = {"run_simulation(", "start_simulation(", NULL};
+static const char *const flower_simulator_calls[] = {"run_simulation(", "start_simulation(", NULL};
 
-static const struct flmem_rule_table *const rules[] = {
+static const struct flmem_rule_table *const flower_rules[] = {
 	&flmem_flower_rules,
 	NULL,
 };
@@ -115,14 +115,14 @@ const struct flmem_framework_ops flmem_framework_flower = {
 	.framework = FLMEM_FRAMEWORK_FLOWER,
 	.package = "flwr",
 	.recognise = recognise_flower,
-	.markers = markers,
+	.markers = flower_markers,
 	.files = flmem_flower_files,
-	.programs = launch_programs,
-	.variable_words = words,
-	.script_words = words,
-	.simulator_calls = simulator_calls,
-	.command_functions = command_functions,
-	.rules = rules,
+	.programs = flower_launch_programs,
+	.variable_words = flower_words,
+	.script_words = flower_words,
+	.simulator_calls = flower_simulator_calls,
+	.command_functions = flower_command_functions,
+	.rules = flower_rules,
 	.live_rules = &flmem_flower_live_rules,
 	.heap_rules = &flmem_flower_heap_rules,
 	.strategies = &flmem_flower_strategies,

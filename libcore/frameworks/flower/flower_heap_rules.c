@@ -9,7 +9,7 @@
 	"empties the input while it is copied, where it is not used afterwards"
 #define KEEP_INPUT_SOURCE "Flower code, app/message/arrayrecord.py, 1.42.0"
 
-static const struct flmem_heap_site_row rows[] = {
+static const struct flmem_heap_site_row flower_heap_rows[] = {
 	{
 		.rule = {.id = "FLWR-HEAP-TORCH-RECORD",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -52,4 +52,5 @@ static const struct flmem_heap_site_row rows[] = {
 	},
 };
 
-const struct flmem_heap_site_table flmem_flower_heap_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_heap_site_table flmem_flower_heap_rules = {flower_heap_rows,
+							      FLMEM_ARRAY_SIZE(flower_heap_rows)};

@@ -51,7 +51,7 @@ static bool store_in_memory(const struct flmem_process_report *process,
 	return true;
 }
 
-static const struct flmem_live_row rows[] = {
+static const struct flmem_live_row flower_process_rows[] = {
 	{.rule = {.id = "FLWR-STORE-IN-MEMORY",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .framework = FLMEM_FRAMEWORK_FLOWER,
@@ -64,4 +64,5 @@ static const struct flmem_live_row rows[] = {
 	 .check = store_in_memory},
 };
 
-const struct flmem_live_table flmem_flower_live_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_live_table flmem_flower_live_rules = {flower_process_rows,
+							 FLMEM_ARRAY_SIZE(flower_process_rows)};

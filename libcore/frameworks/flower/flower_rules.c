@@ -260,7 +260,7 @@ const struct flmem_file_name flmem_flower_files[] = {
 	{0},
 };
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row flower_rows[] = {
 	{
 		.rule = {.id = "FLWR-SIM-RESOURCES",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -412,4 +412,4 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_flower_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_flower_rules = {flower_rows, FLMEM_ARRAY_SIZE(flower_rows)};

@@ -9,7 +9,7 @@
 
 #define RUNTIME (UINT64_C(300) << 20)
 
-static const struct flmem_strategy_step steps[] = {
+static const struct flmem_strategy_step flower_strategies_steps[] = {
 	{.role = FLMEM_ROLE_SERVER,
 	 .name = "send the model",
 	 .contents = "the model, and as bytes",
@@ -51,24 +51,24 @@ static const struct flmem_strategy_step steps[] = {
 		.models = 5 * FLMEM_WHOLE                                                          \
 	}
 
-static const struct flmem_strategy_filter filters[] = {
+static const struct flmem_strategy_filter flower_strategies_filters[] = {
 	{"clipping", CLIP_STEP},
 	{"local-dp", CLIP_STEP},
 	{.name = NULL},
 };
 
-static const struct flmem_strategy strategies[] = {
+static const struct flmem_strategy flower_strategies[] = {
 	{.name = "whole",
 	 .summary = "the strategy gets the results of all clients at once",
-	 .steps = steps,
-	 .step_count = FLMEM_ARRAY_SIZE(steps)},
+	 .steps = flower_strategies_steps,
+	 .step_count = FLMEM_ARRAY_SIZE(flower_strategies_steps)},
 };
 
 const struct flmem_strategies flmem_flower_strategies = {
-	.strategies = strategies,
-	.count = FLMEM_ARRAY_SIZE(strategies),
+	.strategies = flower_strategies,
+	.count = FLMEM_ARRAY_SIZE(flower_strategies),
 	.runtime_bytes = RUNTIME,
-	.filters = filters,
+	.filters = flower_strategies_filters,
 	.caveat = "Flower has no setting for chunks (it sends objects in pieces of 5 MiB): if a "
 		  "round does not fit, use fewer clients per round (fraction-train), a smaller "
 		  "number type, or a larger node",

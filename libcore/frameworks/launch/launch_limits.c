@@ -510,7 +510,7 @@ static void limit_range(struct flmem_check *check)
 	hold_ranges(&search, check->subject, 0);
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row launch_limits_rows[] = {
 	{
 		.rule = {.id = "PLAN-LIMIT-LOW",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -554,4 +554,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_limit_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_limit_rules = {launch_limits_rows,
+						   FLMEM_ARRAY_SIZE(launch_limits_rows)};

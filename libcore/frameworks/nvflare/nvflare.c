@@ -182,7 +182,7 @@ static bool recognise_nvflare(const struct flmem_subject *subject, struct flmem_
  * without its own workflow does not receive the round number, so its tasks are counted; with
  * NVFLARE_CLIENT_MEMORY_PROFILE it logs the number.
  */
-static const struct flmem_round_marker markers[] = {
+static const struct flmem_round_marker nvflare_markers[] = {
 	{FLMEM_ROUND_STARTED, "Round ", " started."},
 	{FLMEM_ROUND_FINISHED, "Round ", " finished"}, /* sage: "in SECONDS seconds" */
 	{FLMEM_ROUND_STARTED, "--- FL Round ", "/"},
@@ -214,7 +214,7 @@ static const char *const kit_marks[] = {"nvfl",	       "nvidia flare", "prod_0",
 #define JOB  .role = FLMEM_ROLE_NONE, .doubt = JOB_DOUBT
 #define VERB .of = "nvflare"
 
-static const struct flmem_launch_program programs[] = {
+static const struct flmem_launch_program nvflare_programs[] = {
 	{.word = "nvflare.private.fed.app.server.server_train", .role = FLMEM_ROLE_SERVER},
 	{.word = "nvflare.private.fed.app.client.client_train", .role = FLMEM_ROLE_CLIENT},
 	{.word = "nvflare.private.fed.app.simulator.simulator",
@@ -253,12 +253,13 @@ static const char *const variable_words[] = {
 /* The package; in capitals as the folder of its repository, and in variables. */
 static const char *const script_words[] = {"nvflare", "NVFlare", "NVFLARE", "job.py", NULL};
 
-static const char *const command_functions[] = {"nvflare.cli.main", "nvflare.cli.run", NULL};
+static const char *const nvflare_command_functions[] = {"nvflare.cli.main", "nvflare.cli.run",
+							NULL};
 
-static const char *const simulator_calls[] = {"SimEnv(", "simulator_run(", "SimulatorRunner(",
-					      NULL};
+static const char *const nvflare_simulator_calls[] = {"SimEnv(", "simulator_run(",
+						      "SimulatorRunner(", NULL};
 
-static const struct flmem_rule_table *const rules[] = {
+static const struct flmem_rule_table *const nvflare_rules[] = {
 	&flmem_nvflare_server_rules,	&flmem_nvflare_client_rules,
 	&flmem_nvflare_offload_rules,	&flmem_nvflare_interval_rules,
 	&flmem_nvflare_python_rules,	&flmem_nvflare_call_rules,
@@ -284,17 +285,17 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.framework = FLMEM_FRAMEWORK_NVFLARE,
 	.package = "nvflare",
 	.recognise = recognise_nvflare,
-	.markers = markers,
+	.markers = nvflare_markers,
 	.files = flmem_nvflare_files,
 	.module_kinds = &module_kinds,
 	.jobs = &flmem_nvflare_jobs,
-	.programs = programs,
+	.programs = nvflare_programs,
 	.variables = variables,
 	.variable_parts = variable_parts,
 	.variable_words = variable_words,
 	.script_words = script_words,
-	.simulator_calls = simulator_calls,
-	.command_functions = command_functions,
+	.simulator_calls = nvflare_simulator_calls,
+	.command_functions = nvflare_command_functions,
 	.variable_prefix = "NVFLARE_",
 	.settings = flmem_nvflare_settings,
 	.setting_syntaxes = flmem_nvflare_setting_syntaxes,
@@ -303,7 +304,7 @@ const struct flmem_framework_ops flmem_framework_nvflare = {
 	.offloads = flmem_role_is_server,
 	.offload_unread = "read only for NVFlare servers",
 	.own_gc_rounds = flmem_nvflare_own_gc_rounds,
-	.rules = rules,
+	.rules = nvflare_rules,
 	.strategies = &flmem_nvflare_strategies,
 	.troubles = flmem_nvflare_troubles,
 	.live_rules = &flmem_nvflare_live_rules,

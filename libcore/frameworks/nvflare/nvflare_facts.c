@@ -9,8 +9,10 @@
 #include "base/text/text.h"
 
 static const char differs[] = "the checked jobs differ in this value";
-static const char at_run_time[] = "the value in a checked file is known only when it runs";
-static const char refused[] = "the value in a checked file is not a whole number of at least 0";
+static const char nvflare_facts_at_run_time[] =
+	"the value in a checked file is known only when it runs";
+static const char nvflare_facts_refused[] =
+	"the value in a checked file is not a whole number of at least 0";
 static const char in_no_job[] = "no checked NVFlare job sets it";
 
 void flmem_nvflare_facts_init(struct flmem_recommendations *found)
@@ -32,7 +34,7 @@ static void merge_interval(struct flmem_u64 *all, int64_t rounds)
 	if (all->unknown && all->unknown != in_no_job)
 		return;
 	if (rounds < 0)
-		*all = FLMEM_UNKNOWN(refused);
+		*all = FLMEM_UNKNOWN(nvflare_facts_refused);
 	else if (all->unknown)
 		*all = FLMEM_KNOWN((uint64_t)rounds);
 	else if (all->value != (uint64_t)rounds)
@@ -56,7 +58,7 @@ static void note_side(struct flmem_check *check, enum flmem_nvflare_side side,
 	else if (overridden || (known && known->intervals[side].exists &&
 				(!node || !flmem_check_resolve(check->input, node) ||
 				 node->kind == FLMEM_NODE_EXPRESSION)))
-		*all = FLMEM_UNKNOWN(at_run_time);
+		*all = FLMEM_UNKNOWN(nvflare_facts_at_run_time);
 	else if (known && known->intervals[side].exists)
 		merge_interval(all, -1);
 }
@@ -82,12 +84,12 @@ static void note_cuda(struct flmem_check *check)
 	if (!known || !known->cuda || known->part == FLMEM_NVFLARE_SWARM_EXECUTOR)
 		return;
 	if (flmem_nvflare_override(check, FLMEM_NVFLARE_CLIENT, &name)) {
-		*all = FLMEM_UNKNOWN(at_run_time);
+		*all = FLMEM_UNKNOWN(nvflare_facts_at_run_time);
 	} else if (node ? !value || value->kind == FLMEM_NODE_EXPRESSION
 			: flmem_nvflare_open_args(check) != NULL) {
 		if (all->unknown || all->value)
-			*all = FLMEM_UNKNOWN(at_run_time);
-	} else if (!on || (all->unknown && all->unknown != at_run_time)) {
+			*all = FLMEM_UNKNOWN(nvflare_facts_at_run_time);
+	} else if (!on || (all->unknown && all->unknown != nvflare_facts_at_run_time)) {
 		*all = FLMEM_KNOWN(on);
 	}
 }
@@ -135,16 +137,16 @@ static void note_assigned(struct flmem_check *check)
 	for (; n; n = n->next) {
 		if (flmem_text_ends(n->text, "memory_gc_rounds")) {
 			if (!flmem_text_starts(n->text, "client"))
-				found->server_gc_rounds = FLMEM_UNKNOWN(at_run_time);
+				found->server_gc_rounds = FLMEM_UNKNOWN(nvflare_facts_at_run_time);
 			if (!flmem_text_starts(n->text, "server"))
-				found->client_gc_rounds = FLMEM_UNKNOWN(at_run_time);
+				found->client_gc_rounds = FLMEM_UNKNOWN(nvflare_facts_at_run_time);
 		} else if (strcmp(n->text, "cuda_empty_cache") == 0) {
-			found->cuda_empty_cache = FLMEM_UNKNOWN(at_run_time);
+			found->cuda_empty_cache = FLMEM_UNKNOWN(nvflare_facts_at_run_time);
 		}
 	}
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_facts_rows[] = {
 	{
 		.rule = {.framework = FLMEM_FRAMEWORK_NVFLARE},
 		.inputs = {&flmem_nvflare_server_file, &flmem_nvflare_python_file},
@@ -177,4 +179,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_facts = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_facts = {nvflare_facts_rows,
+						     FLMEM_ARRAY_SIZE(nvflare_facts_rows)};

@@ -14,7 +14,7 @@
 #include "frameworks/nvflare/nvflare_specs.h"
 
 /* Keys of a meta file, and of meta_props, with the resources of sites. */
-static const char *const spec_keys[] = {"resource_spec", "launcher_spec"};
+static const char *const nvflare_gpus_spec_keys[] = {"resource_spec", "launcher_spec"};
 
 /* Whether resources of a site have a number of GPUs above 0. Launchers put it one level deeper. */
 static bool has_gpus(const struct flmem_node *resources, int levels)
@@ -70,9 +70,10 @@ const char *flmem_nvflare_gpu_site(const struct flmem_check *check)
 		if (input->kind != &flmem_nvflare_meta_file)
 			continue;
 		sites = FLMEM_NODE_AT(input->document.root, "deploy_map", check->input->app);
-		for (size_t k = 0; sites && k < FLMEM_ARRAY_SIZE(spec_keys); k++) {
+		for (size_t k = 0; sites && k < FLMEM_ARRAY_SIZE(nvflare_gpus_spec_keys); k++) {
 			const char *site = gpu_site_in(
-				flmem_node_get(input->document.root, spec_keys[k]), sites);
+				flmem_node_get(input->document.root, nvflare_gpus_spec_keys[k]),
+				sites);
 
 			if (site)
 				return site;
@@ -177,9 +178,10 @@ static const char *gpu_site_of_props(const struct flmem_check *check, const stru
 	props = flmem_nvflare_call_argument(check, call, "meta_props",
 					    flmem_text_ends(path, ".FedJob") ? "3" : NULL);
 	props = flmem_nvflare_map(check, props);
-	for (size_t i = 0; !site && i < FLMEM_ARRAY_SIZE(spec_keys); i++)
-		site = gpu_site_in(flmem_nvflare_map(check, flmem_node_get(props, spec_keys[i])),
-				   NULL);
+	for (size_t i = 0; !site && i < FLMEM_ARRAY_SIZE(nvflare_gpus_spec_keys); i++)
+		site = gpu_site_in(
+			flmem_nvflare_map(check, flmem_node_get(props, nvflare_gpus_spec_keys[i])),
+			NULL);
 	return site;
 }
 
@@ -325,8 +327,8 @@ static bool has_open_props(const struct flmem_check *check, const struct flmem_n
 	props = flmem_nvflare_map(check, props);
 	if (flmem_node_is_kind(props, FLMEM_NODE_EXPRESSION) || flmem_node_get(props, "**"))
 		return true;
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(spec_keys); i++)
-		if (is_open_spec(check, flmem_node_get(props, spec_keys[i])))
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvflare_gpus_spec_keys); i++)
+		if (is_open_spec(check, flmem_node_get(props, nvflare_gpus_spec_keys[i])))
 			return true;
 	return false;
 }

@@ -138,7 +138,7 @@ static void launch_cannot_tell(struct flmem_check *check)
 	check_callers(check, &launches);
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_launch_doubts_rows[] = {
 	{
 		.rule = {.id = "NVF-LAUNCH-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -171,4 +171,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_launch_doubts = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_launch_doubts = {
+	nvflare_launch_doubts_rows, FLMEM_ARRAY_SIZE(nvflare_launch_doubts_rows)};

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-static const char *const spec_keys[] = {"resource_spec", "launcher_spec"};
+static const char *const nvflare_specs_spec_keys[] = {"resource_spec", "launcher_spec"};
 static const char *const spec_constants[] = {"RESOURCE_SPEC", "LAUNCHER_SPEC"};
 
 struct spec_walk {
@@ -147,8 +147,8 @@ static void visit_props(const struct spec_walk *walk, const struct flmem_node *c
 					    flmem_text_ends(path, ".FedJob") ? "3" : NULL);
 	props = flmem_nvflare_map(walk->check, props);
 	visit_open_props(walk, props);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(spec_keys); i++)
-		visit_sites(walk, i == 1, flmem_node_get(props, spec_keys[i]));
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvflare_specs_spec_keys); i++)
+		visit_sites(walk, i == 1, flmem_node_get(props, nvflare_specs_spec_keys[i]));
 }
 
 static void visit_spec_call(const struct spec_walk *walk, const struct flmem_node *call)
@@ -171,8 +171,9 @@ void flmem_nvflare_specs_visit(const struct flmem_check *check,
 	const struct flmem_node *call = NULL;
 
 	if (!flmem_syntax_is_python(check->input->document.syntax)) {
-		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(spec_keys); i++)
-			visit_sites(&walk, i == 1, flmem_node_get(check->subject, spec_keys[i]));
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvflare_specs_spec_keys); i++)
+			visit_sites(&walk, i == 1,
+				    flmem_node_get(check->subject, nvflare_specs_spec_keys[i]));
 		return;
 	}
 	while ((call = flmem_nvflare_next_call(check, call)))

@@ -51,7 +51,7 @@ static const char *script_run(enum flmem_role role)
 					 : RUN(CLIENT, "fed_client.json", "\"uid=$site\" ");
 }
 
-static const char head[] =
+static const char nvflare_start_head[] =
 	"#	--verify	checks the signatures of the kit first\n"
 	"#	--once		runs the command once, without keeping it alive\n"
 	"#	--kit DIR	the kit, if this script is not in its startup folder\n"
@@ -164,7 +164,7 @@ static const char head[] =
 
 static const char middle[] = "\n";
 
-static const char names[] =
+static const char nvflare_start_names[] =
 	"# certified NAME FALLBACK: a name in the kit's certificate.\n"
 	"certified() {\n"
 	"	for certificate in \"$kit/startup/client.crt\" \"$kit/startup/server.crt\"; do\n"
@@ -180,7 +180,7 @@ static const char names[] =
 	"}\n"
 	"\n";
 
-static const char tail[] =
+static const char nvflare_start_tail[] =
 	"\n"
 	"if $once; then\n"
 	"	run\n"
@@ -268,10 +268,10 @@ const struct flmem_start_ops flmem_nvflare_start = {
 	.command = make_start_command,
 	.jemalloc_variable = "NVFLARE_ENABLE_JEMALLOC_PRELOAD",
 	.script_kit = "an NVFlare",
-	.script_head = head,
+	.script_head = nvflare_start_head,
 	.script_middle = middle,
-	.script_tail = tail,
-	.script_names = names,
+	.script_tail = nvflare_start_tail,
+	.script_names = nvflare_start_names,
 	.script_site = "$(certified COMMON_NAME \"$(basename \"$kit\")\")",
 	.script_org = "$(certified ORGANIZATION_NAME '')",
 	.script_run = script_run,

@@ -91,7 +91,7 @@ static const struct flmem_strategy_step offload_steps[] = {
  * absolute values and a copy of those for the percentile), svt_privacy.py (a mask of a byte for
  * each value and the result), app_opt/pt/quantization/quantizer.py.
  */
-static const struct flmem_strategy_filter filters[] = {
+static const struct flmem_strategy_filter nvflare_strategies_filters[] = {
 	{"percentile",
 	 {.role = FLMEM_ROLE_CLIENT,
 	  .name = "filter the result",
@@ -153,19 +153,19 @@ static void write_environment(const struct flmem_strategy_values *values, struct
 				 values->tensor_bytes / BLOB_MAX * BLOB_MAX + BLOB_MAX);
 }
 
-static const struct flmem_strategy_file files[] = {
+static const struct flmem_strategy_file nvflare_strategies_files[] = {
 	{"config_fed_server.json, merged", write_nvflare_server},
 	{"config_fed_client.json, merged", write_nvflare_client},
 	{"environment of the server", write_environment},
 };
 
-static const struct flmem_strategy strategies[] = {
+static const struct flmem_strategy nvflare_strategies[] = {
 	{.name = "memory",
 	 .summary = "the server keeps the results of all clients in memory, as by default",
 	 .steps = memory_steps,
 	 .step_count = FLMEM_ARRAY_SIZE(memory_steps),
-	 .files = files,
-	 .file_count = FLMEM_ARRAY_SIZE(files),
+	 .files = nvflare_strategies_files,
+	 .file_count = FLMEM_ARRAY_SIZE(nvflare_strategies_files),
 	 .chunk_bytes = CHUNK,
 	 .chunk_max = CHUNK},
 	{.name = "offload",
@@ -173,17 +173,17 @@ static const struct flmem_strategy strategies[] = {
 		    "later, for PyTorch models (the simulator of 2.8.1 ignores it)",
 	 .steps = offload_steps,
 	 .step_count = FLMEM_ARRAY_SIZE(offload_steps),
-	 .files = files,
-	 .file_count = FLMEM_ARRAY_SIZE(files),
+	 .files = nvflare_strategies_files,
+	 .file_count = FLMEM_ARRAY_SIZE(nvflare_strategies_files),
 	 .chunk_bytes = CHUNK,
 	 .chunk_max = CHUNK,
 	 .disk_models_per_client = 1},
 };
 
 const struct flmem_strategies flmem_nvflare_strategies = {
-	.strategies = strategies,
-	.count = FLMEM_ARRAY_SIZE(strategies),
+	.strategies = nvflare_strategies,
+	.count = FLMEM_ARRAY_SIZE(nvflare_strategies),
 	.runtime_bytes = RUNTIME,
-	.filters = filters,
+	.filters = nvflare_strategies_filters,
 	.beside = BESIDE,
 };

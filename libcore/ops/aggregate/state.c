@@ -22,7 +22,7 @@
 #define PREFIX_MAX     (sizeof("momentum.") - 1)
 #define BYTES_MAX      (UINT64_C(1) << 56) /* its sizes fit 63 bits then */
 
-static const char *const prefixes[] = {
+static const char *const state_prefixes[] = {
 	[FLMEM_SLOT_MODEL] = "model.",
 	[FLMEM_SLOT_MOMENTUM] = "momentum.",
 	[FLMEM_SLOT_VARIANCE] = "variance.",
@@ -62,7 +62,7 @@ static bool add_state_tensor(struct flmem_state *state, const struct flmem_layou
 	bool wide = flmem_state_element(element) == FLMEM_ELEMENT_F64;
 	char **name = &state->names[slot * state->tensors + t];
 
-	if (asprintf(name, "%s%s", prefixes[slot], tensor->name) < 0) {
+	if (asprintf(name, "%s%s", state_prefixes[slot], tensor->name) < 0) {
 		*name = NULL;
 		return false;
 	}

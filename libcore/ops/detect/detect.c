@@ -40,7 +40,7 @@
 static const char heap_skipped[] = "heap not read (--no-heap)";
 static const char cuda_unasked[] = "only the process itself can report it: use --ask-runtime";
 static const char no_python[] = "the process has no CPython";
-static const char unreadable[] = "its mappings could not be read";
+static const char detect_unreadable[] = "its mappings could not be read";
 static const char no_files[] = "its program files could not be read";
 static const char none_known[] = "none of its program files contains an allocator that flmem knows";
 static const char no_driver[] =
@@ -137,9 +137,9 @@ static void init_process_report(const struct flmem_process *process,
 	*report = (struct flmem_process_report){
 		.pid = process->pid,
 		.start_time = process->start_time,
-		.memory.thp_bytes = FLMEM_UNKNOWN(unreadable),
+		.memory.thp_bytes = FLMEM_UNKNOWN(detect_unreadable),
 		.memory.madv_free_bytes = FLMEM_UNKNOWN(flmem_madv_free_unsought),
-		.cuda = unknown_cuda_report(FLMEM_UNKNOWN(unreadable), unreadable),
+		.cuda = unknown_cuda_report(FLMEM_UNKNOWN(detect_unreadable), detect_unreadable),
 		.limit.cgroup_max_bytes = FLMEM_UNKNOWN(no_mounts),
 		.limit.headroom_bytes = FLMEM_UNKNOWN(no_mounts),
 		.limit.address_space_max_bytes = FLMEM_UNKNOWN(no_limits),
@@ -365,7 +365,7 @@ static int read_backings(const struct flmem_process *process, const struct flmem
 
 	if (flmem_backings_read(process, maps, shared.unknown || shared.value, FLMEM_BACKINGS_MAX,
 				&backings, NULL)) {
-		report->backings_unknown = unreadable;
+		report->backings_unknown = detect_unreadable;
 		return 0;
 	}
 	report->backings = calloc(FLMEM_BACKINGS_MAX, sizeof(*report->backings));
@@ -452,7 +452,8 @@ static int read_traced_parts(struct flmem_detect_session *session,
 	if (rc == FLMEM_ENOPROC)
 		return rc;
 	if (rc) {
-		const char *why = rc == FLMEM_EPERM ? set_denied(process, report) : unreadable;
+		const char *why =
+			rc == FLMEM_EPERM ? set_denied(process, report) : detect_unreadable;
 
 		report->allocators_unknown = why;
 		flmem_python_report_init(why, &report->python);

@@ -19,8 +19,9 @@ static const char free_threaded[] = "a free-threaded CPython uses mimalloc in pl
 static const char too_new[] = "flmem knows the arenas of CPython up to 3.15";
 static const char pre_release[] =
 	"flmem knows the arenas of released versions of CPython 3.15 only";
-static const char no_state[] = "flmem does not know the data layout of this CPython build";
-static const char out_of_memory[] = "flmem is out of memory";
+static const char detect_python_no_state[] =
+	"flmem does not know the data layout of this CPython build";
+static const char detect_python_out_of_memory[] = "flmem is out of memory";
 
 static void set_arenas_unknown(const char *why, struct flmem_python_report *report)
 {
@@ -127,7 +128,7 @@ static void read_arenas(const struct flmem_view *view, const struct flmem_python
 	search.peek = peek;
 	rc = flmem_pymalloc_read(&search, &arenas);
 	if (rc) {
-		set_arenas_unknown(rc == -ENOMEM ? out_of_memory : no_table, report);
+		set_arenas_unknown(rc == -ENOMEM ? detect_python_out_of_memory : no_table, report);
 		return;
 	}
 	report->arenas = FLMEM_KNOWN(arenas.arenas);
@@ -146,7 +147,7 @@ static void read_state(const struct flmem_view *view, const struct flmem_cpython
 
 	if (flmem_cpython_locate(view, python, &place, NULL) ||
 	    flmem_cpython_state_read(view, &place, &state, NULL)) {
-		set_state_unknown(no_state, report);
+		set_state_unknown(detect_python_no_state, report);
 		return;
 	}
 	holder = flmem_cpython_state_find(&state, state.gil.holder);

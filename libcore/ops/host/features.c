@@ -166,7 +166,7 @@ static bool check_preload(const struct flmem_platform *platform, struct flmem_bu
 static const struct {
 	const char *name;
 	feature_test *test;
-} rows[] = {
+} features_rows[] = {
 	{"gc.collect()", check_gc},	      {"MALLOC_ARENA_MAX", check_arena_max},
 	{"malloc_trim()", check_malloc_trim}, {"torch.cuda.empty_cache()", check_empty_cache},
 	{"jemalloc preload", check_preload},
@@ -203,15 +203,15 @@ static bool check_interface(const struct flmem_platform *platform, enum flmem_in
 int flmem_features_read(const struct flmem_platform *platform, struct flmem_feature **ret_features,
 			size_t *ret_count, struct flmem_error *err)
 {
-	size_t fixed = FLMEM_ARRAY_SIZE(rows), count = fixed + FLMEM_INTERFACE_COUNT;
+	size_t fixed = FLMEM_ARRAY_SIZE(features_rows), count = fixed + FLMEM_INTERFACE_COUNT;
 	struct flmem_feature *features = calloc(count, sizeof(*features));
 
 	for (size_t i = 0; features && i < count; i++) {
 		FLMEM_AUTO_BUF struct flmem_buf why = FLMEM_BUF_INIT;
 
 		if (i < fixed) {
-			features[i].name = rows[i].name;
-			features[i].works = rows[i].test(platform, &why);
+			features[i].name = features_rows[i].name;
+			features[i].works = features_rows[i].test(platform, &why);
 		} else {
 			features[i].name = flmem_interfaces[i - fixed].name;
 			features[i].works =

@@ -26,7 +26,7 @@
 #define SHUTDOWN   "shutdown.fl"
 #define RESTART	   "restart.fl"
 
-static const char *const names[] = {PID, SHUTDOWN, RESTART, DAEMON_PID};
+static const char *const control_files_names[] = {PID, SHUTDOWN, RESTART, DAEMON_PID};
 
 /*
  * Whether the process can be the one that a file names: it must have existed when the file was
@@ -337,8 +337,9 @@ bool flmem_control_clear_restart(struct flmem_control *control)
 
 void flmem_control_close(struct flmem_control *control)
 {
-	for (size_t i = 0; control->directory_fd >= 0 && i < FLMEM_ARRAY_SIZE(names); i++)
-		unlinkat(control->directory_fd, names[i], 0);
+	for (size_t i = 0; control->directory_fd >= 0 && i < FLMEM_ARRAY_SIZE(control_files_names);
+	     i++)
+		unlinkat(control->directory_fd, control_files_names[i], 0);
 	flmem_cleanup_close(&control->watch_fd);
 	flmem_cleanup_close(&control->directory_fd);
 	*control = (struct flmem_control)FLMEM_CONTROL_INIT;

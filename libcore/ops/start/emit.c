@@ -306,7 +306,7 @@ static const struct {
 	bool finds_jemalloc;
 	bool needs_command;
 	enum flmem_emit_place place;
-} kinds[] = {
+} emit_kinds[] = {
 	[FLMEM_EMIT_SNIPPET] = {emit_snippet, false, true, false, FLMEM_PLACE_SCRIPT},
 	[FLMEM_EMIT_SUB_START] = {emit_sub_start, true, true, false, FLMEM_PLACE_SCRIPT},
 	[FLMEM_EMIT_SYSTEMD] = {emit_systemd, false, false, true, FLMEM_PLACE_HOST},
@@ -318,7 +318,7 @@ static const struct {
 
 bool flmem_emit_is_program(enum flmem_emit_kind kind)
 {
-	return kinds[kind].is_program;
+	return emit_kinds[kind].is_program;
 }
 
 /* The framework's command for the role; false if there is none. */
@@ -329,7 +329,7 @@ static bool make_standard_command(const struct emit_state *e,
 	const struct flmem_start_ops *start = flmem_start_of(e->settings->framework);
 	const struct flmem_start_request request = {
 		.role = e->settings->role,
-		.workspace = kinds[o->kind].finds_jemalloc ? "." : find_workspace(e),
+		.workspace = emit_kinds[o->kind].finds_jemalloc ? "." : find_workspace(e),
 		.site = o->site ? o->site : "site-1",
 		.org = o->org ? o->org : "",
 	};
@@ -376,11 +376,11 @@ static int emit_text(struct emit_state *e, char **ret_text, struct flmem_error *
 				       "a %s of %s has no standard command; put one after --",
 				       e->role, flmem_framework_name(e->settings->framework));
 	e->argv = o->argv;
-	if (!o->argv && kinds[o->kind].needs_command)
+	if (!o->argv && emit_kinds[o->kind].needs_command)
 		e->argv = (char *const *)(uintptr_t)command.words;
 	rc = choose_program(e, &program, err);
 	if (!rc) {
-		kinds[o->kind].emit(e);
+		emit_kinds[o->kind].emit(e);
 		rc = finish_text(e, ret_text, err);
 		flmem_buf_clear(&e->out);
 	}
@@ -394,21 +394,21 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 	FLMEM_AUTO(flmem_settings_clear) struct flmem_settings settings = {0};
 	FLMEM_AUTO_FREE char *directory = NULL;
 	struct emit_state e = {.options = options, .settings = &settings, .out = FLMEM_BUF_INIT};
-	int rc = flmem_emit_directory(kinds[options->kind].place, options->workspace, &directory,
-				      err);
+	int rc = flmem_emit_directory(emit_kinds[options->kind].place, options->workspace,
+				      &directory, err);
 
 	if (rc)
 		return rc;
 	e.directory = directory;
 	/* Of other kinds the settings check it. */
-	if (kinds[options->kind].finds_jemalloc && request.jemalloc_library)
+	if (emit_kinds[options->kind].finds_jemalloc && request.jemalloc_library)
 		rc = flmem_preload_check(request.jemalloc_library, false, err);
 	if (rc)
 		return rc;
 
 	request.environment = NULL;
 	request.elsewhere = true;
-	if (kinds[options->kind].finds_jemalloc)
+	if (emit_kinds[options->kind].finds_jemalloc)
 		request.allocator = FLMEM_SETTINGS_ALLOCATOR_GLIBC;
 	rc = flmem_settings_make(&request, &settings, err);
 	if (rc)

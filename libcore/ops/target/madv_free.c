@@ -11,7 +11,7 @@ const char flmem_madv_free_unsought[] =
 /* The kernel walks every page for it, 3 ms per GiB. */
 #define ROLLUP_LIMIT (UINT64_C(1) << 30)
 
-static const char too_large[] = "the process is too large for smaps_rollup";
+static const char madv_free_too_large[] = "the process is too large for smaps_rollup";
 
 static bool counts_them(const struct flmem_heap_report *heap)
 {
@@ -51,5 +51,5 @@ void flmem_madv_free_search(const struct flmem_process *process,
 		return;
 	*bytes = flmem_u64_or(report->memory.rss_bytes, UINT64_MAX) < ROLLUP_LIMIT
 			 ? flmem_rollup_bytes(process, "LazyFree")
-			 : FLMEM_UNKNOWN(too_large);
+			 : FLMEM_UNKNOWN(madv_free_too_large);
 }

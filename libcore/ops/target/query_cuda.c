@@ -67,10 +67,10 @@ static const char query_code[] =
 	"print(*n)\n"
 	"del driver,pool,torch,cupy,rmm,pools,query,f\n";
 
-static const char no_answer[] = "the process did not report it";
+static const char query_cuda_no_answer[] = "the process did not report it";
 static const char not_told[] = "this release of PyTorch does not report it, or not correctly";
 static const char raised[] = "the query for it raised an exception in the process";
-static const char refused[] = "its Python interpreter could not be queried";
+static const char query_cuda_refused[] = "its Python interpreter could not be queried";
 
 static void set_all(struct flmem_cuda_report *cuda, const char *reason)
 {
@@ -87,7 +87,7 @@ void flmem_query_cuda_parse(const char *answer, struct flmem_cuda_report *cuda)
 #undef CUDA_FIELD
 	};
 
-	set_all(cuda, no_answer);
+	set_all(cuda, query_cuda_no_answer);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(fields); i++) {
 		uint64_t value;
 
@@ -134,7 +134,7 @@ void flmem_query_cuda(const struct flmem_view *view, const struct flmem_allocato
 		rc = flmem_cpython_call(view, &call, &result, &err);
 	asked->thread = result.tid ? result.tid : asked->thread;
 	asked->stopped_us += result.stopped_us;
-	set_all(cuda, rc ? refused : no_answer);
+	set_all(cuda, rc ? query_cuda_refused : query_cuda_no_answer);
 	if (rc) {
 		flmem_query_set_failure(asked, rc, &err);
 	} else if (result.answer.output && !result.answer.exception) {

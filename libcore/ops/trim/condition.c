@@ -48,7 +48,7 @@ struct flmem_condition {
 static const struct {
 	const char *text, *meaning;
 	bool needs_heap, of_limit;
-} fields[] = {
+} condition_fields[] = {
 #define FIELD_ROW(name, text, what, heap, limit) {text, what, heap, limit},
 	FLMEM_CONDITION_FIELDS(FIELD_ROW)
 #undef FIELD_ROW
@@ -56,12 +56,12 @@ static const struct {
 
 const char *flmem_condition_field_name(enum flmem_condition_field field)
 {
-	return field < FLMEM_CONDITION_FIELD_COUNT ? fields[field].text : NULL;
+	return field < FLMEM_CONDITION_FIELD_COUNT ? condition_fields[field].text : NULL;
 }
 
 const char *flmem_condition_field_meaning(enum flmem_condition_field field)
 {
-	return field < FLMEM_CONDITION_FIELD_COUNT ? fields[field].meaning : NULL;
+	return field < FLMEM_CONDITION_FIELD_COUNT ? condition_fields[field].meaning : NULL;
 }
 
 struct condition_parser {
@@ -133,7 +133,7 @@ static int set_figure_error(const struct condition_parser *parser)
 
 	for (size_t i = 0; i < FLMEM_CONDITION_FIELD_COUNT && used < sizeof(text); i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %s", i ? "," : "",
-					 fields[i].text);
+					 condition_fields[i].text);
 	return set_parse_error(parser, text);
 }
 
@@ -144,8 +144,8 @@ static int parse_field(struct condition_parser *parser, enum flmem_condition_fie
 	skip_spaces(parser);
 	length = word_length(parser->at);
 	for (size_t i = 0; i < FLMEM_CONDITION_FIELD_COUNT; i++) {
-		if (length != strlen(fields[i].text) ||
-		    strncasecmp(parser->at, fields[i].text, length) != 0)
+		if (length != strlen(condition_fields[i].text) ||
+		    strncasecmp(parser->at, condition_fields[i].text, length) != 0)
 			continue;
 		parser->at += length;
 		*ret_field = (enum flmem_condition_field)i;
@@ -323,7 +323,7 @@ bool flmem_condition_needs_heap(const struct flmem_condition *condition)
 {
 	for (size_t i = 0; i < condition->count; i++)
 		if (condition->nodes[i].kind == NODE_COMPARE &&
-		    fields[condition->nodes[i].field].needs_heap)
+		    condition_fields[condition->nodes[i].field].needs_heap)
 			return true;
 	return false;
 }
@@ -375,8 +375,9 @@ static struct flmem_u64 figure_bytes(const struct flmem_process_report *report,
 static struct flmem_u64 threshold_bytes(const struct condition_node *node,
 					const struct flmem_process_report *report)
 {
-	struct flmem_u64 whole = fields[node->field].of_limit ? report->limit.cgroup_max_bytes
-							      : report->memory.rss_bytes;
+	struct flmem_u64 whole = condition_fields[node->field].of_limit
+					 ? report->limit.cgroup_max_bytes
+					 : report->memory.rss_bytes;
 
 	if (!node->is_percent)
 		return FLMEM_KNOWN(node->value);

@@ -71,7 +71,7 @@ static struct hooked_function hooked[] = {
 		SAMPLER_KERNEL_HOOKS(SAMPLER_ROW)
 #undef SAMPLER_ROW
 };
-static struct changed_entry *changed;
+static struct changed_entry *got_changed;
 static unsigned long long seen_adds, seen_subs;
 static bool seen_all;
 static bool has_changed_unbound; /* an entry that was not bound yet, since the last attach */
@@ -106,7 +106,7 @@ static struct changed_entry *find_changed(uintptr_t slot, bool add)
 	uint32_t at = (uint32_t)sampler_hash(slot, 0);
 
 	for (uint32_t i = 0; i < CHANGED_MAX / 2; i++, at++) {
-		struct changed_entry *entry = &changed[at % CHANGED_MAX];
+		struct changed_entry *entry = &got_changed[at % CHANGED_MAX];
 
 		if (entry->slot == slot)
 			return entry;
@@ -124,12 +124,12 @@ static bool make_changed(void)
 {
 	long at;
 
-	if (changed)
+	if (got_changed)
 		return true;
 	at = syscall(SYS_mmap, NULL, CHANGED_SIZE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-	changed = at == -1 ? NULL : (void *)at;
-	return changed != NULL;
+	got_changed = at == -1 ? NULL : (void *)at;
+	return got_changed != NULL;
 }
 
 /* Restores the protection of the page. */

@@ -17,7 +17,7 @@
 	.frame_owner = NONE, .frame_entry = NONE, .ascii_size = 48, .compact_size = 72
 #define NO_CALLS .thread_call = NONE, .call_previous = NONE
 
-static const struct sampler_python rows[] = {
+static const struct sampler_python sampler_layout_rows[] = {
 	{.minor = 8,
 	 .lines_kind = SAMPLER_LINES_LNOTAB,
 	 .frame_instruction = 104,
@@ -99,7 +99,7 @@ struct table_places {
 	/* of code: size, filename, name, qualname, linetable, firstlineno; 9: code */
 };
 
-static const struct table_places tables[] = {
+static const struct table_places sampler_layout_tables[] = {
 	{.minor = 13, .thread = 19, .thread_id = 24, .frame = 28, .code = 34},
 	{.minor = 14, .thread = 22, .thread_id = 27, .frame = 31, .code = 39},
 	{.minor = 15,
@@ -172,9 +172,10 @@ static bool find_debug_offsets(uint32_t version, const uint64_t *words,
 		*ret_state = FLMEM_PROFILE_PYTHON_FREE_THREADED;
 		return false;
 	}
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		if (is_table_of(&tables[i], version)) {
-			read_debug_offsets(words, &tables[i], ret_layout);
+	for (size_t i = 0; i < sizeof(sampler_layout_tables) / sizeof(sampler_layout_tables[0]);
+	     i++)
+		if (is_table_of(&sampler_layout_tables[i], version)) {
+			read_debug_offsets(words, &sampler_layout_tables[i], ret_layout);
 			*ret_state = FLMEM_PROFILE_PYTHON_INCONSISTENT;
 			return is_plausible(ret_layout);
 		}
@@ -188,9 +189,9 @@ static bool find_frame_layout(uint32_t version, const void *runtime,
 {
 	if (version >= 0x030d0000 && version < 0x04000000)
 		return find_debug_offsets(version, runtime, ret_layout, ret_state);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (version >> 16 == (0x300U | rows[i].minor)) {
-			*ret_layout = rows[i];
+	for (size_t i = 0; i < sizeof(sampler_layout_rows) / sizeof(sampler_layout_rows[0]); i++)
+		if (version >> 16 == (0x300U | sampler_layout_rows[i].minor)) {
+			*ret_layout = sampler_layout_rows[i];
 			return true;
 		}
 	*ret_state = FLMEM_PROFILE_PYTHON_UNKNOWN_VERSION;

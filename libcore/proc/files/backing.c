@@ -20,7 +20,7 @@
 #define GAP_MAX (UINT64_C(1) << 20)
 
 #define BACKING_TEXT(name, text) [FLMEM_BACKING_##name] = (text),
-static const char *const names[] = {FLMEM_BACKINGS(BACKING_TEXT)};
+static const char *const backing_names[] = {FLMEM_BACKINGS(BACKING_TEXT)};
 
 /* Names that the kernel gives (mm/shmem.c, mm/memfd.c, ipc/shm.c); all are on its own tmpfs. */
 static const struct {
@@ -34,7 +34,7 @@ static const struct {
 
 const char *flmem_backing_name(enum flmem_backing_kind kind)
 {
-	return names[kind < FLMEM_ARRAY_SIZE(names) ? kind : FLMEM_BACKING_FILE];
+	return backing_names[kind < FLMEM_ARRAY_SIZE(backing_names) ? kind : FLMEM_BACKING_FILE];
 }
 
 static bool parse_device(char *text, dev_t *ret_device)

@@ -19,8 +19,9 @@
 #define NAMES_MAX 512U /* that are followed, those in links included */
 
 static const char too_long[] = "the path leads through too many links and names";
-static const char unreadable[] = "access to a part of the path is denied";
-static const char elsewhere[] = "the path leads through a file system that may not answer";
+static const char path_resolve_unreadable[] = "access to a part of the path is denied";
+static const char path_resolve_elsewhere[] =
+	"the path leads through a file system that may not answer";
 
 struct path_resolution {
 	int root;
@@ -61,7 +62,7 @@ static const char *prepend_link(struct path_resolution *resolution, int link)
 	size_t rest = strlen(resolution->rest);
 
 	if (length <= 0)
-		return unreadable;
+		return path_resolve_unreadable;
 	if (++resolution->links > LINKS_MAX ||
 	    (size_t)length + 1 + rest >= sizeof(resolution->rest))
 		return too_long;
@@ -91,13 +92,13 @@ static const char *check_last_name(struct path_resolution *resolution)
 	struct stat status;
 
 	if (!mount || !is_local_type(mount->type))
-		return elsewhere;
+		return path_resolve_elsewhere;
 	fd = (int)syscall(SYS_openat2, resolution->root, resolution->done, &how, sizeof(how));
 	resolution->missing = fd < 0 && errno == ENOENT;
 	if (resolution->missing)
 		return NULL;
 	if (fd < 0 || fstat(fd, &status) < 0)
-		return unreadable;
+		return path_resolve_unreadable;
 	return S_ISLNK(status.st_mode) ? prepend_link(resolution, fd) : NULL;
 }
 
@@ -113,7 +114,7 @@ static const char *follow_name(struct path_resolution *resolution)
 	if (counts && done + 1 + length >= sizeof(resolution->done))
 		return too_long;
 	if (up && resolution->missing)
-		return unreadable;
+		return path_resolve_unreadable;
 	if (counts) {
 		resolution->done[done] = '/';
 		memcpy(resolution->done + done + 1, name, length);

@@ -28,12 +28,12 @@ static const char no_limit[] = "no memory limit is set";
 static const char no_mount[] = "no cgroup file system with the memory controller is mounted here";
 static const char not_named[] = "the process is in no control group that is visible here";
 static const char outside[] = "its control group is outside of this cgroup namespace or mount";
-static const char unreadable[] = "access to its control group is denied";
+static const char cgroup_unreadable[] = "access to its control group is denied";
 static const char gone[] =
 	"its control group does not exist here (removed, or another mount namespace)";
 static const char no_controller[] = "the memory controller is not on for its control group";
 static const char set_above[] = "the limit is set above the control groups that are visible here";
-static const char out_of_memory[] = "flmem is out of memory";
+static const char cgroup_out_of_memory[] = "flmem is out of memory";
 
 /* The files of one version of the memory controller. */
 struct cgroup_version {
@@ -260,7 +260,7 @@ static void set_limit(const struct cgroup_walk *walk, struct flmem_cgroup_limit 
 		set_unknown(limit, walk->any_file ? no_limit : no_controller);
 		return;
 	}
-	set_unknown(limit, unreadable);
+	set_unknown(limit, cgroup_unreadable);
 	limit->max_bytes = FLMEM_KNOWN(walk->lowest);
 	if (!walk->used_known)
 		return;
@@ -279,7 +279,9 @@ static void walk_parent_groups(const struct flmem_cgroups *cgroups,
 	int rc = faccessat(cgroups->rootfd, directory, F_OK, 0) < 0 ? -errno : 0;
 
 	if (rc || !leaf) {
-		set_unknown(limit, !leaf ? out_of_memory : rc == -EACCES ? unreadable : gone);
+		set_unknown(limit, !leaf	   ? cgroup_out_of_memory
+				   : rc == -EACCES ? cgroup_unreadable
+						   : gone);
 		return;
 	}
 	for (int level = 0; level < LEVELS_MAX && !rc && !walk.stop; level++) {
@@ -292,7 +294,7 @@ static void walk_parent_groups(const struct flmem_cgroups *cgroups,
 		*slash = '\0';
 	}
 	if (rc)
-		set_unknown(limit, unreadable);
+		set_unknown(limit, cgroup_unreadable);
 	else
 		set_limit(&walk, limit);
 	if (!rc && walk.version->stat)
@@ -370,7 +372,7 @@ static void read_group_limit(struct flmem_cgroups *cgroups, int version, const c
 	flmem_buf_printf(&directory, "%s%s", mount->point, strcmp(rest, "/") == 0 ? "" : rest);
 	copy = directory.failed ? NULL : strdup(directory.data);
 	if (!copy) {
-		set_unknown(ret_limit, out_of_memory);
+		set_unknown(ret_limit, cgroup_out_of_memory);
 		return;
 	}
 	for (size_t i = 0; i < cgroups->known_count; i++)
@@ -408,7 +410,7 @@ static const char *read_paths(const struct flmem_cgroups *cgroups,
 
 	ret_paths[V1] = ret_paths[V2] = NULL;
 	if (rc)
-		return rc == -EACCES || rc == -EPERM ? unreadable : not_named;
+		return rc == -EACCES || rc == -EPERM ? cgroup_unreadable : not_named;
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		char *colon = strchr(line, ':');
 		int version = colon && colon[1] == ':' ? V2 : V1;
@@ -444,11 +446,11 @@ static int open_group(const struct flmem_cgroups *cgroups, int version, const ch
 	if (!mount)
 		return -1;
 	flmem_buf_printf(&directory, "%s%s", mount->point, rest);
-	*ret_reason = out_of_memory;
+	*ret_reason = cgroup_out_of_memory;
 	if (directory.failed)
 		return -1;
 	fd = openat(cgroups->rootfd, directory.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	*ret_reason = fd >= 0 ? NULL : errno == EACCES ? unreadable : gone;
+	*ret_reason = fd >= 0 ? NULL : errno == EACCES ? cgroup_unreadable : gone;
 	return fd;
 }
 

@@ -14,7 +14,7 @@
 
 #define AMOUNT_MAX 32U /* "79.15 GiB" */
 
-static const char absent[] = "the log does not show it";
+static const char gpu_oom_log_absent[] = "the log does not show it";
 
 struct gpu_line {
 	const char *start, *end;
@@ -55,16 +55,16 @@ static struct flmem_u64 read_amount(const char *at)
 	uint64_t whole, hundredths = 0, unit;
 
 	if (!at || !flmem_text_read_digits(&at, &whole))
-		return FLMEM_UNKNOWN(absent);
+		return FLMEM_UNKNOWN(gpu_oom_log_absent);
 	if (*at == '.') {
 		const char *digits = ++at;
 
 		if (!flmem_text_read_digits(&at, &hundredths) || at - digits != 2)
-			return FLMEM_UNKNOWN(absent);
+			return FLMEM_UNKNOWN(gpu_oom_log_absent);
 	}
 	unit = unit_bytes(at);
 	if (!unit || whole >= UINT64_MAX / (UINT64_C(100) << 30))
-		return FLMEM_UNKNOWN(absent);
+		return FLMEM_UNKNOWN(gpu_oom_log_absent);
 	return FLMEM_KNOWN(whole * unit + hundredths * unit / 100);
 }
 
@@ -100,7 +100,7 @@ static struct flmem_u64 read_device(const struct gpu_line *line)
 	uint64_t device;
 
 	return at && flmem_text_read_digits(&at, &device) ? FLMEM_KNOWN(device)
-							  : FLMEM_UNKNOWN(absent);
+							  : FLMEM_UNKNOWN(gpu_oom_log_absent);
 }
 
 /* Until 2.0 the size of the pool includes the memory of tensors. */

@@ -14,9 +14,9 @@
 static const char version_1[] = "control groups of version 1 count no peak that can be reset";
 static const char root_group[] =
 	"its control group is the root, or does not count memory, or the kernel is older than 5.19";
-static const char refused[] = "access to memory.peak of its control group is denied";
+static const char group_peak_refused[] = "access to memory.peak of its control group is denied";
 static const char old_kernel[] = "the kernel cannot reset memory.peak (before Linux 6.12)";
-static const char unreadable[] = "memory.peak of its control group could not be read";
+static const char group_peak_unreadable[] = "memory.peak of its control group could not be read";
 static const char not_reset[] = "no round has started since it is watched";
 
 static const char *explain_open(int error)
@@ -27,9 +27,9 @@ static const char *explain_open(int error)
 	case EACCES:
 	case EPERM:
 	case EROFS:
-		return refused;
+		return group_peak_refused;
 	default:
-		return unreadable;
+		return group_peak_unreadable;
 	}
 }
 
@@ -57,7 +57,7 @@ void flmem_group_peak_close(struct flmem_group_peak *peak)
 
 void flmem_group_peak_reset(struct flmem_group_peak *peak)
 {
-	const char *unknown = unreadable;
+	const char *unknown = group_peak_unreadable;
 	ssize_t written;
 
 	if (peak->fd < 0)
@@ -85,9 +85,9 @@ struct flmem_u64 flmem_group_peak_read(const struct flmem_group_peak *peak)
 		return FLMEM_UNKNOWN(not_reset);
 	got = pread(peak->fd, text, sizeof(text) - 1, 0);
 	if (got <= 0)
-		return FLMEM_UNKNOWN(unreadable);
+		return FLMEM_UNKNOWN(group_peak_unreadable);
 	text[got] = '\0';
 	if (!flmem_text_read_digits(&at, &bytes) || *at != '\n')
-		return FLMEM_UNKNOWN(unreadable);
+		return FLMEM_UNKNOWN(group_peak_unreadable);
 	return FLMEM_KNOWN(bytes);
 }

@@ -17,7 +17,7 @@
 
 static const char killed_mark[] = "Killed process ";
 static const char sizes_mark[] = " total-vm:";
-static const char absent[] = "the log does not show it";
+static const char oom_log_absent[] = "the log does not show it";
 
 struct log_line {
 	const char *start;
@@ -61,7 +61,7 @@ static struct flmem_u64 read_size(const struct log_line *line, const char *label
 
 	if (!digits || !flmem_text_read_digits(&digits, &number) ||
 	    !flmem_text_starts(digits, "kB") || number > UINT64_MAX / KIB)
-		return FLMEM_UNKNOWN(absent);
+		return FLMEM_UNKNOWN(oom_log_absent);
 	return FLMEM_KNOWN(number * KIB);
 }
 
@@ -101,8 +101,8 @@ static void read_kill_limit(const struct log_line *line, struct oom_report *repo
 static void begin_report(struct oom_report *report)
 {
 	*report = (struct oom_report){
-		.usage_bytes = FLMEM_UNKNOWN(absent),
-		.limit_bytes = FLMEM_UNKNOWN(absent),
+		.usage_bytes = FLMEM_UNKNOWN(oom_log_absent),
+		.limit_bytes = FLMEM_UNKNOWN(oom_log_absent),
 	};
 }
 
@@ -215,7 +215,7 @@ static void read_tasks(const char *tasks, struct flmem_oom_kill *kill)
 {
 	uint64_t pid, pages, all = 0, own = 0, count = 0;
 
-	kill->tasks = kill->share_percent = FLMEM_UNKNOWN(absent);
+	kill->tasks = kill->share_percent = FLMEM_UNKNOWN(oom_log_absent);
 	for (const char *p = tasks; p && count < TASKS_MAX;) {
 		const struct log_line line = find_line(p);
 

@@ -44,7 +44,7 @@ struct wait_row {
  * restart_syscall is missing on purpose: its arguments are in the kernel's restart block, which a
  * borrowed thread loses.
  */
-static const struct wait_row rows[] = {
+static const struct wait_row waits_rows[] = {
 	{SYS_futex, "futex", false, TIMEOUT_FUTEX, 3},
 	{SYS_read, "read", true, TIMEOUT_NONE, 0},
 	{SYS_readv, "readv", true, TIMEOUT_NONE, 0},
@@ -83,9 +83,9 @@ static const struct wait_row rows[] = {
 
 static const struct wait_row *find_row(long number)
 {
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
-		if (rows[i].number == number)
-			return &rows[i];
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(waits_rows); i++)
+		if (waits_rows[i].number == number)
+			return &waits_rows[i];
 	return NULL;
 }
 

@@ -24,7 +24,7 @@ static struct flmem_filter_word known_word(uint32_t value)
 	return (struct flmem_filter_word){.value = value};
 }
 
-static const struct flmem_filter_word unknown = {.open = UINT32_MAX};
+static const struct flmem_filter_word seccomp_filter_unknown = {.open = UINT32_MAX};
 
 static bool is_known_word(struct flmem_filter_word w)
 {
@@ -60,7 +60,7 @@ struct filter_run {
 void flmem_filter_input_any(struct flmem_filter_input *input, uint32_t numbers)
 {
 	for (size_t i = 0; i < FLMEM_FILTER_WORDS; i++)
-		input->words[i] = unknown;
+		input->words[i] = seccomp_filter_unknown;
 	input->words[WORD_OF(nr)] = masked_word(0, numbers - 1);
 	input->words[WORD_OF(arch)] = known_word(OWN_ARCH);
 }
@@ -143,7 +143,7 @@ static struct flmem_filter_word shift_word(struct flmem_filter_word a, struct fl
 	uint32_t n = by.value & 31U; /* as the processor does it (kernel/bpf/core.c) */
 
 	if (!is_known_word(by))
-		return unknown;
+		return seccomp_filter_unknown;
 	return left ? masked_word(a.value << n, a.open << n)
 		    : masked_word(a.value >> n, a.open >> n);
 }
@@ -153,7 +153,7 @@ static struct flmem_filter_word compute_numbers(unsigned operation, struct flmem
 						struct flmem_filter_word b)
 {
 	if (!is_known_word(a) || !is_known_word(b))
-		return unknown;
+		return seccomp_filter_unknown;
 	switch (operation) {
 	case BPF_ADD:
 		return known_word(a.value + b.value);

@@ -10,7 +10,7 @@
 /* One row per kind, from the bottom up; areas differ in hue and in pattern. */
 static const struct {
 	const char *style, *name;
-} kinds[FLMEM_PAGE_KINDS] = {
+} page_kinds[FLMEM_PAGE_KINDS] = {
 	[FLMEM_PAGE_ANON] = {"anon", "anonymous"},
 	[FLMEM_PAGE_SHMEM] = {"shmem", "shared"},
 	[FLMEM_PAGE_FILE] = {"file", "pages of files"},
@@ -39,7 +39,7 @@ static void put_kind(struct flmem_buf *out, const struct flmem_page_plot *plot,
 {
 	char sign = 'M';
 
-	flmem_buf_printf(out, "<path class=\"%s\" d=\"", kinds[kind].style);
+	flmem_buf_printf(out, "<path class=\"%s\" d=\"", page_kinds[kind].style);
 	for (size_t i = 0; i < s->split_count; i++, sign = 'L')
 		flmem_buf_printf(out, "%c%ld %ld", sign,
 				 flmem_page_plot_x(plot, (double)s->splits[i].at_us),
@@ -57,7 +57,7 @@ static void describe_kind_figure(struct flmem_buf *text, const struct flmem_page
 
 	flmem_buf_puts(text, "At the end ");
 	for (size_t i = 0; i < FLMEM_PAGE_KINDS; i++) {
-		flmem_buf_printf(text, "%s%s ", i ? ", " : "", kinds[i].name);
+		flmem_buf_printf(text, "%s%s ", i ? ", " : "", page_kinds[i].name);
 		flmem_page_put_bytes(text, FLMEM_KNOWN(last->bytes[i]));
 	}
 	flmem_buf_putc(text, '.');
@@ -90,6 +90,6 @@ void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject
 	flmem_page_plot_end(out, &plot);
 	for (size_t i = FLMEM_PAGE_KINDS; i-- > 0;)
 		if (kind_occurs(s, i))
-			flmem_page_plot_area_key(out, kinds[i].style, kinds[i].name);
+			flmem_page_plot_area_key(out, page_kinds[i].style, page_kinds[i].name);
 	flmem_page_plot_close(out);
 }

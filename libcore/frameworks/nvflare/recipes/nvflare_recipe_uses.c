@@ -16,7 +16,7 @@
 #define ANNOTATION_MAX 64U
 #define REPORTED_MAX   64U
 
-static const char changed[] = "the recipe is changed, or passed on";
+static const char nvflare_recipe_uses_changed[] = "the recipe is changed, or passed on";
 
 /* Whether this rule, or another one about the same doubt, has reported the line. */
 static bool is_reported_line(const struct flmem_check *check, unsigned line)
@@ -49,7 +49,7 @@ static void report_use(struct flmem_nvflare_use_search *search,
 {
 	if (!search->reports || search->reported++ >= REPORTED_MAX)
 		return;
-	flmem_nvflare_report_word(search->check, word, "recipe", changed);
+	flmem_nvflare_report_word(search->check, word, "recipe", nvflare_recipe_uses_changed);
 }
 
 /* Reads "NAME =" or "NAME: TYPE =". The reader is then after the "=". */

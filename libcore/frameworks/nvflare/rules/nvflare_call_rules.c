@@ -504,7 +504,7 @@ static void per_site_ignored(struct flmem_check *check)
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define PYTHON	&flmem_nvflare_python_file
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_call_rows[] = {
 	{
 		.rule = {.id = "NVF-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -584,4 +584,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_call_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_call_rules = {nvflare_call_rows,
+							  FLMEM_ARRAY_SIZE(nvflare_call_rows)};

@@ -18,8 +18,8 @@
 
 static const char *const hooks[] = {"_maybe_cleanup_memory", "_cleanup_learn_task_memory",
 				    "_maybe_cleanup_cj_memory", NULL};
-static const char *const functions[] = {"cleanup_memory", "try_malloc_trim", "get_allocator_type",
-					NULL};
+static const char *const nvflare_cleanup_functions[] = {"cleanup_memory", "try_malloc_trim",
+							"get_allocator_type", NULL};
 
 static const char no_effect[] = "it does not clean up, so the setting has no effect";
 static const char own_times[] = "cannot tell when it cleans up";
@@ -233,7 +233,8 @@ static bool is_cleanup_of(const char *module, size_t length, const char *name)
 		if (strlen(called[i].module) == length &&
 		    strncmp(called[i].module, module, length) == 0)
 			return strcmp(called[i].name, name) == 0;
-	return flmem_text_starts(module, "nvflare.") && flmem_text_is_one_of(name, functions);
+	return flmem_text_starts(module, "nvflare.") &&
+	       flmem_text_is_one_of(name, nvflare_cleanup_functions);
 }
 
 static const char *function_of(const char *path)
@@ -335,7 +336,8 @@ static void check_strings(struct flmem_check *check)
 			report_replaced(check, n, n->text, unclear);
 	for (n = flmem_nvflare_first(check, "items"); n; n = n->next)
 		if (flmem_text_is_one_of(n->text, hooks) ||
-		    (flmem_text_is_one_of(n->text, functions) && is_entry_of_dict(check, n)))
+		    (flmem_text_is_one_of(n->text, nvflare_cleanup_functions) &&
+		     is_entry_of_dict(check, n)))
 			report_replaced(check, n, n->text, unclear);
 	for (n = flmem_nvflare_first(check, "paths"); n; n = n->next)
 		if (flmem_text_starts(n->text, module_name) && function_of(n->text))
@@ -360,7 +362,7 @@ static void cleanup_replaced(struct flmem_check *check)
 	check_strings(check);
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_cleanup_rows[] = {
 	{
 		.rule = {.id = "NVF-CLEANUP-REPLACED",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -389,4 +391,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_cleanup_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_cleanup_rules = {
+	nvflare_cleanup_rows, FLMEM_ARRAY_SIZE(nvflare_cleanup_rows)};

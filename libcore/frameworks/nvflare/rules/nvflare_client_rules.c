@@ -187,7 +187,7 @@ static void executors_without_settings(struct flmem_check *check)
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_client_rows[] = {
 	{
 		.rule = {.id = "NVF-CLI-GC-OFF",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -317,4 +317,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_client_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_client_rules = {nvflare_client_rows,
+							    FLMEM_ARRAY_SIZE(nvflare_client_rows)};

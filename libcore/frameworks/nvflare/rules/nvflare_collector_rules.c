@@ -106,7 +106,7 @@ static void allocator_options(struct flmem_check *check)
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define SCRIPT	.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file}
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_collector_rows[] = {
 	{
 		.rule = {.id = "NVF-COLLECTOR-OFF",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -134,4 +134,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_collector_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_collector_rules = {
+	nvflare_collector_rows, FLMEM_ARRAY_SIZE(nvflare_collector_rows)};

@@ -308,7 +308,7 @@ static void check_comm_retry_small(struct flmem_check *check)
 #define COMM	  "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/f3/comm_config.py"
 #define BLOBS	  "NVFlare 2.9.0, fuel/f3/streaming/blob_streamer.py"
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_comm_rows[] = {
 	{
 		.rule = {.id = "NVF-COMM-INVALID",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -455,4 +455,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_comm_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_comm_rules = {nvflare_comm_rows,
+							  FLMEM_ARRAY_SIZE(nvflare_comm_rows)};

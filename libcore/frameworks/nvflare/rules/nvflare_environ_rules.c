@@ -359,7 +359,7 @@ static void environ_cannot_tell(struct flmem_check *check)
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define SCRIPT	.inputs = {&flmem_nvflare_python_file, &flmem_nvflare_module_file}
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_environ_rows[] = {
 	{
 		.rule = {.id = "NVF-ENVIRON-LATE",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -402,4 +402,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_environ_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_environ_rules = {
+	nvflare_environ_rows, FLMEM_ARRAY_SIZE(nvflare_environ_rows)};

@@ -306,7 +306,7 @@ static void parts_elsewhere(struct flmem_check *check)
 	}
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_external_rows[] = {
 	{
 		.rule = {.id = "NVF-PARTS-ELSEWHERE",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -335,4 +335,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_elsewhere_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_elsewhere_rules = {
+	nvflare_external_rows, FLMEM_ARRAY_SIZE(nvflare_external_rows)};

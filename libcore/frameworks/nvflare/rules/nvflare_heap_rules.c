@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 
-static const struct flmem_heap_site_row rows[] = {
+static const struct flmem_heap_site_row nvflare_heap_rows[] = {
 	{
 		/*
 		 * With the setting, DiskTensorConsumer writes the bytes to a file, and load() is
@@ -60,4 +60,5 @@ static const struct flmem_heap_site_row rows[] = {
 	},
 };
 
-const struct flmem_heap_site_table flmem_nvflare_heap_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_heap_site_table flmem_nvflare_heap_rules = {nvflare_heap_rows,
+							       FLMEM_ARRAY_SIZE(nvflare_heap_rows)};

@@ -175,7 +175,7 @@ static void comm_twice(struct flmem_check *check)
 						  .detail = detail});
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_ignored_rows[] = {
 	{
 		.rule = {.id = "NVF-CONFIG-IGNORED",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -211,4 +211,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_ignored_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_ignored_rules = {
+	nvflare_ignored_rows, FLMEM_ARRAY_SIZE(nvflare_ignored_rows)};

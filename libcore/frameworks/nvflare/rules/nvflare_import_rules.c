@@ -196,7 +196,8 @@ static void report_yaml_targets(struct flmem_check *check, const struct flmem_no
 }
 
 /* Words in code that exec() and eval() run, by which it is about NVFlare. */
-static const char *const code_words[] = {"nvflare", "Recipe", "memory_gc_rounds", NULL};
+static const char *const nvflare_import_code_words[] = {"nvflare", "Recipe", "memory_gc_rounds",
+							NULL};
 
 static void imported_by_name(struct flmem_check *check)
 {
@@ -222,7 +223,7 @@ static void imported_by_name(struct flmem_check *check)
 		else if (runs_file(n))
 			report_file(check, n);
 	if (check->kind == &flmem_nvflare_python_file)
-		flmem_launch_check_code(check, "nvflare", code_words);
+		flmem_launch_check_code(check, "nvflare", nvflare_import_code_words);
 }
 
 static bool target_is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
@@ -288,7 +289,7 @@ const struct flmem_input_kind flmem_nvflare_target_file = {
 	.by_words = true,
 };
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_import_rows[] = {
 	{
 		.rule = {.id = "NVF-IMPORTED-BY-NAME",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -312,4 +313,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_import_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_import_rules = {nvflare_import_rows,
+							    FLMEM_ARRAY_SIZE(nvflare_import_rows)};

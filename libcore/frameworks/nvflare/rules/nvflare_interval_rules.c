@@ -274,7 +274,7 @@ static void check_offload_invalid(struct flmem_check *check)
 					    "'false'"});
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_interval_rows[] = {
 	{
 		.rule = {.id = "NVF-GC-INVALID",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -325,4 +325,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_interval_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_interval_rules = {
+	nvflare_interval_rows, FLMEM_ARRAY_SIZE(nvflare_interval_rows)};

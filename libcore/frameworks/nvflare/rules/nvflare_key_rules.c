@@ -15,7 +15,8 @@
 #define RESOURCES &flmem_nvflare_resources_file /* file of a site */
 
 /* Other arguments of executors that a key may be meant to be. */
-static const char *const other_names[] = {"server_expected_format", "max_resends", NULL};
+static const char *const nvflare_key_other_names[] = {"server_expected_format", "max_resends",
+						      NULL};
 
 /* Outermost keys of the files of both sides, which are not arguments of any class. */
 static const char *const outer_names[] = {"tensor_download_chunk_size", "np_download_chunk_size",
@@ -110,7 +111,7 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 	const char *other = near_one(key, flmem_nvflare_names), *meant, *since;
 
 	if (!other)
-		other = near_one(key, other_names);
+		other = near_one(key, nvflare_key_other_names);
 	meant = other && flmem_nvflare_accepts(known, other, &since) ? other
 								     : meant_setting(known, key);
 	if (flmem_text_is_one_of(key, outer_names))
@@ -120,7 +121,7 @@ static void put_meant(const struct flmem_nvflare_class *known, const char *key, 
 	else if (meant)
 		snprintf(out, size, "did you mean %s", meant);
 	else if (flmem_text_is_one_of(key, flmem_nvflare_names) ||
-		 flmem_text_is_one_of(key, other_names) || is_about_memory(key))
+		 flmem_text_is_one_of(key, nvflare_key_other_names) || is_about_memory(key))
 		snprintf(out, size, "%s has no such setting",
 			 flmem_nvflare_short_name(known->path));
 	else
@@ -136,7 +137,7 @@ static bool accepts_other(const struct flmem_nvflare_class *known, const char *k
 		return flmem_nvflare_resends(known);
 	return known->part != FLMEM_NVFLARE_CONTROLLER &&
 	       known->part != FLMEM_NVFLARE_SWARM_EXECUTOR &&
-	       flmem_text_is_one_of(key, other_names);
+	       flmem_text_is_one_of(key, nvflare_key_other_names);
 }
 
 /* Whether a class lacks an argument of a name that is about memory. */
@@ -147,9 +148,10 @@ static bool is_unknown(const struct flmem_nvflare_class *known, const char *key)
 	if (flmem_nvflare_accepts(known, key, &since) || accepts_other(known, key))
 		return false;
 	return flmem_text_is_one_of(key, flmem_nvflare_names) ||
-	       flmem_text_is_one_of(key, other_names) || flmem_text_is_one_of(key, outer_names) ||
-	       is_about_memory(key) || strcmp(key, CLEAR_CACHE) == 0 ||
-	       near_one(key, flmem_nvflare_names) || near_one(key, other_names);
+	       flmem_text_is_one_of(key, nvflare_key_other_names) ||
+	       flmem_text_is_one_of(key, outer_names) || is_about_memory(key) ||
+	       strcmp(key, CLEAR_CACHE) == 0 || near_one(key, flmem_nvflare_names) ||
+	       near_one(key, nvflare_key_other_names);
 }
 
 /* Reports keys in overrides, which are arguments of another class. */
@@ -354,7 +356,7 @@ static void parts_missing(struct flmem_check *check)
 #define SERVER_FILE &flmem_nvflare_server_file
 #define CLIENT_FILE &flmem_nvflare_client_file
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_key_rows[] = {
 	{
 		.rule = {.id = "NVF-KEY-UNKNOWN",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -443,4 +445,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_key_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_key_rules = {nvflare_key_rows,
+							 FLMEM_ARRAY_SIZE(nvflare_key_rows)};

@@ -396,7 +396,7 @@ static void check_env_jemalloc_literal(struct flmem_check *check)
 #define LAUNCH	 .inputs = {&flmem_launch_file}
 #define ENVS	 .inputs = {FLMEM_NVFLARE_VARIABLE_FILES}
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_launch_rows[] = {
 	{
 		.rule = {.id = "NVF-ARENA-UNSET",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -547,4 +547,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_launch_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_launch_rules = {nvflare_launch_rows,
+							    FLMEM_ARRAY_SIZE(nvflare_launch_rows)};

@@ -20,7 +20,8 @@
 #define K8S    "nvflare.app_opt.job_launcher.k8s_launcher."
 
 /* Variables of which one is enough: they choose the allocator, or limit its arenas. */
-static const char *const names[] = {"MALLOC_ARENA_MAX", "LD_PRELOAD", "GLIBC_TUNABLES"};
+static const char *const nvflare_launcher_names[] = {"MALLOC_ARENA_MAX", "LD_PRELOAD",
+						     "GLIBC_TUNABLES"};
 
 static bool is_likely(enum flmem_syntax syntax, const struct flmem_buf *text)
 {
@@ -136,8 +137,8 @@ static bool entry_sets_variable(const struct flmem_node *node, const char *name)
 static bool sets_allocator(const struct flmem_node *node)
 {
 	for (const struct flmem_node *n = flmem_node_first(node); n; n = n->next) {
-		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
-			if (entry_sets_variable(n, names[i]))
+		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(nvflare_launcher_names); i++)
+			if (entry_sets_variable(n, nvflare_launcher_names[i]))
 				return true;
 		if (sets_allocator(n))
 			return true;
@@ -214,9 +215,10 @@ static bool slurm_keeps(const struct flmem_node *args)
 	const char *sandbox = flmem_node_string(flmem_node_get(args, "sandbox"));
 	bool contained = sandbox && strcmp(sandbox, "none") != 0;
 
-	for (size_t i = 0; setup && i < FLMEM_ARRAY_SIZE(names); i++)
-		if (sets_in_shell(setup, names[i]) &&
-		    (!contained || is_listed_text(flmem_node_get(args, "forward_env"), names[i])))
+	for (size_t i = 0; setup && i < FLMEM_ARRAY_SIZE(nvflare_launcher_names); i++)
+		if (sets_in_shell(setup, nvflare_launcher_names[i]) &&
+		    (!contained || is_listed_text(flmem_node_get(args, "forward_env"),
+						  nvflare_launcher_names[i])))
 			return true;
 	/* The setup may load modules or source files that set anything. */
 	return setup && !contained && (strstr(setup, "source ") || strstr(setup, "flmem "));
@@ -280,7 +282,7 @@ static void environment_lost(struct flmem_check *check)
 		check_component(check, n);
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_launcher_rows[] = {
 	{
 		.rule = {.id = "NVF-LAUNCHER-ENV-LOST",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -302,4 +304,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_launcher_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_launcher_rules = {
+	nvflare_launcher_rows, FLMEM_ARRAY_SIZE(nvflare_launcher_rows)};

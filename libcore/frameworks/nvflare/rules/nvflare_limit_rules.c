@@ -143,7 +143,7 @@ static void job_limit_unclear(struct flmem_check *check)
 			&flmem_nvflare_python_file                                   \
 	}
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_limit_rows[] = {
 	{
 		.rule = {.id = "NVF-LIMIT-LOW",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -176,4 +176,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_limit_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_limit_rules = {nvflare_limit_rows,
+							   FLMEM_ARRAY_SIZE(nvflare_limit_rows)};

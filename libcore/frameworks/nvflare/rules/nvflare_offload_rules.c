@@ -199,7 +199,7 @@ static void offload_site(struct flmem_check *check)
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_offload_rows[] = {
 	{
 		.rule = {.id = "NVF-OFFLOAD-NUMPY",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -249,4 +249,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_offload_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_offload_rules = {
+	nvflare_offload_rows, FLMEM_ARRAY_SIZE(nvflare_offload_rows)};

@@ -16,7 +16,7 @@ enum clearing_effect {
 	UNCERTAIN,
 };
 
-static const char at_run_time[] =
+static const char nvflare_python_at_run_time[] =
 	"a call of send() in the job's Python files has a clear_cache that is known only when it "
 	"runs";
 
@@ -67,8 +67,8 @@ static void note_send(struct flmem_check *check, enum clearing_effect clearing)
 	if (clearing == KEEPS)
 		*all = FLMEM_KNOWN(0);
 	else if (clearing == UNCERTAIN && (all->unknown || all->value))
-		*all = FLMEM_UNKNOWN(at_run_time);
-	else if (clearing == CLEARS && all->unknown && all->unknown != at_run_time)
+		*all = FLMEM_UNKNOWN(nvflare_python_at_run_time);
+	else if (clearing == CLEARS && all->unknown && all->unknown != nvflare_python_at_run_time)
 		*all = FLMEM_KNOWN(1);
 }
 
@@ -240,7 +240,7 @@ static void swarm_train_args(struct flmem_check *check)
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define SCRIPT	.inputs = {&flmem_nvflare_python_file}
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_python_rows[] = {
 	{
 		.rule = {.id = "NVF-CLEAR-CACHE-FALSE",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -317,4 +317,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_python_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_python_rules = {nvflare_python_rows,
+							    FLMEM_ARRAY_SIZE(nvflare_python_rows)};

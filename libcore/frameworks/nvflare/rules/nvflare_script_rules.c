@@ -415,7 +415,7 @@ static void setting_assigned(struct flmem_check *check)
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 #define SCRIPT	.inputs = {&flmem_nvflare_python_file}
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_script_rows[] = {
 	{
 		.rule = {.id = "NVF-CONFIG-CANNOT-TELL",
 			 .severity = FLMEM_SEVERITY_INFO,
@@ -454,4 +454,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_script_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_script_rules = {nvflare_script_rows,
+							    FLMEM_ARRAY_SIZE(nvflare_script_rows)};

@@ -255,7 +255,7 @@ static void workflows_without_settings(struct flmem_check *check)
 	flmem_nvflare_report_no_settings(check, "workflows", NULL);
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_server_rows[] = {
 	{
 		.rule = {.id = "NVF-SRV-GC-OFF",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -351,4 +351,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_server_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_server_rules = {nvflare_server_rows,
+							    FLMEM_ARRAY_SIZE(nvflare_server_rows)};

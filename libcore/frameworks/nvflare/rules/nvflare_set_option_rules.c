@@ -106,7 +106,7 @@ static void check_cannot_tell(struct flmem_check *check)
 #define SOURCE "NVFlare 2.7.2, 2.8.1 and 2.9.0, fuel/utils/config_service.py"
 #define CHUNKS "tensor_download_chunk_size or np_download_chunk_size"
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_set_option_rows[] = {
 	{
 		.rule = {.id = "NVF-SET-CHUNK-ZERO",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -159,4 +159,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_set_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_set_rules = {nvflare_set_option_rows,
+							 FLMEM_ARRAY_SIZE(nvflare_set_option_rows)};

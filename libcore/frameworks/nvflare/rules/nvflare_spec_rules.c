@@ -403,7 +403,7 @@ static void spec_cannot_tell(struct flmem_check *check)
 
 #define NVFLARE .framework = FLMEM_FRAMEWORK_NVFLARE
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_spec_rows[] = {
 	{
 		.rule = {.id = "NVF-SPEC-REFUSED",
 			 .severity = FLMEM_SEVERITY_ERROR,
@@ -467,4 +467,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_spec_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_spec_rules = {nvflare_spec_rows,
+							  FLMEM_ARRAY_SIZE(nvflare_spec_rows)};

@@ -149,7 +149,7 @@ static void check_overrides_job(struct flmem_check *check)
 #define CHUNK	"NVFlare 2.7.2 to 2.9.0, fuel/utils/config_service.py"
 #define TRAINER "NVFlare 2.7.2 and 2.8.1, client/ex_process/api.py"
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_value_rows[] = {
 	{
 		.rule = {.id = "ENV-ARENA-IGNORED",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -217,4 +217,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_value_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_value_rules = {nvflare_value_rows,
+							   FLMEM_ARRAY_SIZE(nvflare_value_rows)};

@@ -235,7 +235,7 @@ static void variable_unknown(struct flmem_check *check)
 	}
 }
 
-static const struct flmem_rule_row rows[] = {
+static const struct flmem_rule_row nvflare_variable_rows[] = {
 	{
 		.rule = {.id = "NVF-ENV-UNKNOWN",
 			 .severity = FLMEM_SEVERITY_WARNING,
@@ -253,4 +253,5 @@ static const struct flmem_rule_row rows[] = {
 	},
 };
 
-const struct flmem_rule_table flmem_nvflare_variable_rules = {rows, FLMEM_ARRAY_SIZE(rows)};
+const struct flmem_rule_table flmem_nvflare_variable_rules = {
+	nvflare_variable_rows, FLMEM_ARRAY_SIZE(nvflare_variable_rows)};
