@@ -138,6 +138,13 @@ const char *flmem_arch_refuses(pid_t tid);
 	"has breakpoints or watchpoints of the processor, as after a debugger was killed, or " \
 	"they cannot be read"
 
+/*
+ * True if the instruction that has a byte at this address is one that debuggers and probes of the
+ * kernel put into code. *ret_start is where it begins.
+ */
+bool flmem_arch_is_breakpoint(const struct flmem_process *process, uint64_t address,
+			      uint64_t *ret_start);
+
 /* True if the stopped thread was computing: not in a system call, and not returning from one. */
 bool flmem_arch_in_program(const struct flmem_thread_state *state);
 

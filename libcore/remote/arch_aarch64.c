@@ -43,6 +43,8 @@
 
 #define CODE_BYTES	  4U
 #define SVC_0		  0xd4000001U
+#define BRK		  0xd4200000U
+#define BRK_MASK	  0xffe0001fU
 #define ADDRESSES_END	  (UINT64_C(1) << 48)
 #define CONTROL_BLOCK_MAX 4096U /* 1,856 bytes in glibc 2.36 */
 #define FRAME_WHOLE	  4688U /* the whole frame must be at addresses of the program */
@@ -94,6 +96,17 @@ bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
 
 	return flmem_process_read_memory(process, pc - CODE_BYTES, &code, sizeof(code)) == 0 &&
 	       is_svc(code);
+}
+
+/* brk with any number (Arm ARM, C6.2) */
+bool flmem_arch_is_breakpoint(const struct flmem_process *process, uint64_t address,
+			      uint64_t *ret_start)
+{
+	uint32_t code;
+
+	*ret_start = address - address % CODE_BYTES;
+	return flmem_process_read_memory(process, *ret_start, &code, sizeof(code)) == 0 &&
+	       (code & BRK_MASK) == BRK;
 }
 
 /* Up to `length` bytes of a register set; the number of bytes, or a negative errno. */

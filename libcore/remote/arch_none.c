@@ -29,6 +29,14 @@ bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
 	return false;
 }
 
+bool flmem_arch_is_breakpoint(const struct flmem_process *process, uint64_t address,
+			      uint64_t *ret_start)
+{
+	(void)process;
+	*ret_start = address;
+	return false;
+}
+
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
 {
 	(void)tid, (void)state;

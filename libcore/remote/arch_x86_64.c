@@ -112,6 +112,7 @@ static const unsigned char syscall_code[] = {
 
 #define MOV_LENGTH     7U
 #define SYSCALL_LENGTH 2U
+#define BREAKPOINT     0xccU /* int3 */
 
 const struct flmem_arch_code flmem_arch_restorer = {restorer_code, sizeof(restorer_code)};
 const struct flmem_arch_code flmem_arch_syscall = {syscall_code, sizeof(syscall_code)};
@@ -133,6 +134,16 @@ bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
 
 	return flmem_process_read_memory(process, pc - sizeof(code), code, sizeof(code)) == 0 &&
 	       memcmp(code, syscall_code, sizeof(code)) == 0;
+}
+
+bool flmem_arch_is_breakpoint(const struct flmem_process *process, uint64_t address,
+			      uint64_t *ret_start)
+{
+	unsigned char code;
+
+	*ret_start = address;
+	return flmem_process_read_memory(process, address, &code, sizeof(code)) == 0 &&
+	       code == BREAKPOINT;
 }
 
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)

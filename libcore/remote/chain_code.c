@@ -6,6 +6,7 @@
 #include "elf/modules.h"
 #include "elf/view.h"
 #include "proc/process.h"
+#include "remote/code_change.h"
 
 /*
  * The first bytes of a function that a chain calls: enough to cover where debuggers place a
@@ -21,34 +22,42 @@ static bool is_repeated(const struct flmem_chain *chain, size_t index)
 	return false;
 }
 
-/* As much as the file contains at that place. */
-static bool is_call_changed(const struct flmem_view *view, uint64_t function)
+/* As much as the file contains at that place. *ret_at: the first address that differs. */
+static bool is_call_changed(const struct flmem_view *view, uint64_t function, uint64_t *ret_at)
 {
 	const struct flmem_module *module = flmem_modules_find(view->modules, function);
 	struct flmem_image *image = module ? flmem_module_image(module, NULL) : NULL;
 	unsigned char built[CHECKED_BYTES], now[CHECKED_BYTES];
 	size_t length = sizeof(built);
 	uint64_t bias;
+	size_t same = 0;
 
 	if (!image || flmem_image_is_mapped(image) || !flmem_module_bias(module, &bias))
 		return false;
 	while (length && !flmem_image_read_address(image, function - bias, built, length))
 		length /= 2;
-	return length && (flmem_process_read_pinned(view->process, function, now, length) ||
-			  memcmp(built, now, length) != 0);
+	*ret_at = function;
+	if (length && flmem_process_read_pinned(view->process, function, now, length))
+		return true;
+	while (same < length && built[same] == now[same])
+		same++;
+	*ret_at += same;
+	return same < length;
 }
 
 int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_chain *chain,
 			   struct flmem_error *err)
 {
+	uint64_t at;
+
 	for (size_t i = 0; i < chain->count; i++)
-		if (!is_repeated(chain, i) && is_call_changed(view, chain->calls[i].function))
+		if (!is_repeated(chain, i) && is_call_changed(view, chain->calls[i].function, &at))
 			return flmem_error_set(
 				err, FLMEM_EUNSUPPORTED, 0,
-				"the code of %s() in process %d is not that of its file, as after "
-				"a debugger was killed that had set breakpoints, or cannot be "
-				"read; a borrowed thread must not run it",
-				chain->calls[i].name, (int)view->process->pid);
+				"the code of %s() in process %d is not that of its file, and a "
+				"borrowed thread must not run it: %s",
+				chain->calls[i].name, (int)view->process->pid,
+				flmem_code_change_cause(view, at));
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -52,6 +53,24 @@ static int end(void **state)
 	target_close(&target);
 	child_end(child);
 	return 0;
+}
+
+/* What the kernel lists as its probes; NULL: only root may read it. */
+static const char *probes;
+
+int openat(int directory, const char *path, int flags, ...)
+{
+	int fd;
+
+	if (!strstr(path, "/uprobe_events"))
+		return (int)syscall(SYS_openat, directory, path, flags, 0);
+	if (!probes) {
+		errno = EACCES;
+		return -1;
+	}
+	fd = memfd_create("probes", MFD_CLOEXEC);
+	assert_int_equal(pwrite(fd, probes, strlen(probes), 0), strlen(probes));
+	return fd;
 }
 
 static void put_code(uint64_t address, const void *code, size_t length)
@@ -100,7 +119,7 @@ static void a_breakpoint_inside_of_what_a_trim_runs_is_refused(void **state)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++) {
 		assert_int_equal(check_with_breakpoint(function(names[i]) + 20),
 				 FLMEM_EUNSUPPORTED);
-		assert_non_null(strstr(err.message, "breakpoints"));
+		assert_non_null(strstr(err.message, "breakpoint"));
 		assert_non_null(strstr(err.message, names[i] + 2 * (names[i][0] == '_')));
 	}
 }
@@ -111,6 +130,48 @@ static void one_in_another_function_is_accepted(void **state)
 	(void)state;
 	assert_int_equal(check_with_breakpoint(function("malloc")), 0);
 	assert_int_equal(check_with_breakpoint(function("getaddrinfo") + 20), 0);
+}
+
+/* The refusal of one inside of malloc_trim(), if the kernel lists one that begins like this. */
+static void expect_cause(const char *probe, uint64_t shift, const char *cause)
+{
+	const unsigned char *at = function("malloc_trim") + 20;
+	const struct flmem_map *map = flmem_maps_find(&target.maps, (uintptr_t)at);
+	const uint64_t offset = map->offset + ((uintptr_t)at - map->start) + shift;
+	char text[512];
+
+	snprintf(text, sizeof(text), "p:a/b /usr/bin/c:0x0000000000000010\n%s:0x%016lx x=%%ax\n",
+		 probe, (unsigned long)offset);
+	probes = text;
+	assert_int_equal(check_with_breakpoint(at), FLMEM_EUNSUPPORTED);
+	probes = NULL;
+	assert_non_null(strstr(err.message, cause));
+}
+
+static void a_probe_of_the_kernel_is_named(void **state)
+{
+	static const char probe[] = "a kernel probe is set there", may_be[] = "or a kernel probe";
+
+	(void)state;
+	expect_cause("p:a/b /lib/libc.so.6", 0, probe);
+	expect_cause("r:a/b libc.so.6", 0, probe);
+	expect_cause("p:a/b /lib/libc.so.6", 1, may_be);
+	expect_cause("p:a/b /lib/mylibc.so.6", 0, may_be);
+	expect_cause("p:a/b /lib/libc.so.7", 0, may_be);
+	expect_cause("p:a/b 6", 0, may_be);
+	expect_cause("p:a/b", 0, may_be);
+}
+
+static void other_code_is_no_probe(void **state)
+{
+	const unsigned char *at = function("malloc_trim") + 20, other = *at == 0x90 ? 0x91 : 0x90;
+
+	(void)state;
+	put_code((uintptr_t)at, &other, 1);
+	assert_int_equal(flmem_changed_code_check(&target.view, library, true, &err),
+			 FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "it was changed since it was loaded"));
+	assert_null(strstr(err.message, "probe"));
 }
 
 /* An allocator that is no C library is one as a whole, but for what programs call. */
@@ -326,7 +387,7 @@ static void expect_no_start_with_breakpoint(const struct flmem_module *module, c
 	assert_int_equal(
 		flmem_target_hooks_check_start(&target.view, &list, &call, &stopped_us, &err),
 		FLMEM_EUNSUPPORTED);
-	assert_non_null(strstr(err.message, "breakpoints"));
+	assert_non_null(strstr(err.message, "breakpoint"));
 	assert_non_null(strstr(err.message, module->path));
 }
 
@@ -346,6 +407,18 @@ static void python_with_a_breakpoint_starts_no_thread(void **state)
 	(void)state;
 	require_python(&python);
 	expect_no_start_with_breakpoint(python.module, "PyGC_Collect", 30);
+}
+
+/* Also in a function that a trim does not run: Python code opens and writes files, for example. */
+static void a_breakpoint_in_the_c_library_starts_no_thread(void **state)
+{
+	struct flmem_cpython python;
+	bool is_glibc;
+
+	(void)state;
+	require_python(&python);
+	expect_no_start_with_breakpoint(flmem_libc_module(&target.modules, &is_glibc), "pwrite64",
+					4);
 }
 
 /* Every gdb that has continued a program has some there. */
@@ -422,6 +495,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_breakpoint_inside_of_what_a_trim_runs_is_refused),
 		TEST(one_in_another_function_is_accepted),
+		TEST(a_probe_of_the_kernel_is_named),
+		TEST(other_code_is_no_probe),
 		TEST(an_allocator_is_checked_as_a_whole),
 		TEST(one_in_a_function_without_a_name_is_refused),
 		TEST(code_that_is_changed_all_over_is_refused),
@@ -430,6 +505,8 @@ int main(void)
 		TEST(a_borrowed_thread_runs_no_such_function),
 		TEST(a_breakpoint_of_the_processor_is_refused),
 		cmocka_unit_test_setup_teardown(python_with_a_breakpoint_starts_no_thread,
+						start_python, end),
+		cmocka_unit_test_setup_teardown(a_breakpoint_in_the_c_library_starts_no_thread,
 						start_python, end),
 		cmocka_unit_test_setup_teardown(a_breakpoint_in_the_dynamic_linker_starts_no_thread,
 						start_python, end),

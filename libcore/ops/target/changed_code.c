@@ -9,6 +9,7 @@
 #include "elf/symbolize.h"
 #include "proc/maps.h"
 #include "proc/pages.h"
+#include "remote/code_change.h"
 
 #define PLACES_MAX 64U
 
@@ -50,6 +51,7 @@ struct changed_places {
 	size_t count;
 	bool more; /* than these */
 	bool libc, unread, known[PLACES_MAX];
+	uint64_t refused; /* the first changed address that counts; 0: none is known */
 	const char *name; /* of the changed function */
 	char text[64];
 };
@@ -174,6 +176,20 @@ static void find_changed_places(struct changed_places *places)
 	}
 }
 
+/* Naming may sort the rows. */
+static uint64_t first_refused(const struct changed_places *places)
+{
+	uint64_t first = 0;
+
+	for (size_t i = 0; i < places->count; i++) {
+		const uint64_t at = places->rows[i].value + places->bias;
+
+		if (!places->known[places->rows[i].index] && (!first || at < first))
+			first = at;
+	}
+	return first;
+}
+
 static bool is_code_changed(struct changed_places *places)
 {
 	const struct flmem_addresses addresses = {
@@ -187,10 +203,8 @@ static bool is_code_changed(struct changed_places *places)
 		return true;
 	if (places->count)
 		flmem_image_name_addresses(places->image, &addresses);
-	for (size_t i = 0; i < places->count; i++)
-		if (!places->known[i])
-			return true;
-	return false;
+	places->refused = first_refused(places);
+	return places->refused;
 }
 
 int flmem_changed_code_check(const struct flmem_view *view, const struct flmem_module *library,
@@ -198,7 +212,6 @@ int flmem_changed_code_check(const struct flmem_view *view, const struct flmem_m
 {
 	struct changed_places places = {
 		.view = view, .library = library, .libc = libc, .pages = FLMEM_PAGES_INIT};
-	bool changed;
 	int rc;
 
 	places.image = flmem_module_image(library, NULL);
@@ -209,13 +222,12 @@ int flmem_changed_code_check(const struct flmem_view *view, const struct flmem_m
 		return rc;
 	find_changed_places(&places);
 	flmem_pages_close(&places.pages);
-	changed = is_code_changed(&places);
-	return !changed ? 0
-			: flmem_error_set(
-				  err, FLMEM_EUNSUPPORTED, 0,
-				  "code of '%s' in process %d is not that of the file (%s), as "
-				  "after a debugger was killed that had set breakpoints, or "
-				  "cannot be read; a borrowed thread must not run it",
-				  library->path, (int)view->process->pid,
-				  places.name ? places.name : "no function has a name there");
+	if (!is_code_changed(&places))
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "code of '%s' in process %d is not that of the file (%s), and a "
+			       "borrowed thread must not run it: %s",
+			       library->path, (int)view->process->pid,
+			       places.name ? places.name : "no function has a name there",
+			       flmem_code_change_cause(view, places.refused));
 }

@@ -13,6 +13,7 @@
 #include "ops/target/changed_code.h"
 #include "ops/target/target_guard.h"
 #include "proc/maps.h"
+#include "remote/code_change.h"
 #include "remote/new_thread.h"
 
 #define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
@@ -21,24 +22,29 @@
 #define CODE_BYTES 16U
 #define CODE_MAX   8192U
 
+/* *ret_at: the first address that differs, the begin of the function if it cannot be read. */
 static bool is_code_replaced(const struct flmem_view *view, const struct flmem_module *library,
-			     const char *name)
+			     const char *name, uint64_t *ret_at)
 {
 	struct flmem_image *image = flmem_module_image(library, NULL);
 	unsigned char built[CODE_MAX], now[CODE_MAX];
 	struct flmem_symbol symbol;
-	uint64_t address;
-	size_t length;
+	size_t length, same = 0;
 
 	if (!image || !flmem_image_find_dynamic(image, name, &symbol))
 		return false;
 	/* A killed debugger may leave its breakpoints anywhere in it. */
 	length = symbol.size < sizeof(built) ? (size_t)symbol.size : sizeof(built);
 	length = length > CODE_BYTES ? length : CODE_BYTES;
-	return flmem_image_read_address(image, symbol.value, built, length) &&
-	       flmem_module_address(library, symbol.value, &address) &&
-	       (flmem_process_read_memory(view->process, address, now, length) ||
-		memcmp(built, now, length) != 0);
+	if (!flmem_image_read_address(image, symbol.value, built, length) ||
+	    !flmem_module_address(library, symbol.value, ret_at))
+		return false;
+	if (flmem_process_read_memory(view->process, *ret_at, now, length))
+		return true;
+	while (same < length && built[same] == now[same])
+		same++;
+	*ret_at += same;
+	return same < length;
 }
 
 /*
@@ -63,14 +69,16 @@ static const char *const start_functions[] = {
 static int check_replaced_code(const struct flmem_view *view, const struct flmem_module *library,
 			       const char *const *names, struct flmem_error *err)
 {
+	uint64_t at;
+
 	for (size_t i = 0; library && names[i]; i++)
-		if (is_code_replaced(view, library, names[i]))
+		if (is_code_replaced(view, library, names[i], &at))
 			return flmem_error_set(
 				err, FLMEM_EUNSUPPORTED, 0,
-				"the code of %s() in the C library of process %d has been "
-				"replaced by other code, which a borrowed thread must not run, or "
-				"cannot be read",
-				names[i], (int)view->process->pid);
+				"the code of %s() in the C library of process %d is not that of "
+				"its file, and a borrowed thread must not run it: %s",
+				names[i], (int)view->process->pid,
+				flmem_code_change_cause(view, at));
 	return 0;
 }
 
@@ -253,12 +261,17 @@ int flmem_target_hooks_check_all(const struct flmem_view *view,
 static int check_start_functions(const struct flmem_view *view,
 				 const struct flmem_allocator_list *list, struct flmem_error *err)
 {
-	const struct flmem_module *linker = flmem_modules_linker(view->modules);
+	const struct flmem_module *linker = flmem_modules_linker(view->modules), *library;
 	struct flmem_cpython python;
+	bool is_glibc;
 	int rc = check_known_malloc(view, list, "starting a thread in", err);
 
 	if (!rc && flmem_cpython_find(view, &python))
 		rc = flmem_changed_code_check(view, python.module, false, err);
+	/* Python code reaches any function of it; a release of memory does not. */
+	library = flmem_libc_module(view->modules, &is_glibc);
+	if (!rc && library && library != linker)
+		rc = flmem_changed_code_check(view, library, false, err);
 	/* Debuggers set a breakpoint there to detect libraries, whatever their user requests. */
 	if (!rc && linker)
 		rc = flmem_changed_code_check(view, linker, false, err);
