@@ -14,6 +14,7 @@
 #include "help.h"
 #include "oom_score.h"
 #include "signals.h"
+#include "streams.h"
 
 static int report_unknown_command(const char *word)
 {
@@ -183,6 +184,7 @@ int main(int argc, char **argv)
 {
 	const struct cmd *cmd;
 
+	streams_reserve_closed();
 	signals_prepare();
 	flmem_trim_limit_hold(true);
 	if (argc < 2)
