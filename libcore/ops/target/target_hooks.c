@@ -268,14 +268,16 @@ static int check_start_functions(const struct flmem_view *view,
 
 	if (!rc && flmem_cpython_find(view, &python))
 		rc = flmem_changed_code_check(view, python.module, false, err);
+	/* Debuggers set a breakpoint there to detect libraries, whatever their user requests. */
+	if (!rc && linker)
+		rc = flmem_changed_code_check(view, linker, false, err);
+	if (!rc)
+		rc = check_replaced_start(view, err);
 	/* Python code reaches any function of it; a release of memory does not. */
 	library = flmem_libc_module(view->modules, &is_glibc);
 	if (!rc && library && library != linker)
 		rc = flmem_changed_code_check(view, library, false, err);
-	/* Debuggers set a breakpoint there to detect libraries, whatever their user requests. */
-	if (!rc && linker)
-		rc = flmem_changed_code_check(view, linker, false, err);
-	return rc ? rc : check_replaced_start(view, err);
+	return rc;
 }
 
 static int recheck_hooks(const struct flmem_view *view, const struct flmem_allocator_list *list,
