@@ -236,11 +236,20 @@ static void warn_about_recording(const struct watch_options *o,
 			flmem_text_escape(o->record, path, sizeof(path)),
 			strerror(summary->record_errno));
 	if (summary->record_skipped_bytes)
-		fprintf(stderr, "flmem watch: %s of '%s' %s damaged and skipped\n",
+		fprintf(stderr, "flmem watch: %s of '%s' %s %s and skipped\n",
 			flmem_text_counted(summary->record_skipped_bytes, "byte", count,
 					   sizeof(count)),
 			flmem_text_escape(o->replay, path, sizeof(path)),
-			summary->record_skipped_bytes == 1 ? "is" : "are");
+			summary->record_skipped_bytes == 1 ? "is" : "are",
+			summary->record_skipped_why);
+	if (summary->record_overlaps)
+		fprintf(stderr,
+			"flmem watch: '%s' has %s that %s before the end of the one before: it was "
+			"joined from recordings that overlap or are in another order, or the clock "
+			"was set back; the trend of a process counts from there\n",
+			flmem_text_escape(o->replay, path, sizeof(path)),
+			flmem_text_counted(summary->record_overlaps, "watch", count, sizeof(count)),
+			summary->record_overlaps == 1 ? "begins" : "begin");
 }
 
 static int watch_and_report(const struct watch_options *o, struct session *session,

@@ -219,6 +219,7 @@ char *flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 	flmem_json_add_value(root, unknown, "missed", summary->missed);
 	flmem_json_add_u64(root, "record_lost", summary->record_lost);
 	flmem_json_add_u64(root, "record_skipped_bytes", summary->record_skipped_bytes);
+	flmem_json_add_u64(root, "record_overlaps", summary->record_overlaps);
 	cJSON_AddBoolToObject(root, "limit_passed", summary->limit_passed);
 	cJSON_AddBoolToObject(root, "limit_undecided", summary->limit_undecided);
 	add_watch_advice(root, advice);

@@ -186,7 +186,8 @@ static bool read_session(struct flmem_recording *r, struct flmem_record *record)
 	if (!read_record_number(r, &version))
 		return false;
 	r->newer |= version > FLMEM_BLOCK_VERSION;
-	return version == FLMEM_BLOCK_VERSION && read_record_number(r, &record->interval_us) &&
+	r->foreign = version != FLMEM_BLOCK_VERSION;
+	return !r->foreign && read_record_number(r, &record->interval_us) &&
 	       read_times(r, 1000, &record->at_us);
 }
 
@@ -280,6 +281,8 @@ static bool read_record(struct flmem_recording *r, struct flmem_record *record)
 	if (!read_record_number(r, &kind))
 		return false;
 	record->kind = kind <= FLMEM_RECORD_OWN_END ? (enum flmem_record_kind)kind : 0;
+	if (r->foreign && record->kind != FLMEM_RECORD_SESSION)
+		return false;
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
 		return read_session(r, record);
@@ -319,10 +322,18 @@ bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record
 		ret_record->reason = recording->reason;
 		ret_record->command = recording->command;
 		ret_record->site = recording->site;
+		recording->record_at = recording->record;
 		if (read_record(recording, ret_record))
 			return true;
 		/* No record after an invalid one can be trusted. */
 		recording->skipped += recording->block_end - recording->record;
 		recording->record = recording->block_end;
 	}
+}
+
+void flmem_recording_reject(struct flmem_recording *recording, bool rest_of_block)
+{
+	if (rest_of_block)
+		recording->record = recording->block_end;
+	recording->skipped += recording->record - recording->record_at;
 }

@@ -154,7 +154,9 @@ struct flmem_recording {
 	struct flmem_buf bytes;	  /* of the file, from `offset` on */
 	size_t at;		  /* of the next block in them */
 	bool newer;		  /* a whole block is of a later version of the format */
+	bool foreign;		  /* so is the session, or of another version */
 	bool ended;		  /* the bytes extend to the end of the file */
+	size_t record_at;	  /* of the last record in them */
 	size_t record, block_end; /* of the next record and the end of its block, in them */
 	uint64_t budget;	  /* bytes that failing checksums may still cover */
 	bool ticked;
@@ -184,5 +186,8 @@ void flmem_recording_close(struct flmem_recording *recording);
 
 /* The next record; false at the end. Damaged blocks are skipped with their records. */
 bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record *ret_record);
+
+/* Counts the last record as skipped, alone or with the rest of its block, which is not read. */
+void flmem_recording_reject(struct flmem_recording *recording, bool rest_of_block);
 
 #endif

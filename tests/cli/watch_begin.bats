@@ -139,3 +139,27 @@ threading.Event().wait()'
 	flmem watch --replay "$rec" --interval 2s
 	assert_error 2 'cannot be combined with .*--interval'
 }
+
+@test "joined recordings: a copy adds nothing, and watches that overlap are not added up" {
+	local rec=$BATS_TEST_TMPDIR/joined.rec leak=$FLMEM_TESTS/recordings/leak50-glibc-1.rec
+	flmem watch --replay "$leak" --quiet --json
+	local once
+	once=$(jq -c '.processes[0] | [.samples, .rounds, .trend]' <<<"$output")
+	cat "$leak" "$leak" >"$rec"
+	flmem watch --replay "$rec" --quiet --json
+	assert_status 0
+	[ "$(jq -c '.processes[0] | [.samples, .rounds, .trend]' <<<"$output")" = "$once" ]
+	assert_stderr "older than what precedes them, as in files that were joined, and skipped"
+	flmem recommend "$rec"
+	assert_status 8
+	assert_stderr "older than what precedes them, .* not checked"
+	# The other one is older, and so begins before the end of this one.
+	cat "$leak" "$FLMEM_TESTS/recordings/flat-glibc-1.rec" "$leak" >"$rec"
+	flmem watch --replay "$rec" --quiet --json --report "$BATS_TEST_TMPDIR/page.html"
+	assert_status 0
+	[ "$(jq '.record_overlaps' <<<"$output")" = 1 ]
+	assert_stderr "has 1 watch that begins before the end of the one before"
+	grep -q 'has 1 watch that begins before the end' "$BATS_TEST_TMPDIR/page.html"
+	flmem recommend "$rec"
+	assert_stderr 'warning: .*joined.rec: the recording has watches that overlap in time'
+}

@@ -153,8 +153,10 @@ struct flmem_watch_summary {
 		missed;	      /* intervals without samples, as the host was too busy or suspended */
 	uint64_t record_lost; /* blocks of the recording that could not be written */
 	int record_errno;     /* why the last of them was lost */
-	uint64_t record_skipped_bytes; /* of a replay: damaged */
-	bool limit_passed;	       /* a process exceeded a limit of the options */
+	uint64_t record_skipped_bytes;	/* of a replay: damaged, or not in order */
+	const char *record_skipped_why; /* static: "damaged" or a longer reason; NULL: none */
+	uint64_t record_overlaps; /* watches in it that begin before the end of the one before */
+	bool limit_passed;	  /* a process exceeded a limit of the options */
 	/* The limit of growth cannot be judged, of a live process or of all. */
 	bool limit_undecided;
 };

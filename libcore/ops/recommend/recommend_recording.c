@@ -96,11 +96,29 @@ static int report_damaged_part(const struct flmem_watch_summary *summary, const 
 		return 0;
 	flmem_error_set(
 		&why, FLMEM_EUSAGE, 0,
-		"%s of the recording %s damaged and not checked; copy it again, with all "
+		"%s of the recording %s %s and not checked; copy it again, with all "
 		"its bytes",
 		flmem_text_counted(summary->record_skipped_bytes, "byte", count, sizeof(count)),
-		summary->record_skipped_bytes == 1 ? "is" : "are");
+		summary->record_skipped_bytes == 1 ? "is" : "are", summary->record_skipped_why);
 	return flmem_recommendations_store_problem(found, path, 0, &why, err);
+}
+
+/* Of a process in both watches only the later one is checked. */
+static int report_overlaps(const struct flmem_watch_summary *summary, const char *path,
+			   struct flmem_recommendations *found, struct flmem_error *err)
+{
+	struct flmem_error why = {0};
+	int rc;
+
+	if (!summary->record_overlaps)
+		return 0;
+	flmem_error_set(&why, FLMEM_EUSAGE, 0,
+			"the recording has watches that overlap in time: a process in several is "
+			"checked in the last of them only; check the recordings one by one");
+	rc = flmem_recommendations_store_problem(found, path, 0, &why, err);
+	if (!rc)
+		found->problems[found->problem_count - 1].warning = true;
+	return rc;
 }
 
 int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
@@ -116,6 +134,8 @@ int flmem_recommend_recording(const char *path, const struct flmem_recommend_opt
 	}
 	found->file_count++;
 	rc = report_damaged_part(&summary, path, found, err);
+	if (!rc)
+		rc = report_overlaps(&summary, path, found, err);
 	if (!rc)
 		rc = check_results(&summary, path, release, found, err);
 	if (!rc && !store_summary(found, path, &summary))

@@ -24,6 +24,10 @@ struct replay {
 	uint64_t session_at_us;
 	uint64_t base_us; /* start of the session, in the time of the whole recording */
 	uint64_t now_us, at_us;
+	uint64_t elapsed_us; /* of the session, at its last tick */
+	bool overlaps;	     /* the session begins before the end of the one before it */
+	uint64_t overlapping;
+	bool disordered;		   /* blocks that are older than those before them */
 	struct numbered_process *numbered; /* by number in the session */
 	size_t numbered_count;
 };
@@ -48,6 +52,17 @@ static struct flmem_watched_process *find_replayed(const struct replay *r, uint6
 		       : NULL;
 }
 
+/* Processes of the session before may be absent from this one, and then have none of its rounds. */
+static void leave_processes(struct replay *r)
+{
+	for (size_t i = 0; i < r->watch_state.count; i++) {
+		r->watch_state.watched[i]->absent = true;
+		r->watch_state.watched[i]->own_rounds = false;
+	}
+	for (size_t i = 0; i < r->numbered_count; i++)
+		r->numbered[i] = (struct numbered_process){0};
+}
+
 /*
  * A later session follows the earlier one: at its wall-clock distance, if that clock went forward.
  */
@@ -55,6 +70,9 @@ static void begin_replay_session(struct replay *r, const struct flmem_record *re
 {
 	if (r->any && record->at_us == r->session_at_us)
 		return;
+	r->overlaps = r->any && record->at_us < r->at_us;
+	r->overlapping += r->overlaps;
+	r->elapsed_us = 0;
 	r->base_us = r->now_us;
 	if (r->any && record->at_us > r->at_us &&
 	    __builtin_add_overflow(r->now_us, record->at_us - r->at_us, &r->base_us))
@@ -65,8 +83,7 @@ static void begin_replay_session(struct replay *r, const struct flmem_record *re
 	if (!r->watch_state.interval_us)
 		r->watch_state.interval_us = record->interval_us;
 	flmem_watch_state_round_runs(&r->watch_state, FLMEM_UNKNOWN("not recorded"));
-	for (size_t i = 0; i < r->numbered_count; i++)
-		r->numbered[i] = (struct numbered_process){0};
+	leave_processes(r);
 }
 
 static bool parse_number(struct replay *r, uint64_t at, struct flmem_watched_process *watched)
@@ -182,6 +199,10 @@ static int replay_process(struct replay *r, const struct flmem_record *record,
 							   : 0;
 	if (!parse_number(r, record->process, watched))
 		return flmem_error_nomem(err, "cannot store a recorded process");
+	/* Two samples of one time would count as growth or as a fall. */
+	if (watched->absent && r->overlaps)
+		flmem_watched_process_begin_again(watched, r->watch_state.interval_us);
+	watched->absent = false;
 	return replay_repeated_process(r, record, watched, err);
 }
 
@@ -189,6 +210,12 @@ static void replay_tick(struct replay *r, const struct flmem_record *record)
 {
 	uint64_t now_us;
 
+	if (record->elapsed_us < r->elapsed_us) {
+		r->disordered = true;
+		flmem_recording_reject(&r->recording, true);
+		return;
+	}
+	r->elapsed_us = record->elapsed_us;
 	if (!__builtin_add_overflow(r->base_us, record->elapsed_us, &now_us) && now_us > r->now_us)
 		r->now_us = now_us;
 	r->at_us = record->at_us;
@@ -197,11 +224,20 @@ static void replay_tick(struct replay *r, const struct flmem_record *record)
 		r->watch_state.stopped = true;
 }
 
+/* The record that names the process of the sample is missing. */
+static bool is_unnamed(const struct replay *r, const struct flmem_record *sample)
+{
+	return r->watch_state.count < REPLAYED_MAX &&
+	       (sample->process >= r->numbered_count || !r->numbered[sample->process].watched);
+}
+
 static void replay_sample(struct replay *r, const struct flmem_record *record)
 {
 	struct flmem_watched_process *watched = find_replayed(r, record->process);
 	bool split;
 
+	if (!watched && is_unnamed(r, record))
+		flmem_recording_reject(&r->recording, false);
 	if (!watched || watched->ended)
 		return;
 	split = watched->split_is_new;
@@ -302,6 +338,10 @@ static int replay_record(struct replay *r, const struct flmem_record *record,
 {
 	struct flmem_watched_process *watched;
 
+	if (!r->any && record->kind != FLMEM_RECORD_SESSION) {
+		flmem_recording_reject(&r->recording, true);
+		return 0;
+	}
 	switch (record->kind) {
 	case FLMEM_RECORD_SESSION:
 		begin_replay_session(r, record);
@@ -346,6 +386,15 @@ static int replay_record(struct replay *r, const struct flmem_record *record,
 	return 0;
 }
 
+static const char *skipped_why(const struct replay *r)
+{
+	if (r->recording.newer)
+		return "damaged, or written by a newer flmem,";
+	if (r->disordered)
+		return "older than what precedes them, as in files that were joined,";
+	return "damaged";
+}
+
 static int replay_all(struct replay *r, const char *path, struct flmem_watch_summary *ret_summary,
 		      struct flmem_error *err)
 {
@@ -366,6 +415,9 @@ static int replay_all(struct replay *r, const char *path, struct flmem_watch_sum
 	if (rc)
 		return rc;
 	ret_summary->record_skipped_bytes = r->recording.skipped;
+	if (r->recording.skipped)
+		ret_summary->record_skipped_why = skipped_why(r);
+	ret_summary->record_overlaps = r->overlapping;
 	ret_summary->missed = FLMEM_UNKNOWN("recordings do not contain it");
 	return 0;
 }

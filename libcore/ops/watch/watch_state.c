@@ -437,7 +437,8 @@ void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now
 	/* Rounds before the first process of a watch that waits are not watched. */
 	watch_state->seen_start = change->started && watch_state->numbered;
 	for (size_t i = 0; i < watch_state->count; i++)
-		if (!watch_state->watched[i]->ended && !watch_state->watched[i]->own_rounds)
+		if (!watch_state->watched[i]->ended && !watch_state->watched[i]->absent &&
+		    !watch_state->watched[i]->own_rounds)
 			change_round(watch_state, watch_state->watched[i], now_us, change);
 }
 

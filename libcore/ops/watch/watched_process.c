@@ -256,6 +256,13 @@ void flmem_watched_process_count(struct flmem_watched_process *watched, uint64_t
 	flmem_history_add(&watched->history, now_us, bytes);
 }
 
+void flmem_watched_process_begin_again(struct flmem_watched_process *watched, uint64_t interval_us)
+{
+	flmem_history_init(&watched->history, interval_us ? interval_us : 1);
+	flmem_round_stats_init(&watched->rounds, interval_us, false);
+	watched->trend.version = 0;
+}
+
 static ssize_t read_counters(const struct flmem_watched_process *watched, char *text, size_t size)
 {
 	FLMEM_AUTO_CLOSE int own = -1;

@@ -35,6 +35,7 @@ struct flmem_watched_process {
 	int statm;     /* -1: not kept open, because descriptors are scarce */
 	size_t group;  /* index in flmem_pressures, or FLMEM_PRESSURES_NONE */
 	bool ended;
+	bool absent;	       /* in a replay: not in the session that is read */
 	bool exceeded_limit;   /* a sample was above the limit of the options */
 	bool changed;	       /* a sample has differed from the one before since the last split */
 	bool split_is_new;     /* in a replay: since the last sample */
@@ -83,6 +84,9 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 /* Adds a sample that was taken elsewhere. */
 void flmem_watched_process_count(struct flmem_watched_process *watched, uint64_t now_us,
 				 uint64_t bytes);
+
+/* Forgets the samples and rounds so far, except for the peak and exceeded limits. */
+void flmem_watched_process_begin_again(struct flmem_watched_process *watched, uint64_t interval_us);
 
 void flmem_watched_process_free(struct flmem_watched_process *watched);
 

@@ -181,10 +181,18 @@ static void put_footer(struct flmem_buf *out, const struct flmem_watch_summary *
 			flmem_text_counted(summary->missed.value, "interval", count,
 					   sizeof(count)));
 	if (summary->record_skipped_bytes)
-		flmem_buf_printf(out, "<p>Of the recording, %s %s damaged and skipped.</p>",
+		flmem_buf_printf(out, "<p>Of the recording, %s %s %s and skipped.</p>",
 				 flmem_text_counted(summary->record_skipped_bytes, "byte", count,
 						    sizeof(count)),
-				 summary->record_skipped_bytes == 1 ? "is" : "are");
+				 summary->record_skipped_bytes == 1 ? "is" : "are",
+				 summary->record_skipped_why);
+	if (summary->record_overlaps)
+		flmem_buf_printf(
+			out,
+			"<p>The recording has %s that %s before the end of the one before, and is "
+			"shown after it; the trend of a process counts from there.</p>",
+			flmem_text_counted(summary->record_overlaps, "watch", count, sizeof(count)),
+			summary->record_overlaps == 1 ? "begins" : "begin");
 	flmem_buf_printf(out,
 			 "<p>Times count from the start of the watch. Resident memory that does "
 			 "not fall is not a leak; memory that is higher after each round is. "
