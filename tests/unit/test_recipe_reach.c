@@ -115,6 +115,21 @@ static const struct row rows[] = {
 	 PT "def f(r: Optional[R], s: t.List[S] = None) -> Union[R, None]:\n"
 	    "  return isinstance(r, (R, S)) and g()\n",
 	 .hits = 0},
+	/* all names of a chain, and what a class holds and nothing calls by that name */
+	{"NVF-CLASS-PASSED-ON", PT "a = b = R\nr = a(" BOTH ")\n", .hits = 1, .line = 2,
+	 .says = "passed on", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", PT "a.b=c  =\\\n d = R\nx == R\n", .hits = 1, .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", PT "class E(Enum):\n  A = R\nE.A.value(" BOTH ")\n", .hits = 1,
+	 .line = 3, .says = "passed on", .severity = INFO},
+	{"NVF-CLASS-PASSED-ON", PT "class E:\n  A: type = R\nE().A(" BOTH ")\n", .hits = 1,
+	 .severity = INFO},
+	{"NVF-CLASS-PASSED-ON",
+	 PT "class E:\n  def f(self):\n    A = R\n  class F: A = R\n  B = 1\ngetattr(E.F, a)()\n",
+	 .hits = 1, .line = 5, .severity = INFO},
+	{"NVF-CLASS-PASSED-ON",
+	 PT "class E:\n  A: type = R\n  def f(self):\n    B = R\n    return self.A(" BOTH
+	    ")\nC = R\n",
+	 .hits = 0},
 	/* recipes without settings, to which a class may add some */
 	{"NVF-CLASS-PASSED-ON", XGB "class Mine(X): pass\n", .hits = 1, .line = 2,
 	 .says = "inherits", .severity = INFO},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "documents/python/python_class_names.h"
 #include "documents/python/python_deletions.h"
 #include "documents/python/python_dictionaries.h"
 #include "documents/python/python_entries.h"
@@ -589,11 +590,10 @@ int flmem_python_calls_read(struct flmem_cursor *cursor, const struct flmem_pyth
 	rc = add_imports(&calls, imports);
 	for (size_t i = 0; i < source->count && !rc; i++)
 		rc = scan_part(&calls, source, i);
-	if (!rc)
-		rc = flmem_python_fields_read(cursor, &calls.names, source, calls.values);
-	if (!rc)
-		rc = flmem_python_paths_read(cursor, root, source);
-	if (!rc)
-		rc = flmem_python_dictionaries_read(cursor, root, source);
-	return rc ? rc : flmem_python_entries_read(cursor, root, source);
+	if (rc || flmem_python_fields_read(cursor, &calls.names, source, calls.values) ||
+	    flmem_python_class_names_read(cursor, &calls.names, source, calls.values) ||
+	    flmem_python_paths_read(cursor, root, source) ||
+	    flmem_python_dictionaries_read(cursor, root, source))
+		return cursor->code ? cursor->code : FLMEM_EFAILED;
+	return flmem_python_entries_read(cursor, root, source);
 }

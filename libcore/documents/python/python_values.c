@@ -9,6 +9,34 @@
 /* Words that are searched; keeps the time in proportion to the length of the text. */
 #define AHEAD_MAX 256
 
+static bool is_name_byte(char c)
+{
+	return c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+	       (c >= 'a' && c <= 'z') || (unsigned char)c >= 0x80;
+}
+
+/* Also an end of line, which a backslash joins within a statement. */
+static size_t blanks_before(const char *text, size_t at)
+{
+	while (at && strchr(" \t\r\n\\", text[at - 1]))
+		at--;
+	return at;
+}
+
+/* The last "=" of "a = b = value". */
+static bool is_second_equals(const struct flmem_python_word *equals)
+{
+	const char *text = equals->text - equals->place.start;
+	size_t end = blanks_before(text, equals->place.start), at = end;
+
+	while (at && is_name_byte(text[at - 1]))
+		at--;
+	if (at == end)
+		return false;
+	at = blanks_before(text, at);
+	return at > 1 && text[at - 1] == '=' && !strchr("=<>!:", text[at - 2]);
+}
+
 bool flmem_python_is_value(const struct flmem_python_reader *reader,
 			   const struct flmem_python_word *before, char bracket)
 {
@@ -16,7 +44,8 @@ bool flmem_python_is_value(const struct flmem_python_reader *reader,
 	bool outer = !reader->python.brackets && flmem_python_ends(&reader->word);
 
 	if (flmem_python_is(before, "="))
-		return bracket || !outer; /* a whole assignment makes another name for it */
+		/* A whole assignment makes another name for it. */
+		return bracket || !outer || is_second_equals(before);
 	if (flmem_python_is(before, ":"))
 		return bracket == '{';
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(before_values); i++)
