@@ -445,3 +445,43 @@ for f in json.load(sys.stdin)["findings"]:
 	done
 	[[ $stderr != *"$BATS_TEST_TMPDIR: "* ]] || fail "$stderr"
 }
+
+@test "a part of a job is not called one without a meta file, from whichever folder it is named" {
+	local job=$BATS_TEST_TMPDIR/job
+	cp -r "$FLMEM_TESTS/fixtures/exported/2.8.1-fedavg-default" "$job"
+	ln -s job/app/config "$BATS_TEST_TMPDIR/link"
+	local place
+	for place in "$job/app config" "$job/app ./config" "$job/app ." "$job/app/config ." \
+		"$BATS_TEST_TMPDIR job/app" "$BATS_TEST_TMPDIR link"; do
+		cd "${place% *}"
+		flmem recommend "${place##* }"
+		assert_status 0
+		assert_output 'warning: NVF-SRV-GC-OFF'
+		assert_stderr "warning: .*: part of the job '$job', whose meta file and other apps are not"
+		[[ $stderr != *"no meta file"* ]] || fail "$stderr"
+	done
+	rm "$job/meta.json"
+	cd "$job/app"
+	flmem recommend config
+	assert_status 8
+	assert_stderr "recommend: \.\.: the job has no meta file"
+}
+
+@test "a link to a folder that is not searched is said not to be followed" {
+	local here=$BATS_TEST_TMPDIR
+	mkdir "$here/jobs" "$here/links"
+	cp -r "$FLMEM_TESTS/fixtures/exported/2.8.1-fedavg-default" "$here/jobs/one"
+	cp -r "$here/jobs/one" "$here/two"
+	ln -s one "$here/jobs/same"
+	flmem recommend "$here/jobs"
+	assert_status 0
+	[ -z "$stderr" ] || fail "$stderr"
+	ln -s ../two "$here/jobs/two"
+	flmem recommend "$here/jobs"
+	assert_status 0
+	assert_stderr "warning: $here/jobs/two: a symbolic link to a folder, which is not followed"
+	ln -s ../two "$here/links/two"
+	flmem recommend "$here/links"
+	assert_status 2
+	assert_stderr "$here/links/two: a symbolic link to a folder, which is not followed"
+}

@@ -17,6 +17,20 @@ HIDDEN = ("unit.test_recipe_hidden",)
 SUFFIXES = ("cli.recommend_scripts/differ in their suffix",)
 
 FAULTS = (
+    Fault("job-part", "libcore/frameworks/nvflare/nvflare_files.c", "if (above && has_meta(above))", "if (0)",
+          "a part of a job, whose meta file is above it", ("cli.recommend_scripts/part of a job",)),
+    Fault("job-of-dots", "libcore/frameworks/nvflare/nvflare_files.c", ': strcmp(app, ".") == 0    ? strdup("..")', ': 0 ? strdup("..")',
+          "the folder of a job that is named from within", ("cli.recommend_scripts/part of a job",)),
+    Fault("linked-folder", "libcore/ops/recommend/recommend_files.c", "if (is_target_searched(search, path))", "if (1)",
+          "a link to a folder with a job", ("cli.recommend_scripts/link to a folder",)),
+    Fault("linked-within", "libcore/ops/recommend/recommend_files.c", "if (path && is_under(target, path))", "if (0)",
+          "a link to what is searched anyway", ("cli.recommend_scripts/link to a folder",)),
+    Fault("chained-names", "libcore/documents/python/python_values.c", "|| is_second_equals(before);", ";",
+          "a class that two names are given to at once", ("unit.test_recipe_reach",)),
+    Fault("held-by-class", "libcore/documents/python/python_class_names.c", "if (!search.held[i].called)", "if (0)",
+          "a recipe that is a member of an Enum", ("unit.test_recipe_reach",)),
+    Fault("held-and-called", "libcore/documents/python/python_class_names.c", "search->held[i].called = true;", ";",
+          "a recipe that a class holds and calls", ("unit.test_recipe_reach",)),
     Fault("job-above", "libcore/frameworks/nvflare/nvflare_files.c", 'laid_out = strcmp(flmem_text_basename(config), "config") == 0;', "laid_out = true;",
           "configurations in a folder that is no job", ("cli.recommend_scripts/outside of a job",)),
     Fault("bound-again-inner", "libcore/frameworks/nvflare/nvflare_rebound_names.c", "word->place.column > 1)", "word->place.column > 99)",

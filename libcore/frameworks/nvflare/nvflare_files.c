@@ -107,6 +107,15 @@ static bool has_meta(const char *folder)
 	return false;
 }
 
+/* The name of a folder; "." and ".." have that of the folder they lead to. */
+static char *name_of_folder(const char *folder)
+{
+	bool dots = flmem_text_ends(folder, ".");
+	FLMEM_AUTO_FREE char *real = dots ? realpath(folder, NULL) : NULL;
+
+	return strdup(flmem_text_basename(real ? real : folder));
+}
+
 static bool locate_job(const struct flmem_found_file *file, char **ret_job, char **ret_app)
 {
 	FLMEM_AUTO_FREE char *config = flmem_file_folder(file->path), *app = NULL;
@@ -126,8 +135,10 @@ static bool locate_job(const struct flmem_found_file *file, char **ret_job, char
 	app = laid_out ? flmem_file_folder(config) : FLMEM_TAKE(config);
 	if (!app)
 		return false;
-	*ret_app = strdup(flmem_text_basename(app));
-	*ret_job = !laid_out || has_meta(app) ? FLMEM_TAKE(app) : flmem_file_folder(app);
+	*ret_app = name_of_folder(app);
+	*ret_job = !laid_out || has_meta(app) ? FLMEM_TAKE(app)
+		   : strcmp(app, ".") == 0    ? strdup("..")
+					      : flmem_file_folder(app);
 	return *ret_app && *ret_job;
 }
 
@@ -220,22 +231,56 @@ static bool check_apps(const struct flmem_found_job *job, struct flmem_recommend
 	return kept;
 }
 
-/*
- * Checks that a job is complete if its folder was searched; files that the user named need not be.
- */
-static int check_job(const struct flmem_found_job *job, struct flmem_recommendations *found,
-		     struct flmem_error *err)
+/* The job above a path that the user named, by the links of the file system; NULL: none. */
+static char *find_job_above(const struct flmem_found_job *job)
 {
-	struct flmem_error why = {0};
-	bool kept = check_apps(job, found);
+	for (size_t i = 0; i < job->count; i++) {
+		FLMEM_AUTO_FREE char *config = flmem_file_folder(job->files[i].path);
+		FLMEM_AUTO_FREE char *real = config ? realpath(config, NULL) : NULL, *app = NULL;
+		FLMEM_AUTO_FREE char *above = NULL;
 
-	if (kept && lacks_meta(job)) {
+		if (!job->files[i].app || !real || strcmp(flmem_text_basename(real), "config") != 0)
+			continue;
+		app = flmem_file_folder(real);
+		if (app && has_meta(app))
+			return FLMEM_TAKE(app);
+		above = app ? flmem_file_folder(app) : NULL;
+		if (above && has_meta(above))
+			return FLMEM_TAKE(above);
+	}
+	return NULL;
+}
+
+static bool report_missing_meta(const struct flmem_found_job *job,
+				struct flmem_recommendations *found)
+{
+	FLMEM_AUTO_FREE char *above = find_job_above(job);
+	struct flmem_error why = {0};
+
+	if (above)
+		flmem_error_set(&why, FLMEM_EUSAGE, 0,
+				"part of the job '%.300s', whose meta file and other apps are not "
+				"checked; name that folder to check them",
+				above);
+	else
 		flmem_error_set(
 			&why, FLMEM_EUSAGE, 0,
 			"the job has no meta file, so NVFlare refuses it; name the configuration "
 			"files to check only them");
-		kept = flmem_recommendations_add_problem(found, job->files[0].job, 0, &why);
-	}
+	if (!flmem_recommendations_add_problem(found, job->files[0].job, 0, &why))
+		return false;
+	found->problems[found->problem_count - 1].warning = above != NULL;
+	return true;
+}
+
+/* A searched job folder must be complete; individually named files need not be. */
+static int check_job(const struct flmem_found_job *job, struct flmem_recommendations *found,
+		     struct flmem_error *err)
+{
+	bool kept = check_apps(job, found);
+
+	if (kept && lacks_meta(job))
+		kept = report_missing_meta(job, found);
 	return kept ? 0 : flmem_error_nomem(err, "cannot store the problems of the job");
 }
 

@@ -24,6 +24,8 @@
 #define DATA_MIN       (1U << 20) /* larger JSON and TOML without a known name is data */
 
 struct file_search {
+	const char *const *paths; /* that the user named */
+	size_t path_count;
 	struct flmem_found_files *files;
 	struct flmem_recommendations *found;
 	struct flmem_error *err;
@@ -191,6 +193,48 @@ static bool is_python_environment(int folder)
 static int search_folder(struct file_search *search, int parent, const char *name, const char *path,
 			 int depth);
 
+/* Whether a file is the path itself or below it. */
+static bool is_under(const char *file, const char *path)
+{
+	size_t length = strlen(path);
+
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return strncmp(file, path, length) == 0 &&
+	       (!file[length] || file[length] == '/' || path[length - 1] == '/');
+}
+
+/* The folder of the link is searched anyway, as it is below a named path. */
+static bool is_target_searched(const struct file_search *search, const char *link)
+{
+	FLMEM_AUTO_FREE char *target = realpath(link, NULL);
+
+	for (size_t i = 0; target && i < search->path_count; i++) {
+		FLMEM_AUTO_FREE char *path = realpath(search->paths[i], NULL);
+
+		if (path && is_under(target, path))
+			return true;
+	}
+	return false;
+}
+
+/* Links to folders could lead anywhere, in circles too. */
+static int visit_link(struct file_search *search, const char *path)
+{
+	struct stat status;
+	int rc;
+
+	if (stat(path, &status) < 0 || !S_ISDIR(status.st_mode))
+		return add_if_known(search, path, false);
+	if (is_target_searched(search, path))
+		return 0;
+	rc = add_problem(search, path, 0,
+			 "a symbolic link to a folder, which is not followed; name it to check it");
+	if (!rc)
+		search->found->problems[search->found->problem_count - 1].warning = true;
+	return rc;
+}
+
 static int visit_file(struct file_search *search, int folder, const struct dirent *entry,
 		      const char *path, int depth)
 {
@@ -201,8 +245,10 @@ static int visit_file(struct file_search *search, int folder, const struct diren
 
 		if (fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
 			return 0;
-		type = S_ISDIR(status.st_mode) ? DT_DIR : DT_REG;
+		type = S_ISDIR(status.st_mode) ? DT_DIR : S_ISLNK(status.st_mode) ? DT_LNK : DT_REG;
 	}
+	if (type == DT_LNK)
+		return visit_link(search, path);
 	if (type == DT_DIR)
 		return search_folder(search, folder, entry->d_name, path, depth + 1);
 	return add_if_known(search, path, false);
@@ -354,7 +400,8 @@ int flmem_found_files_search(const char *const *paths, size_t count,
 			     struct flmem_found_files *ret_files, struct flmem_error *err)
 {
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
-	struct file_search search = {.files = &files, .found = found, .err = err};
+	struct file_search search = {
+		.paths = paths, .path_count = count, .files = &files, .found = found, .err = err};
 	int rc = 0;
 
 	for (size_t i = 0; i < count && !rc; i++)
@@ -375,17 +422,6 @@ void flmem_found_files_clear(struct flmem_found_files *files)
 		file_clear(&files->files[i]);
 	free(files->files);
 	*files = (struct flmem_found_files){0};
-}
-
-/* Whether a file is the path itself or below it. */
-static bool is_under(const char *file, const char *path)
-{
-	size_t length = strlen(path);
-
-	while (length > 1 && path[length - 1] == '/')
-		length--;
-	return strncmp(file, path, length) == 0 &&
-	       (!file[length] || file[length] == '/' || path[length - 1] == '/');
 }
 
 static bool is_idle(const struct flmem_found_files *files,
