@@ -103,12 +103,25 @@ static void join(struct flmem_buf *file, const struct made_watch *made, size_t f
 	flmem_buf_append(file, made->bytes.data + begin, made->ends[to - 1] - begin);
 }
 
+/* The time of the first sample in the replay. */
+static bool note_first(void *context, const struct flmem_watch_sample *sample)
+{
+	uint64_t *first_us = context;
+
+	if (*first_us == UINT64_MAX)
+		*first_us = sample->elapsed_us;
+	return true;
+}
+
+static uint64_t first_us;
+
 static int replay(const struct flmem_buf *file, struct flmem_watch_summary *ret_summary,
 		  struct flmem_error *err)
 {
 	const struct flmem_watch_options options = {.stop_fd = -1};
-	const struct flmem_watch_callbacks callbacks = {0};
+	const struct flmem_watch_callbacks callbacks = {.context = &first_us, .sample = note_first};
 
+	first_us = UINT64_MAX;
 	assert_int_equal(flmem_io_write_file(path, file->data, file->length, 0600, true, NULL), 0);
 	return flmem_watch_replay(path, &options, &callbacks, ret_summary, err);
 }
@@ -221,6 +234,23 @@ static void a_recording_without_its_beginning_is_damaged(void **state)
 	assert_non_null(strstr(err.message, "is damaged"));
 }
 
+/* Its samples belong to no process, and its time is not that of the next watch. */
+static void a_watch_behind_a_rest_is_whole(void **state)
+{
+	FLMEM_AUTO(forget) struct made_watch made = make(7, 0), later = make(7, 60);
+	FLMEM_AUTO_BUF struct flmem_buf file = FLMEM_BUF_INIT;
+	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
+
+	(void)state;
+	join(&file, &made, 1, PARTS);
+	join(&file, &later, 0, PARTS);
+	assert_int_equal(replay(&file, &summary, NULL), 0);
+	assert_watched(&summary.results[0], SAMPLES, SAMPLES - 1);
+	assert_int_equal(first_us, 0);
+	assert_true(summary.record_skipped_bytes > 0);
+	assert_int_equal(summary.record_overlaps, 0);
+}
+
 /* A block of a session and a process: version and number are below 128. */
 static void patch(struct flmem_buf *file, size_t at, char was, char is)
 {
@@ -241,10 +271,10 @@ static void a_newer_watch_is_skipped_to_its_end(void **state)
 
 	(void)state;
 	patch(&newer.bytes, 1, FLMEM_BLOCK_VERSION, FLMEM_BLOCK_VERSION + 1);
-	join(&file, &first, 0, PARTS);
+	join(&file, &first, 0, 1);
 	join(&file, &newer, 0, PARTS);
 	assert_int_equal(replay(&file, &summary, NULL), 0);
-	assert_watched(&summary.results[0], SAMPLES, SAMPLES - 1);
+	assert_watched(&summary.results[0], BLOCK, BLOCK - 1);
 	assert_non_null(strstr(summary.record_skipped_why, "newer flmem"));
 }
 
@@ -280,6 +310,7 @@ int main(void)
 		FILE_TEST(watches_that_overlap_are_not_added_up),
 		FILE_TEST(rounds_are_of_the_processes_of_their_watch),
 		FILE_TEST(a_recording_without_its_beginning_is_damaged),
+		FILE_TEST(a_watch_behind_a_rest_is_whole),
 		FILE_TEST(a_newer_watch_is_skipped_to_its_end),
 		FILE_TEST(samples_of_an_unnamed_process_are_counted),
 	};
