@@ -256,7 +256,7 @@ bool flmem_python_is_declaration(const struct flmem_python_word *word)
 bool flmem_python_is_builtin(const char *name)
 {
 	static const char *const names[] = {"setattr", "delattr", "__import__", "exec",
-					    "eval",    "globals", "dict"};
+					    "eval",    "globals", "locals",	"dict"};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(names); i++)
 		if (strcmp(name, names[i]) == 0)

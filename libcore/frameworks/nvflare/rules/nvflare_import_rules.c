@@ -140,7 +140,7 @@ static void report_replaced_modules(struct flmem_check *check)
 	}
 }
 
-/* Reports globals()["Name"], globals().get(name). */
+/* Reports globals()["Name"], globals().get(name), and locals()["Name"] of a function. */
 static void report_globals(struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *text = check->input->document.text.data;
@@ -148,7 +148,7 @@ static void report_globals(struct flmem_check *check, const struct flmem_node *c
 	if (strchr("[.", text[call->place.end]))
 		flmem_check_report(check,
 				   &(struct flmem_remark){.node = flmem_node_get(call, "path"),
-							  .path = "globals"});
+							  .path = flmem_nvflare_path_text(call)});
 }
 
 /* Whether a call is get_ipython().run_line_magic("run", FILE). */
@@ -218,7 +218,8 @@ static void imported_by_name(struct flmem_check *check)
 	for (n = flmem_nvflare_first(check, "methods"); n; n = n->next)
 		if (strcmp(flmem_nvflare_path_text(n), "__import__") == 0)
 			report_import(check, n);
-		else if (strcmp(flmem_nvflare_path_text(n), "globals") == 0)
+		else if (strcmp(flmem_nvflare_path_text(n), "globals") == 0 ||
+			 strcmp(flmem_nvflare_path_text(n), "locals") == 0)
 			report_globals(check, n);
 		else if (runs_file(n))
 			report_file(check, n);
