@@ -25,7 +25,7 @@ FAULTS = (
           "a link to a folder with a job", ("cli.recommend_scripts/link to a folder",)),
     Fault("linked-within", "libcore/ops/recommend/recommend_files.c", "if (path && is_under(target, path))", "if (0)",
           "a link to what is searched anyway", ("cli.recommend_scripts/link to a folder",)),
-    Fault("taken-from-locals", "libcore/documents/python/python.c", '"globals", "locals",', '"globals",',
+    Fault("taken-from-locals", "libcore/frameworks/nvflare/rules/nvflare_import_rules.c", "calls_local(check, n))", "0)",
           "a recipe that locals() names", ("unit.test_recipe_reach",)),
     Fault("chained-names", "libcore/documents/python/python_values.c", "|| is_second_equals(before);", ";",
           "a class that two names are given to at once", ("unit.test_recipe_reach",)),

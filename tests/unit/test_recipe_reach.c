@@ -115,9 +115,8 @@ static const struct row rows[] = {
 	 PT "def f(r: Optional[R], s: t.List[S] = None) -> Union[R, None]:\n"
 	    "  return isinstance(r, (R, S)) and g()\n",
 	 .hits = 0},
-	{"NVF-IMPORTED-BY-NAME",
-	 PT "def f():\n  return locals()['R'](name='a')\nprint(locals())\n", .hits = 1, .line = 3,
-	 .says = "which classes are taken", .severity = INFO},
+	{"NVF-IMPORTED-BY-NAME", PT "def f():\n  return locals()['R'](name='a')\nprint(locals())\n",
+	 .hits = 1, .line = 3, .says = "which classes are taken", .severity = INFO},
 	/* all names of a chain, and what a class holds and nothing calls by that name */
 	{"NVF-CLASS-PASSED-ON", PT "a = b = R\nr = a(" BOTH ")\n", .hits = 1, .line = 2,
 	 .says = "passed on", .severity = INFO},

@@ -140,7 +140,16 @@ static void report_replaced_modules(struct flmem_check *check)
 	}
 }
 
-/* Reports globals()["Name"], globals().get(name), and locals()["Name"] of a function. */
+/* Whether a call is locals()["Name"](...). Other uses of entries are found among the uses of recipes. */
+static bool calls_local(const struct flmem_check *check, const struct flmem_node *call)
+{
+	const char *end = check->input->document.text.data + call->place.end;
+
+	return strcmp(flmem_nvflare_path_text(call), "locals") == 0 && *end == '[' &&
+	       (end = strchr(end, ']')) && end[1] == '(';
+}
+
+/* Reports globals()["Name"] and globals().get(name). */
 static void report_globals(struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *text = check->input->document.text.data;
@@ -219,7 +228,7 @@ static void imported_by_name(struct flmem_check *check)
 		if (strcmp(flmem_nvflare_path_text(n), "__import__") == 0)
 			report_import(check, n);
 		else if (strcmp(flmem_nvflare_path_text(n), "globals") == 0 ||
-			 strcmp(flmem_nvflare_path_text(n), "locals") == 0)
+			 calls_local(check, n))
 			report_globals(check, n);
 		else if (runs_file(n))
 			report_file(check, n);
