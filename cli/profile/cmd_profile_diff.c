@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include <flmem/heap_report.h>
-#include <flmem/profile.h>
+#include <flmem/output_place.h>
 #include <flmem/text.h>
 
 #include "cmd.h"
@@ -111,7 +111,7 @@ static int show_diff(const struct profile_diff_options *options,
 	int rc = profile_measure_of_all(o, profiles, 2, &measure, err);
 
 	if (!rc && options->html)
-		rc = flmem_profile_output_check(options->html, err);
+		rc = flmem_output_place_check(options->html, err);
 	if (!rc && options->html)
 		rc = flmem_heap_page_write(profiles[0], profiles[1], measure, options->html, err);
 	if (!rc)

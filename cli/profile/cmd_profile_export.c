@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <flmem/heap_report.h>
-#include <flmem/profile.h>
+#include <flmem/output_place.h>
 #include <flmem/text.h>
 
 #include "cmd.h"
@@ -88,7 +88,7 @@ static int export_profile(const struct export_options *o, const struct flmem_hea
 	if (rc)
 		return rc;
 	if (o->output)
-		rc = flmem_profile_output_check(o->output, err);
+		rc = flmem_output_place_check(o->output, err);
 	if (!rc && o->output)
 		rc = write_export_file(o->output, bytes, length, err);
 	else if (!rc)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include <flmem/heap_report.h>
-#include <flmem/profile.h>
+#include <flmem/output_place.h>
 #include <flmem/text.h>
 
 #include "cmd.h"
@@ -43,7 +43,7 @@ static int draw_profile(const struct flamegraph_options *o, const char *path,
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "the name of the file is too long: give --output PAGE");
 	if (!rc)
-		rc = flmem_profile_output_check(page, err);
+		rc = flmem_output_place_check(page, err);
 	if (!rc)
 		rc = flmem_heap_page_write(p, NULL, measure, page, err);
 	if (rc)

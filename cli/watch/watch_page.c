@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <flmem/profile.h>
+#include <flmem/output_place.h>
 #include <flmem/watch_page.h>
 
 #include "watch/watch_output.h"
@@ -99,7 +99,7 @@ int watch_output_page(const char *path, const struct opt_texts *profiles,
 		      struct watch_output *ret_output, struct flmem_error *err)
 {
 	const bool is_file = !watch_page_is_stdout(path);
-	int rc = is_file ? flmem_profile_output_check(path, err) : 0;
+	int rc = is_file ? flmem_output_place_check(path, err) : 0;
 	struct page_report *report;
 
 	/* Check now: a watch of days must not end with an unwritable page. */

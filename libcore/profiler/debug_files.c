@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <flmem/output_place.h>
 #include <flmem/plugin.h>
 
 #include "base/cleanup.h"
 #include "elf/image_private.h"
 #include "elf/symbolize.h"
 #include "proc/files/guarded_file.h"
-#include "proc/files/guarded_folder.h"
 
 #define DEBUG_PATH_MAX 128
 #define DEBUG_ROOT     "/usr/lib/debug"
@@ -174,7 +174,7 @@ static bool has_cache(void)
 		if (!value || !*value)
 			continue;
 		if (length < 0 || (size_t)length >= sizeof(path) ||
-		    flmem_guarded_place_check(path, NULL))
+		    flmem_output_place_check(path, NULL))
 			return false;
 		if (!i)
 			return true;

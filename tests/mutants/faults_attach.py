@@ -339,7 +339,7 @@ FAULTS = (
     Fault("failure-done", "libcore/proc/process.c",
           "rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED", "!rc",
           "what was done in part before the process left its memory", ("unit.test_process",)),
-    Fault("output-silent", "libcore/proc/files/guarded_folder.c", "if (ask_place(work, path) != -ETIMEDOUT)", "if (1)",
+    Fault("output-silent", "libcore/proc/files/output_place.c", "if (is_answering(work, path))", "if (1)",
           "a place for what is written that does not answer", ("cli.profile_silent/what is written",)),
     Fault("debuginfod-cache-silent", "libcore/profiler/debug_files.c", "|| !has_cache() ||", "||",
           "a cache of debuginfod that does not answer", ("cli.profile_silent/cache of debuginfod",)),

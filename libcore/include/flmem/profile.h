@@ -36,13 +36,6 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_prepare(const struct flmem_profile_
 						     struct flmem_error *err);
 
 /*
- * FLMEM_EFAILED if the folder of an output file is on a file system whose server does not respond:
- * a write would block forever. Other errors appear when the caller writes the file.
- */
-FLMEM_API FLMEM_MUST_CHECK int flmem_profile_output_check(const char *path,
-							  struct flmem_error *err);
-
-/*
  * Returns the environment with the sampler preloaded and dormant, until flmem_profile_attach().
  * FLMEM_EUNSUPPORTED if the sampler is not installed. Release the list with
  * flmem_launch_environment_free().

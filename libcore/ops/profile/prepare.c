@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <flmem/launch.h>
+#include <flmem/output_place.h>
 #include <flmem/text.h>
 #include <flmem/version.h>
 
@@ -27,7 +28,6 @@
 #include "preload/profile_layout.h"
 #include "preload/sampler_state.h"
 #include "proc/command.h"
-#include "proc/files/guarded_folder.h"
 #include "proc/limits/group_room.h"
 #include "proc/process.h"
 #include "profiler/profile_file.h"
@@ -196,11 +196,6 @@ int flmem_profile_file_fill(int fd, const struct flmem_profile_header *header, b
 	return rc;
 }
 
-int flmem_profile_output_check(const char *path, struct flmem_error *err)
-{
-	return flmem_guarded_place_check(path, err);
-}
-
 static int create_profile(const struct flmem_profile_request *request, char *const *argv,
 			  struct flmem_error *err)
 {
@@ -208,7 +203,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	FLMEM_AUTO_TEMPORARY struct flmem_temporary new = FLMEM_TEMPORARY_INIT;
 	struct flmem_profile_header header = {0};
 	struct stat old;
-	int rc = flmem_guarded_place_check(request->output, err);
+	int rc = flmem_output_place_check(request->output, err);
 	uint32_t kind;
 	bool exists;
 

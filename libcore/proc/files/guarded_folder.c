@@ -17,7 +17,6 @@
 #include "base/files/file_place.h"
 #include "base/files/io.h"
 #include "base/forked_task.h"
-#include "base/text/text.h"
 #include "proc/files/local_path.h"
 
 #define PATIENCE_US  UINT64_C(2000000)
@@ -147,47 +146,6 @@ int flmem_guarded_folder_open(const char *path, struct flmem_guarded_folder **re
 	if (!rc)
 		*ret_folder = FLMEM_TAKE(folder);
 	return rc;
-}
-
-/* Looking up a name queries the server; the kernel may have the folder itself cached. */
-static int look_up_forked(void *context)
-{
-	struct folder_work *work = context;
-	struct stat status;
-	int fd = open_folder_forked(work, &work->status), rc;
-
-	if (fd < 0)
-		return fd;
-	rc = fstatat(fd, (const char *)work->entries, &status, AT_SYMLINK_NOFOLLOW);
-	return rc < 0 && errno != ENOENT ? -errno : 0;
-}
-
-static int ask_place(struct folder_work *work, const char *path)
-{
-	const char *name = flmem_text_basename(path);
-	size_t length = name == path ? 0 : (size_t)(name - path);
-	FLMEM_AUTO_CLOSE int found = -1;
-
-	/* The writer reports that error. */
-	if (length >= PATH_MAX || strlen(name) > NAME_MAX)
-		return 0;
-	work->fd = -1;
-	memcpy(work->path, length ? path : ".", length ? length : 1);
-	memcpy(work->entries, name, strlen(name) + 1);
-	found = flmem_local_path_find(work->path, &work->status);
-	return found >= 0 || found == -ENOENT ? 0 : run_folder_forked(work, look_up_forked);
-}
-
-int flmem_guarded_place_check(const char *path, struct flmem_error *err)
-{
-	FLMEM_AUTO_FREE struct folder_work *work = calloc(1, sizeof(*work));
-
-	if (!work)
-		return flmem_error_nomem(err, "cannot write a file");
-	if (ask_place(work, path) != -ETIMEDOUT)
-		return 0;
-	return flmem_error_set(err, FLMEM_EFAILED, 0,
-			       "cannot write '%s': its file system did not answer", path);
 }
 
 void flmem_guarded_folder_close(struct flmem_guarded_folder **folder)

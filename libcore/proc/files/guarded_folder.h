@@ -28,11 +28,4 @@ int flmem_guarded_folder_descriptor(const struct flmem_guarded_folder *folder);
 int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
 			      struct flmem_guarded_entry *ret_entry);
 
-/*
- * FLMEM_EFAILED if the folder of a file that is to be written does not answer; any other error is
- * left to the writer. Folders that may not answer are opened by a child process. A folder may stop
- * answering later.
- */
-int flmem_guarded_place_check(const char *path, struct flmem_error *err);
-
 #endif
