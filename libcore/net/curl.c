@@ -66,13 +66,16 @@ bool flmem_curl_set_common(const struct flmem_curl *curl, CURL *easy, long buffe
 
 bool flmem_curl_is_too_slow(struct flmem_curl_pace *pace, uint64_t bytes, uint64_t seconds)
 {
-	uint64_t now = flmem_clock_us();
+	uint64_t paused_us = flmem_paused_time_take(&pace->turns), now;
 
+	pace->since_us = flmem_paused_time_later(pace->since_us, paused_us);
+	now = flmem_clock_us();
 	if (now - pace->since_us < seconds * US_PER_SECOND)
 		return false;
 	if (bytes - pace->bytes < seconds * BYTES_PER_SECOND)
 		return true;
-	*pace = (struct flmem_curl_pace){.since_us = now, .bytes = bytes};
+	pace->since_us = now;
+	pace->bytes = bytes;
 	return false;
 }
 

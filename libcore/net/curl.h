@@ -12,6 +12,8 @@
 
 #include <flmem/error.h>
 
+#include "base/paused_time.h"
+
 /* Functions of it that are used, without their prefix. */
 #define FLMEM_CURL_FUNCTIONS(X) \
 	X(global_init)          \
@@ -56,9 +58,13 @@ bool flmem_curl_set_common(const struct flmem_curl *curl, CURL *easy, long buffe
 /* The time since which the bytes of a request are counted. */
 struct flmem_curl_pace {
 	uint64_t since_us, bytes;
+	struct flmem_paused_time turns;
 };
 
-/* Whether a span of this length has passed in which less than 1 KiB a second moved. */
+/*
+ * Whether a span of this length has passed in which less than 1 KiB a second moved. Called in each
+ * turn of a loop: time in which this process did not run is not part of it.
+ */
 bool flmem_curl_is_too_slow(struct flmem_curl_pace *pace, uint64_t bytes, uint64_t seconds);
 
 /* A library for TLS may write to a closed connection without MSG_NOSIGNAL. */

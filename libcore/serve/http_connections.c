@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/paused_time.h"
 #include "base/portable.h"
 
 /* The least that counts as progress. */
@@ -169,6 +170,15 @@ static bool is_stuck(const struct flmem_http_connections *connections,
 	connection->bytes = bytes;
 	connection->since_us = now_us;
 	return false;
+}
+
+void flmem_http_connections_resume(struct flmem_http_connections *connections, uint64_t paused_us)
+{
+	pthread_mutex_lock(&connections->lock);
+	for (unsigned i = 0; i < connections->room; i++)
+		connections->slots[i].since_us =
+			flmem_paused_time_later(connections->slots[i].since_us, paused_us);
+	pthread_mutex_unlock(&connections->lock);
 }
 
 void flmem_http_connections_sweep(struct flmem_http_connections *connections)

@@ -61,6 +61,9 @@ void flmem_http_connection_work(struct flmem_http_connections *connections,
 void flmem_http_connection_send(struct flmem_http_connections *connections,
 				struct flmem_http_connection *connection, int file, uint64_t end);
 
+/* The server did not run for this time, in which no connection could make progress. */
+void flmem_http_connections_resume(struct flmem_http_connections *connections, uint64_t paused_us);
+
 void flmem_http_connections_sweep(struct flmem_http_connections *connections);
 void flmem_http_connections_shut(struct flmem_http_connections *connections);
 

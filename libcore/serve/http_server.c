@@ -529,6 +529,11 @@ void flmem_http_server_sweep(struct flmem_http_server *server)
 	flmem_http_connections_sweep(&server->connections);
 }
 
+void flmem_http_server_resume(struct flmem_http_server *server, uint64_t paused_us)
+{
+	flmem_http_connections_resume(&server->connections, paused_us);
+}
+
 void flmem_http_server_load(struct flmem_http_server *server,
 			    struct flmem_http_server_load *ret_load)
 {

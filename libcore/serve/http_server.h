@@ -78,6 +78,9 @@ bool flmem_http_server_is_local(const struct flmem_http_server *server);
 /* Ends connections without progress. To be called about four times a second. */
 void flmem_http_server_sweep(struct flmem_http_server *server);
 
+/* Before the sweep after a pause of this process: connections do not count as idle for it. */
+void flmem_http_server_resume(struct flmem_http_server *server, uint64_t paused_us);
+
 struct flmem_http_server_load {
 	unsigned connections;
 	unsigned requests;   /* in work, or being answered */

@@ -41,7 +41,19 @@ JOURNAL = "libcore/aggregate/journal.c"
 STATE = "libcore/ops/aggregate/state.c"
 NPZ = "libcore/ops/aggregate/output_npz.c"
 
+SERVE = "libcore/ops/exchange/server/serve.c"
+PAUSED = ("cli.exchange_paused/limits of rounds",)
+
 FAULTS = (
+    Fault("pause-of-round", SERVE, "flmem_combiner_delay_deadline(x, paused_us);", "", "a deadline that does not count a pause of the server", PAUSED),
+    Fault("pause-of-round-restarted", COMBINER, "write_opened(round, opened_us + paused_us);", "",
+          "that deadline after a restart", PAUSED),
+    Fault("pause-of-uploads", SERVE, "flmem_uploads_resume(x, paused_us);", "", "uploads that do not expire in a pause of the server", PAUSED),
+    Fault("pause-of-connections", SERVE, "flmem_http_server_resume(x->server, paused_us);", "",
+          "connections that are not idle in a pause of the server", PAUSED),
+    Fault("pause-of-end", SERVE, "\t\t\tended_us = 0;", "", "a server that does not end because of a pause", PAUSED),
+    Fault("pause-of-client", "libcore/net/curl.c", "flmem_paused_time_later(pace->since_us, paused_us)", "pace->since_us",
+          "a server that is not blamed for a pause of its client", ("cli.exchange_paused/a client was stopped",)),
     Fault("trim-in-binary", "libcore/aggregate/trimmed_mean.c", "+ 1e-9", "+ 0", "shares to trim as they are written", ("unit.test_kernels",)),
     Fault("storage-begin-unchecked", "libcore/model/checkpoint_tensors.c", "first > entry->bytes ||\n\t    bytes", "bytes",
           "refusing a tensor that begins behind its storage", ("cli.aggregate_checkpoint/share a storage",)),

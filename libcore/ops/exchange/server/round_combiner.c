@@ -340,6 +340,15 @@ static uint64_t read_opened(int round)
 	return flmem_text_read_digits(&at, &wall_us) ? wall_us : 0;
 }
 
+static void write_opened(int round, uint64_t wall_us)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, wall_us);
+	if (round >= 0)
+		flmem_spool_write(round, "opened", text, strlen(text));
+}
+
 /*
  * The end of the round. A restarted server continues with the remaining time, by the wall clock. If
  * that clock jumped back meanwhile, the time starts again; if it jumped ahead, the round is at its
@@ -349,7 +358,6 @@ static void set_deadline(struct flmem_exchange *x)
 {
 	FLMEM_AUTO_CLOSE int round = flmem_spool_open_round(&x->spool, x->round);
 	uint64_t now_us = flmem_clock_wall_us(), opened_us, passed_us;
-	char text[24];
 
 	x->deadline_us = 0;
 	if (!x->options->deadline_us)
@@ -357,9 +365,7 @@ static void set_deadline(struct flmem_exchange *x)
 	opened_us = round < 0 ? 0 : read_opened(round);
 	if (!opened_us) {
 		opened_us = now_us;
-		snprintf(text, sizeof(text), "%" PRIu64, now_us);
-		if (round >= 0)
-			flmem_spool_write(round, "opened", text, strlen(text));
+		write_opened(round, opened_us);
 	}
 	passed_us = now_us > opened_us ? now_us - opened_us : 0;
 	x->deadline_us =
@@ -373,6 +379,20 @@ void flmem_combiner_forget_deadline(struct flmem_exchange *x)
 
 	if (round >= 0)
 		flmem_spool_remove(round, "opened");
+}
+
+void flmem_combiner_delay_deadline(struct flmem_exchange *x, uint64_t paused_us)
+{
+	FLMEM_AUTO_CLOSE int round = -1;
+	uint64_t opened_us;
+
+	if (!x->deadline_us || x->phase != FLMEM_PHASE_COLLECTING)
+		return;
+	x->deadline_us += paused_us;
+	round = flmem_spool_open_round(&x->spool, x->round);
+	opened_us = round < 0 ? 0 : read_opened(round);
+	if (opened_us)
+		write_opened(round, opened_us + paused_us);
 }
 
 void flmem_combiner_renew_deadline(struct flmem_exchange *x)

@@ -30,6 +30,9 @@ void flmem_combiner_remove_old(struct flmem_exchange *x, uint64_t round);
 /* A restarted server gives the round its full time. */
 void flmem_combiner_forget_deadline(struct flmem_exchange *x);
 
+/* The deadline is later by this time, in which the server did not run. With the lock. */
+void flmem_combiner_delay_deadline(struct flmem_exchange *x, uint64_t paused_us);
+
 /* The round has its full time again. With the lock. */
 void flmem_combiner_renew_deadline(struct flmem_exchange *x);
 

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/files/io.h"
+#include "base/paused_time.h"
 #include "base/portable.h"
 #include "ops/exchange/server/answers.h"
 #include "ops/exchange/server/lockstep.h"
@@ -256,6 +257,27 @@ static int step_exchange(struct flmem_exchange *x, struct flmem_error *err)
 	return rc;
 }
 
+/*
+ * Clients could not send anything while this process did not run, and what they have sent meanwhile
+ * is still to be read.
+ */
+static void resume_exchange(struct flmem_exchange *x, uint64_t paused_us)
+{
+	pthread_mutex_lock(&x->lock);
+	flmem_combiner_delay_deadline(x, paused_us);
+	flmem_uploads_resume(x, paused_us);
+	pthread_mutex_unlock(&x->lock);
+	flmem_http_server_resume(x->server, paused_us);
+	flmem_exchange_log(x, &(struct flmem_exchange_note){
+				      .event = "resumed",
+				      .warning = true,
+				      .round = x->round,
+				      .took_us = paused_us,
+				      .detail = "the server did not run; all limits are later by "
+						"this time",
+			      });
+}
+
 /* After the end clients still read the last model, or the reason why there is none. */
 static bool is_settled(struct flmem_exchange *x, uint64_t *ended_us)
 {
@@ -283,7 +305,8 @@ static int run_exchange(struct flmem_exchange *x, bool *ret_stopped, struct flme
 {
 	struct pollfd polled[] = {{.fd = x->wake, .events = POLLIN},
 				  {.fd = x->options->stop, .events = POLLIN}};
-	uint64_t ended_us = 0;
+	struct flmem_paused_time turns = {0};
+	uint64_t ended_us = 0, paused_us;
 	eventfd_t count;
 	int rc = 0;
 
@@ -291,6 +314,11 @@ static int run_exchange(struct flmem_exchange *x, bool *ret_stopped, struct flme
 		if (poll(polled, FLMEM_ARRAY_SIZE(polled), TICK_MS) < 0 && errno != EINTR)
 			return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot wait");
 		eventfd_read(x->wake, &count);
+		paused_us = flmem_paused_time_take(&turns);
+		if (paused_us) {
+			resume_exchange(x, paused_us);
+			ended_us = 0;
+		}
 		rc = step_exchange(x, err);
 	}
 	pthread_mutex_lock(&x->lock);

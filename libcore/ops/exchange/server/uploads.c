@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/files/io.h"
+#include "base/paused_time.h"
 #include "ops/exchange/server/lockstep.h"
 
 #define SEIZE_US 5000000U
@@ -568,6 +569,12 @@ void flmem_uploads_expire(struct flmem_exchange *x)
 				      });
 		flmem_uploads_remove(x, u);
 	}
+}
+
+void flmem_uploads_resume(struct flmem_exchange *x, uint64_t paused_us)
+{
+	for (struct flmem_upload *u = x->uploads; u; u = u->next)
+		u->touched_us = flmem_paused_time_later(u->touched_us, paused_us);
 }
 
 void flmem_uploads_retire(struct flmem_exchange *x, uint64_t round)

@@ -81,6 +81,9 @@ int flmem_uploads_load(struct flmem_exchange *x, struct flmem_error *err);
 /* Removes those without progress. */
 void flmem_uploads_expire(struct flmem_exchange *x);
 
+/* The server did not run for this time, which does not count for the expiration. */
+void flmem_uploads_resume(struct flmem_exchange *x, uint64_t paused_us);
+
 /* After round `r` was published as r + 1: keeps only what was counted, without its bytes. */
 void flmem_uploads_retire(struct flmem_exchange *x, uint64_t round);
 
