@@ -262,6 +262,7 @@ static void check_head(struct flmem_http_request *request)
 	const char *length = flmem_http_request_header(request, "Content-Length");
 	const char *coding = flmem_http_request_header(request, "Transfer-Encoding");
 	const char *expect = flmem_http_request_header(request, "Expect");
+	const char *encoding = flmem_http_request_header(request, "Content-Encoding");
 	const union MHD_ConnectionInfo *info = request->server->http.get_connection_info(
 		request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 	uint64_t bytes = 0;
@@ -279,6 +280,12 @@ static void check_head(struct flmem_http_request *request)
 			       "{\"type\":\"about:blank\",\"title\":\"Bad Request\","
 			       "\"status\":400,\"detail\":\"the path, the length of the body "
 			       "or a header is ambiguous\"}\n");
+	} else if (encoding && strcasecmp(encoding, "identity") != 0) {
+		/* Compressed bytes would be kept as those of the file. */
+		refuse_request(request, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+			       "{\"type\":\"about:blank\",\"title\":\"Unsupported Media Type\","
+			       "\"status\":415,\"detail\":\"the body has a Content-Encoding; send "
+			       "the bytes as they are\"}\n");
 	} else if (info && info->header_size > HEADERS_MAX) {
 		refuse_request(request, 431,
 			       "{\"type\":\"about:blank\",\"title\":\"Request Header Fields Too "

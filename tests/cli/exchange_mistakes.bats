@@ -222,6 +222,17 @@ teardown() {
 	[ -e "state/uploads/${LOCATION##*/}.info" ]
 }
 
+@test "a body that the client has compressed is refused, and nothing of it is kept" {
+	serve --model g.safetensors --clients 1
+	create c a.safetensors
+	patch 0 a.safetensors -H "Content-Encoding: gzip"
+	assert_code 415 'has a Content-Encoding; send the bytes as they are'
+	offset
+	[ "$OFFSET" -eq 0 ]
+	patch 0 a.safetensors -H "Content-Encoding: identity"
+	assert_code 204
+}
+
 @test "a model that is no longer kept is gone, one that is not published yet is not there" {
 	serve --model g.safetensors --clients 1 --rounds 4
 	for round in 0 1 2; do

@@ -58,7 +58,7 @@ resumed() {
 	await has_line server.log published
 	pass_hours 2
 	await resumed 2
-	"$FLMEM" exchange pull -q "$URL" -o got.safetensors
+	"$FLMEM" exchange pull -q "$URL" -o got.safetensors --retries 1
 	assert_model got.safetensors a.safetensors b.safetensors
 }
 

@@ -45,8 +45,12 @@ SERVE = "libcore/ops/exchange/server/serve.c"
 PAUSED = ("cli.exchange_paused/limits of rounds",)
 
 FAULTS = (
+    Fault("range-of-head", "libcore/ops/exchange/server/answer_reads.c", 'strcmp(flmem_http_request_method(request), "GET") != 0', "0",
+          "ranges for GET alone", ("cli.exchange/the model: ranges",)),
+    Fault("encoding-kept", HTTP, 'encoding && strcasecmp(encoding, "identity") != 0', "0", "refusing bodies that are compressed",
+          ("cli.exchange_mistakes/has compressed",)),
     Fault("pause-of-round", SERVE, "flmem_combiner_delay_deadline(x, paused_us);", "", "a deadline that does not count a pause of the server", PAUSED),
-    Fault("pause-of-round-restarted", COMBINER, "write_opened(round, opened_us + paused_us);", "",
+    Fault("pause-of-round-restarted", COMBINER, "write_opened(round, opened_us + paused_us);", "write_opened(round, opened_us);",
           "that deadline after a restart", PAUSED),
     Fault("pause-of-uploads", SERVE, "flmem_uploads_resume(x, paused_us);", "", "uploads that do not expire in a pause of the server", PAUSED),
     Fault("pause-of-connections", SERVE, "flmem_http_server_resume(x->server, paused_us);", "",

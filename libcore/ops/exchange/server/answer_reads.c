@@ -215,7 +215,9 @@ static void answer_file(struct flmem_http_request *request, struct flmem_publish
 		flmem_cleanup_close(&source->fd);
 		return;
 	}
-	if (condition && strcmp(condition, tag) != 0)
+	/* Ranges are those of GET (RFC 9110, 14.2). */
+	if ((condition && strcmp(condition, tag) != 0) ||
+	    strcmp(flmem_http_request_method(request), "GET") != 0)
 		header = NULL;
 	kind = flmem_range_parse(header, file->bytes, &range);
 	fill_file_fields(file, tag, &answer);
