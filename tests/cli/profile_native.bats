@@ -45,6 +45,21 @@ assert p.dropped["deep"] and p.dropped["unmixed"], p.dropped'
 	look 'assert p.dropped["deep"] and not p.dropped["unmixed"], p.dropped'
 }
 
+@test "native stacks that are too deep are counted as cut, on a stack of its own, too" {
+	requires victim:sampled/sampled
+	local mode more
+	for mode in deep coroutine; do
+		for more in "" --native; do
+			"$FLMEM" profile run --force -o "$PROFILE" --interval 1 $more -- "$FLMEM_VICTIMS/sampled/sampled" "$mode" 100 3>&-
+			look 'assert not p.dropped["deep"], p.dropped'
+			"$FLMEM" profile run --force -o "$PROFILE" --interval 1 $more -- "$FLMEM_VICTIMS/sampled/sampled" "$mode" 300 3>&-
+			look 'assert p.dropped["deep"] and not p.dropped["unmixed"], p.dropped
+if sys.argv[2] == "deep":
+    assert max(len(p.stack(s.node)) for s in p.sites.values()) == 256' "$PROFILE" "$mode"
+		done
+	done
+}
+
 @test "sub-interpreters with --native: frames of C outside of them are not theirs" {
 	each_python check_interpreters_native
 }

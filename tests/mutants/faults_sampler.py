@@ -41,6 +41,10 @@ UNSEEN = ("cli.profile_handlers/unloads by itself",)
 ANYWHERE = ("cli.profile_pestered/structures lead anywhere",)
 
 FAULTS = (
+    Fault("deep-native-uncounted", STACK, "\tsampler_drop(FLMEM_PROFILE_DROP_DEEP);\n}\n", "}\n", "counting native stacks without their outer frames",
+          ("cli.profile_native/native stacks that are too deep",)),
+    Fault("deep-coroutine-uncounted", STACK, "scratch->is_native_cut = more;", "scratch->is_native_cut = false;", "the same of a stack that is copied",
+          ("cli.profile_native/native stacks that are too deep",)),
     Fault("sampled-own-reallocarray", HOOKS, "if (sampler_next.reallocarray)", "if (0)",
           "blocks of the program's own allocator in reallocarray()", ("cli.profile_pestered/an allocator of its own",)),
     Fault("sampled-own-free-sized", HOOKS, "if (sampler_next.program_free)", "if (0)",

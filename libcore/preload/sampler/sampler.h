@@ -127,6 +127,7 @@ struct sampler_scratch {
 	/* Used to place native frames between Python frames. */
 	bool wants_calls;
 	bool is_python_whole; /* every frame of it was read */
+	bool is_native_cut;
 	uint32_t call_count, native_count;
 	struct sampler_call calls[FLMEM_PROFILE_DEPTH];
 	struct sampler_native natives[SAMPLER_NATIVES + 1]; /* and where the last one ends */

@@ -13,7 +13,7 @@
 #include "preload/sampler/sampler.h"
 
 #define FRAME_SPAN   (UINT64_C(1) << 20) /* maximum size of a frame */
-#define NATIVE_DEPTH 128U
+#define COPIED_DEPTH 128U
 #define CALL_MAX     7 /* bytes of a call instruction */
 
 bool sampler_stack_push(struct sampler_scratch *scratch, uint32_t frame)
@@ -185,6 +185,12 @@ static bool step_to_caller(struct sampler_scratch *scratch, struct native_frame 
 						  : step_by_rule(frame, &rule);
 }
 
+/* The kernel has to copy the stack of a coroutine. */
+static uint32_t limit_depth(uint32_t most)
+{
+	return sampler_thread.lines ? COPIED_DEPTH : most;
+}
+
 static void walk_frames_from(struct sampler_scratch *scratch, const void *const *hook)
 {
 	struct native_frame frame = {
@@ -192,8 +198,9 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 		.sp = (uintptr_t)(hook + 2),
 		.bp = (uintptr_t)hook[0],
 	};
+	uint32_t most = limit_depth(FLMEM_PROFILE_DEPTH);
 
-	for (unsigned i = 0; i < NATIVE_DEPTH; i++) {
+	for (uint32_t i = 0; i < most; i++) {
 		/*
 		 * The frames that follow are the interpreter itself; its Python frames are read
 		 * instead.
@@ -203,6 +210,7 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 		if (!push_native(scratch, frame.pc, i == 0) || !step_to_caller(scratch, &frame))
 			return;
 	}
+	sampler_drop(FLMEM_PROFILE_DROP_DEEP);
 }
 
 /*
@@ -262,7 +270,7 @@ static uintptr_t find_frame_low(const struct native_frame *frame)
 #endif
 }
 
-/* Unwinds all frames, to the start of the thread; fewer on a stack that the kernel has to copy. */
+/* Unwinds all frames, to the start of the thread. */
 static void collect_natives_from(struct sampler_scratch *scratch, const void *const *hook)
 {
 	struct native_frame frame = {
@@ -270,20 +278,24 @@ static void collect_natives_from(struct sampler_scratch *scratch, const void *co
 		.sp = (uintptr_t)(hook + 2),
 		.bp = (uintptr_t)hook[0],
 	};
-	uint32_t room = sampler_thread.lines ? NATIVE_DEPTH : SAMPLER_NATIVES, count = 0;
+	uint32_t room = limit_depth(SAMPLER_NATIVES), count = 0;
+	bool more = true;
 
-	for (bool more = true; more && count < room; count++) {
+	for (; more && count < room; count++) {
 		struct sampler_native *native = &scratch->natives[count];
 
 		native->low = find_frame_low(&frame);
 		native->pc = frame.pc - 1;
 		native->frame = find_native_frame(scratch, frame.pc, count == 0);
-		if (native->frame == FLMEM_PROFILE_NONE)
+		if (native->frame == FLMEM_PROFILE_NONE) {
+			more = false;
 			break;
+		}
 		native->code = find_code_of(frame.pc);
 		more = step_to_caller(scratch, &frame);
 	}
 	scratch->native_count = count;
+	scratch->is_native_cut = more;
 	scratch->natives[count].low = find_frame_low(&frame);
 }
 
@@ -323,7 +335,8 @@ static void capture_mixed(struct sampler_scratch *scratch, const void *const *fr
 	if (!mixture.is_complete)
 		sampler_drop(FLMEM_PROFILE_DROP_UNMIXED);
 	/* If Python frames alone are too many, that is counted already. */
-	if (mixture.is_deep && mixture.is_python_whole)
+	if ((mixture.is_deep || (mixture.is_complete && scratch->is_native_cut)) &&
+	    mixture.is_python_whole)
 		sampler_drop(FLMEM_PROFILE_DROP_DEEP);
 	memcpy(scratch->frames, scratch->mixed, mixture.count * sizeof(*scratch->frames));
 	scratch->count = mixture.count;

@@ -472,6 +472,29 @@ static void mode_deep(size_t depth)
 	printf("deep %zu\n", deepen(depth));
 }
 
+static size_t coroutine_depth;
+static ucontext_t coroutine, caller;
+
+static void run_coroutine(void)
+{
+	mode_deep(coroutine_depth);
+	swapcontext(&coroutine, &caller);
+}
+
+/* The same on a stack of its own. */
+static void mode_coroutine(size_t depth)
+{
+	const size_t size = (size_t)1 << 20;
+
+	coroutine_depth = depth;
+	getcontext(&coroutine);
+	coroutine.uc_stack.ss_sp =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	coroutine.uc_stack.ss_size = size;
+	makecontext(&coroutine, run_coroutine, 0);
+	swapcontext(&caller, &coroutine);
+}
+
 static NOT_IN void *outer(void)
 {
 	void *address = middle();
@@ -552,6 +575,7 @@ static const struct {
 	{"dlopen", mode_dlopen},       {"stack", mode_stack},	  {"rounds", mode_rounds},
 	{"peak", mode_peak},	       {"inside", mode_inside},	  {"storm", mode_storm},
 	{"calm", mode_calm},	       {"deep", mode_deep},	  {"mappings", mode_mappings},
+	{"coroutine", mode_coroutine},
 };
 
 int main(int argc, char **argv)
