@@ -211,7 +211,9 @@ static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_
 	from = &checkpoint->pickle.tensors[value->number];
 	tensor->dtype = from->dtype;
 	if (!take_pickled_shape(checkpoint, &from->shape, tensor, &elements))
-		return bad_tensor(checkpoint, tensor->name, "has no valid shape");
+		return bad_tensor(checkpoint, tensor->name,
+				  from->shape.count > FLMEM_TENSOR_RANK_MAX ? FLMEM_TENSOR_RANK_WHY
+									    : "has no valid shape");
 	if (elements && !is_contiguous(checkpoint, &from->strides, tensor))
 		return bad_tensor(checkpoint, tensor->name,
 				  "is not contiguous; save it with .contiguous()");

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/npz.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <flmem/text.h>
 
 #include "base/bytes/little_endian.h"
 #include "base/text/text.h"
@@ -58,6 +61,18 @@ static bool take_npy_text(const char **at, const char *text)
 	return true;
 }
 
+/* `descr`: the type, and what follows it. */
+static int refuse_npy_type(const struct npz *npz, const char *descr)
+{
+	const char *end = strstr(descr, ", 'fortran_order'");
+	char type[60], shown[100], why[200];
+
+	snprintf(type, sizeof(type), "%.*s", end ? (int)(end - descr) : (int)sizeof(type), descr);
+	snprintf(why, sizeof(why), "has elements of type %s, which is not supported",
+		 flmem_text_escape(type, shown, sizeof(shown)));
+	return bad_array(npz, why);
+}
+
 static const struct flmem_dtype *parse_npy_type(const char **at, bool *ret_big)
 {
 	char descr[4] = "";
@@ -105,16 +120,18 @@ static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
 /* The dict has its keys in this order, sorted. */
 static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor *tensor)
 {
+	const char *descr;
 	bool big;
 
 	if (!take_npy_text(&at, "{") || !take_npy_text(&at, "'descr'") || !take_npy_text(&at, ":"))
 		return bad_array(npz, "has no valid header");
+	descr = at;
 	tensor->dtype = parse_npy_type(&at, &big);
 	if (big)
 		return bad_array(npz, "is big-endian; save it with "
 				      "a.astype(a.dtype.newbyteorder('<'))");
 	if (!tensor->dtype)
-		return bad_array(npz, "has elements of a type that is not supported");
+		return refuse_npy_type(npz, descr);
 	if (!take_npy_text(&at, ",") || !take_npy_text(&at, "'fortran_order'") ||
 	    !take_npy_text(&at, ":"))
 		return bad_array(npz, "has no valid header");
@@ -124,7 +141,9 @@ static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor
 	if (!take_npy_text(&at, "False") || !take_npy_text(&at, ",") ||
 	    !take_npy_text(&at, "'shape'") || !take_npy_text(&at, ":") ||
 	    !parse_npy_shape(&at, &npz->list, tensor))
-		return bad_array(npz, "has no valid header");
+		return bad_array(npz, tensor->rank == FLMEM_TENSOR_RANK_MAX
+					      ? FLMEM_TENSOR_RANK_WHY
+					      : "has no valid header");
 	take_npy_text(&at, ",");
 	return take_npy_text(&at, "}") && strcmp(at, "\n") == 0
 		       ? 0

@@ -68,6 +68,7 @@ static int read_shape(struct header_reader *header, struct flmem_tensor *tensor)
 {
 	struct flmem_tensor_list *list = header->list;
 	uint64_t extent;
+	char shown[128];
 
 	tensor->shape = list->extent_count;
 	if (!flmem_json_scan_take(&header->scan, '['))
@@ -75,8 +76,13 @@ static int read_shape(struct header_reader *header, struct flmem_tensor *tensor)
 	if (flmem_json_scan_take(&header->scan, ']'))
 		return 0;
 	do {
-		if (tensor->rank == FLMEM_TENSOR_RANK_MAX ||
-		    !flmem_json_scan_number(&header->scan, &extent))
+		if (tensor->rank == FLMEM_TENSOR_RANK_MAX)
+			return flmem_error_set(
+				header->err, FLMEM_EUSAGE, 0,
+				"'%s' cannot be read: tensor '%s' " FLMEM_TENSOR_RANK_WHY,
+				header->path,
+				flmem_text_escape(tensor->name, shown, sizeof(shown)));
+		if (!flmem_json_scan_number(&header->scan, &extent))
 			return invalid_tensor(header, tensor->name, "has no valid shape");
 		if (!grow_header_array((void **)&list->extents, list->extent_count,
 				       &list->extent_room, sizeof(*list->extents)))

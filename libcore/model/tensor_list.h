@@ -19,6 +19,7 @@
 #include "model/tensors.h"
 
 #define FLMEM_TENSOR_RANK_MAX	   16U
+#define FLMEM_TENSOR_RANK_WHY	   "has more than 16 dimensions, which is not supported"
 #define FLMEM_TENSOR_NAME_MAX	   4096U
 #define FLMEM_SAFETENSORS_HEAD_MAX 100000000U /* the limit of the format's own reader */
 

@@ -92,7 +92,7 @@ def views():
             (make("F32", 0, 24, [2**62]), "is larger than its storage"),
             (make("F32", 0, 24, [2**40, 2**40]), "has no valid shape"),
             (make("F32", 0, 24, [-1]), "has no valid shape"),
-            (make("F32", 0, 24, [1] * 17), "has no valid shape"),
+            (make("F32", 0, 24, [1] * 17), "has more than 16 dimensions"),
             (make("F32", 0, 23, [2]), "has a storage whose size differs from that in the archive"),
             (make("F32", 7, 24, [2]), "has no storage in the archive"),
             (make("F32", "../../x", 24, [2]), "has no storage in the archive"),

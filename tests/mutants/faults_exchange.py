@@ -45,6 +45,10 @@ SERVE = "libcore/ops/exchange/server/serve.c"
 PAUSED = ("cli.exchange_paused/limits of rounds",)
 
 FAULTS = (
+    Fault("rank-called-invalid", "libcore/model/safetensors.c", "if (tensor->rank == FLMEM_TENSOR_RANK_MAX)", "if (0)",
+          "the reason for tensors of too many dimensions", ("unit.test_model",)),
+    Fault("array-rank-called-invalid", "libcore/model/npz.c", "tensor->rank == FLMEM_TENSOR_RANK_MAX\n\t\t\t\t\t      ?", "0\n\t\t\t\t\t      ?",
+          "the same of arrays", ("cli.aggregate_npz/refused, each",)),
     Fault("range-of-head", "libcore/ops/exchange/server/answer_reads.c", 'strcmp(flmem_http_request_method(request), "GET") != 0', "0",
           "ranges for GET alone", ("cli.exchange/the model: ranges",)),
     Fault("encoding-kept", HTTP, 'encoding && strcasecmp(encoding, "identity") != 0', "0", "refusing bodies that are compressed",

@@ -140,6 +140,9 @@ static const struct {
 	 "\"data_offsets\":[0,0]}}",
 	 0, "shape"},
 	{"{\"__metadata__\":{\"a\":1}}", 0, "unexpected character"},
+	{"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"
+	 "\"data_offsets\":[0,1]}}",
+	 1, "more than 16 dimensions"},
 	{"{\"__metadata__\":{\"a\":\"b\"},\"__metadata__\":{}}", 0, "twice"},
 	{"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "twice"},
 	{"{\"a\\u0000\":1}", 0, "escape"},
