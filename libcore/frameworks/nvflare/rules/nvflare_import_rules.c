@@ -140,7 +140,7 @@ static void report_replaced_modules(struct flmem_check *check)
 	}
 }
 
-/* Whether a call is locals()["Name"](...). Other uses of entries are found among the uses of recipes. */
+/* Whether a call is locals()["Name"](...); other uses of entries are among the uses of recipes. */
 static bool calls_local(const struct flmem_check *check, const struct flmem_node *call)
 {
 	const char *end = check->input->document.text.data + call->place.end;
