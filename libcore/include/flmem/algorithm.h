@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALGORITHM_H
 #define FLMEM_ALGORITHM_H
 
-/* The algorithms of aggregations by name; flmem/aggregate.h runs them. */
+/* Names of the aggregation algorithms, which flmem_aggregate() (flmem/aggregate.h) runs. */
 
 /* Ways to combine the elements of the inputs. X(identifier, name, meaning) */
 #define FLMEM_ALGORITHMS(X)                                                               \

@@ -3,8 +3,8 @@
 #define FLMEM_COMPARE_H
 
 /*
- * Compares two models tensor by tensor. Data are read in blocks, so memory is
- * in proportion to the number of tensors. Nothing is shared between threads.
+ * Compares two models tensor by tensor. Data are read in blocks, so memory use is in proportion to
+ * the number of tensors. Calls share nothing: several threads may compare at once.
  */
 
 #include <stdbool.h>
@@ -18,43 +18,58 @@
 
 struct flmem_compared_tensor {
 	char *name; /* untrusted: escape it to print */
-	/* Static: "only in the first", "only in the second", "shapes", "types" or "values". */
-	const char *difference;
-	const char *dtypes[2]; /* as safetensors names them; NULL: not in that model */
-	char *shapes[2];       /* "[2, 3]"; NULL: not in that model */
-	uint64_t differing;    /* elements that differ; bytes for types without arithmetic */
 	/*
-	 * The largest differences of an element: |a - b|, and that divided by the larger of |a| and
-	 * |b|. Infinite where only one is NaN or infinite; NaN: the elements were not compared.
+	 * Kind of the difference; static: "only in the first", "only in the second", "shapes",
+	 * "types" or "values".
+	 */
+	const char *difference;
+	/* Type in each model, as safetensors names it; NULL: not in that model */
+	const char *dtypes[2];
+	char *shapes[2]; /* shape in each model, "[2, 3]"; NULL: not in that model */
+	/* Number of differing elements; of bytes for types without arithmetic */
+	uint64_t differing;
+	/*
+	 * The largest differences of an element: the absolute one, |a - b|, and the relative one,
+	 * |a - b| divided by the larger of |a| and |b|. Infinite where only one of the two is NaN
+	 * or infinite; NaN if the elements were not compared.
 	 */
 	double absolute, relative;
-	uint64_t at;  /* the first element with the largest absolute difference */
-	bool exceeds; /* exceeds the tolerance; always true for differences other than values */
+	uint64_t at;  /* index of the first element with the largest absolute difference */
+	bool exceeds; /* the difference exceeds the tolerance; always true except for "values" */
 };
 
 struct flmem_comparison {
-	uint64_t tensors;			 /* in either model */
-	struct flmem_compared_tensor *differing; /* by name */
+	uint64_t tensors;			 /* number of tensors that are in either model */
+	struct flmem_compared_tensor *differing; /* sorted by name */
 	size_t differing_count;
 	uint64_t exceeding;
 };
 
 struct flmem_compare_request {
-	const char *paths[2]; /* safetensors files, folders of shards, PyTorch checkpoints */
-	const char *key;      /* for checkpoints: the dict with the tensors; NULL: the top level */
-	double tolerance;     /* of absolute differences */
-	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
-	/* As in struct flmem_aggregate_request; if it returns false: FLMEM_EFAILED. */
+	/* Each a safetensors file, a folder of shards or a PyTorch checkpoint */
+	const char *paths[2];
+	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level */
+	const char *key;
+	double tolerance; /* absolute differences up to this are not counted as exceeding */
+	/* For inputs that are addresses; NULL: the defaults */
+	const struct flmem_http_options *http;
+	/*
+	 * As in struct flmem_aggregate_request; if it returns false, the call fails with
+	 * FLMEM_EFAILED.
+	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
 };
 
-/* Errors as for flmem_inspect(). */
+/*
+ * Compares two models. Returns the errors of flmem_inspect(). Release the result with
+ * flmem_comparison_clear().
+ */
 FLMEM_API FLMEM_MUST_CHECK int flmem_compare(const struct flmem_compare_request *request,
 					     struct flmem_comparison *ret_comparison,
 					     struct flmem_error *err);
 
-/* Frees what it owns and empties it. */
+/* Frees what the comparison owns and zeroes the struct. */
 FLMEM_API void flmem_comparison_clear(struct flmem_comparison *comparison);
 
 #endif

@@ -16,7 +16,10 @@
 #include <flmem/error.h>
 #include <flmem/process_report.h>
 
-/* X(NAME, text, meaning, whether it needs the heap, whether a percentage refers to the limit) */
+/*
+ * Fields of a comparison. X(NAME, text, meaning, whether the field needs a read of the heap,
+ * whether a percentage refers to the memory limit instead of RSS)
+ */
 #define FLMEM_CONDITION_FIELDS(X)                                                         \
 	X(RSS, "rss", "resident memory", false, false)                                    \
 	X(ANON, "anon", "anonymous resident memory", false, false)                        \
@@ -38,11 +41,13 @@ enum flmem_condition_field {
 	FLMEM_CONDITION_FIELD_COUNT
 };
 
-/* Text of a field in conditions ("rss") and its meaning; static, NULL for other values. */
+/* Returns the text of a field in conditions ("rss"); static, NULL for other values. */
 FLMEM_API const char *flmem_condition_field_name(enum flmem_condition_field field);
+
+/* Returns the meaning of a field ("resident memory"); static, NULL for other values. */
 FLMEM_API const char *flmem_condition_field_meaning(enum flmem_condition_field field);
 
-/* Limits: longer texts, deeper parentheses and more comparisons are refused. */
+/* Limits of a condition: longer texts, deeper parentheses and more comparisons are refused. */
 #define FLMEM_CONDITION_TEXT_MAX  1024U
 #define FLMEM_CONDITION_DEPTH_MAX 32U
 #define FLMEM_CONDITION_PARTS_MAX 64U
@@ -50,19 +55,21 @@ FLMEM_API const char *flmem_condition_field_meaning(enum flmem_condition_field f
 struct flmem_condition;
 
 /*
- * A comparison is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a percentage. A percentage
- * refers to RSS, for cgroup and headroom to the limit. Comparisons are combined with `and`, `or`,
- * `not` and parentheses; `not` binds tightest, then `and`. FLMEM_EUSAGE with the position of the
- * error. Release with flmem_condition_free().
+ * Parses a condition. A comparison is FIELD, one of > >= < <=, and a size (8G, 1.5GiB) or a
+ * percentage. A percentage refers to RSS, for the fields cgroup and headroom to the limit.
+ * Comparisons are combined with `and`, `or`, `not` and parentheses; `not` binds tightest, then
+ * `and`. FLMEM_EUSAGE with the position of the error. Release with flmem_condition_free().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_condition_parse(const char *text,
 						     struct flmem_condition **ret_condition,
 						     struct flmem_error *err);
 
-/* NULL is allowed. */
+/* Frees a condition; NULL is allowed. */
 FLMEM_API void flmem_condition_free(struct flmem_condition *condition);
 
-/* With an unknown figure the condition is unknown, unless other comparisons decide it. */
+/*
+ * Value of a condition. With an unknown figure it is unknown, unless other comparisons decide it.
+ */
 enum flmem_truth {
 	FLMEM_FALSE,
 	FLMEM_TRUE,
@@ -70,14 +77,14 @@ enum flmem_truth {
 };
 
 /*
- * Evaluates the condition for the process. *ret_why is NULL or, if undecided, the reason why a
- * figure is unknown (static).
+ * Evaluates the condition for the process. *ret_why is NULL or, if the condition is undecided, the
+ * reason why a figure is unknown (static).
  */
 FLMEM_API enum flmem_truth flmem_condition_check(const struct flmem_condition *condition,
 						 const struct flmem_process_report *report,
 						 const char **ret_why);
 
-/* True if some comparison needs the heap. */
+/* Returns true if some comparison needs a read of the heap. */
 FLMEM_API bool flmem_condition_needs_heap(const struct flmem_condition *condition);
 
 #endif

@@ -4,9 +4,9 @@
 
 /*
  * Writes a model in another format or with another type of numbers. Data are read and written in
- * blocks, so memory is in proportion to the number of tensors. The output appears complete or not
- * at all; until then it has the names that flmem_aggregate() uses. Nothing is shared between
- * threads.
+ * blocks, so memory use is in proportion to the number of tensors. The output appears complete or
+ * not at all; until then the unfinished file has the name that flmem_aggregate() gives to one.
+ * Calls share nothing: several threads may convert at once.
  */
 
 #include <stdbool.h>
@@ -20,35 +20,42 @@
 struct flmem_convert_request {
 	const char *input;  /* a file or a folder, as for flmem_aggregate() */
 	const char *output; /* its suffix selects the format, as for flmem_aggregate() */
-	const char *key;    /* for a checkpoint: the dict with the tensors; NULL: the top level */
+	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level */
+	const char *key;
 	/*
 	 * "F16", "BF16", "F32" or "F64": the new type of all floating-point tensors, rounded to
 	 * nearest, ties to even; NULL: unchanged. Other tensors are unchanged.
 	 */
 	const char *dtype;
-	/* As in struct flmem_aggregate_request. */
+	/*
+	 * As in struct flmem_aggregate_request; if it returns false, the call fails with
+	 * FLMEM_EFAILED.
+	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
-	const struct flmem_http_options *http; /* for addresses; NULL: the defaults */
+	/* For an input that is an address; NULL: the defaults */
+	const struct flmem_http_options *http;
 	/*
-	 * 0: one file. Else `output` is a folder, which must not exist or be empty, of safetensors
-	 * files with at most this many bytes of tensors each, or one tensor, and their index.
+	 * 0: the output is one file. Otherwise `output` is a folder, as in struct
+	 * flmem_aggregate_request.
 	 */
 	uint64_t shard_bytes;
-	bool resume; /* continue what an earlier call with the same request left */
+	bool resume; /* continue the unfinished output of an earlier call with the same request */
 };
 
 struct flmem_conversion {
-	uint64_t tensors, converted; /* tensors whose type changed */
+	uint64_t tensors, converted; /* number of all tensors, and of those whose type changed */
 	uint64_t output_bytes, took_us;
-	uint64_t resumed_bytes; /* of the output, found done and intact */
-	bool restarted;		/* with resume: the unfinished output was of another request */
-	uint32_t crc32c;	/* of the whole output */
+	/* Bytes of the output that an earlier call had written and that are intact */
+	uint64_t resumed_bytes;
+	/* `resume` was set, but the unfinished output belonged to another request */
+	bool restarted;
+	uint32_t crc32c; /* CRC-32C of the whole output */
 };
 
 /*
- * FLMEM_EUSAGE for invalid inputs, models that the format cannot hold, and finite numbers that
- * would become infinite; FLMEM_EPERM and FLMEM_EFAILED as for flmem_aggregate(). After
+ * Converts a model. FLMEM_EUSAGE for invalid inputs, models that the format cannot hold, and finite
+ * numbers that would become infinite; FLMEM_EPERM and FLMEM_EFAILED as for flmem_aggregate(). After
  * FLMEM_EFAILED the unfinished output is kept for `resume`.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_convert(const struct flmem_convert_request *request,

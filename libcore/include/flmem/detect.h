@@ -19,31 +19,34 @@
 #include <flmem/process_report.h>
 
 struct flmem_detect_options {
-	bool skip_heap;	    /* skip the heap analysis and the verdict */
+	bool skip_heap;	    /* do not analyse the heap; the report then has no verdict */
 	bool ask;	    /* also borrow a thread to query allocators and PyTorch */
-	uint64_t budget_us; /* for reading the heaps of one process; 0: the default */
-	/* Time limit for all processes together; afterwards 5 ms per process. 0: none. */
+	uint64_t budget_us; /* time limit for reading the heaps of one process; 0: the default */
+	/*
+	 * Time limit for all processes together; once it is used up, each further process gets 5
+	 * ms. 0: no limit.
+	 */
 	uint64_t total_budget_us;
-	uint64_t timeout_us; /* for queries; 0: the default */
-	bool assume_seccomp; /* for queries, as in struct flmem_trim_options */
+	uint64_t timeout_us; /* time limit for the queries of `ask`; 0: the default */
+	bool assume_seccomp; /* for the queries of `ask`, as in struct flmem_trim_options */
 };
 
 #define FLMEM_DETECT_TIMEOUT_US_DEFAULT 2000000U
 
 /*
  * Reads one process. `options` NULL means the defaults. FLMEM_ENOPROC if the process does not exist
- * or exits meanwhile, FLMEM_EPERM if not even its status is readable; unreadable parts are unknown
- * with their reason. Release with flmem_process_report_clear().
+ * or exits meanwhile, FLMEM_EPERM if not even its status is readable; values that cannot be read
+ * are unknown, with their reason. Release with flmem_process_report_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_detect_process(pid_t pid,
 						    const struct flmem_detect_options *options,
 						    struct flmem_process_report *ret_report,
 						    struct flmem_error *err);
 
-/* Frees what the report owns and empties it. */
+/* Frees what the report owns and zeroes the struct. */
 FLMEM_API void flmem_process_report_clear(struct flmem_process_report *report);
 
-/* A target without a report. */
+/* A target of flmem_detect() without a report, and why. */
 struct flmem_skipped {
 	pid_t pid;
 	int code; /* negative enum flmem_code */
@@ -67,7 +70,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_detect(const pid_t *pids, size_t count,
 					    struct flmem_detect_report *ret_report,
 					    struct flmem_error *err);
 
-/* Frees all reports and empties the struct. */
+/* Frees all reports and zeroes the struct. */
 FLMEM_API void flmem_detect_report_clear(struct flmem_detect_report *report);
 
 #endif

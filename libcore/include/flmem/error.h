@@ -5,10 +5,10 @@
 /*
  * Errors of the library.
  *
- * Every fallible function returns 0 or a negative enum flmem_code and takes a caller-owned
- * struct flmem_error as its last argument, which may be NULL. On failure it holds the code, the
- * errno that caused it (or 0) and one line of text: what failed, on what, why, what to do next.
- * The library never prints, exits or aborts. Nothing here is shared between threads.
+ * Every fallible function returns 0 or a negative enum flmem_code and takes a caller-owned struct
+ * flmem_error as its last argument, which may be NULL. On failure the struct holds the code, the
+ * errno that caused it (or 0) and one line of text: what failed, on what, why, what to do next. The
+ * library never prints, exits or aborts. These functions use no shared state.
  */
 
 #include <flmem/visibility.h>
@@ -56,35 +56,35 @@ FLMEM_API int flmem_error_set(struct flmem_error *err, int code, int sys_errno, 
 			      ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * A failed allocation: flmem_error_set() with FLMEM_EFAILED and ENOMEM. The text names what could
- * not be done: `return flmem_error_nomem(err, "cannot follow process %d", pid);`.
+ * Sets the error of a failed allocation: flmem_error_set() with FLMEM_EFAILED and ENOMEM. The text
+ * names what could not be done: `return flmem_error_nomem(err, "cannot follow process %d", pid);`.
  */
 FLMEM_API int flmem_error_nomem(struct flmem_error *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
  * Prepends "context: " to the message, sets the code and returns it. The code is passed because err
- * may be NULL. Without memory for a longer text the context is left out.
+ * may be NULL. If memory for the longer text is not available, the context is left out.
  */
 FLMEM_API int flmem_error_prefix(struct flmem_error *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Clears a handled error. */
+/* Resets *err to no error, after the caller has handled it. */
 FLMEM_API void flmem_error_clear(struct flmem_error *err);
 
 /*
- * The code for a file that could not be opened or created: FLMEM_EPERM, FLMEM_EFAILED for a
+ * Returns the code for a file that could not be opened or created: FLMEM_EPERM, FLMEM_EFAILED for a
  * shortage that may pass, FLMEM_EUSAGE for an unsuitable name.
  */
 FLMEM_API int flmem_code_of_open(int sys_errno);
 
-/* Exit status of a code (0 for 0). Unknown codes have that of FLMEM_EFAILED. */
+/* Returns the exit status of a code (0 for 0). Unknown codes have that of FLMEM_EFAILED. */
 FLMEM_API int flmem_code_exit_status(int code);
 
-/* Lower-case name of a code ("noproc"), for machine-readable output. Never NULL. */
+/* Returns the lower-case name of a code ("noproc"), for machine-readable output. Never NULL. */
 FLMEM_API const char *flmem_code_name(int code);
 
-/* Meaning of an exit status (0 included), or NULL for others. */
+/* Returns the meaning of an exit status (0 included), or NULL for other numbers. */
 FLMEM_API const char *flmem_exit_status_meaning(int status);
 
 #endif
