@@ -92,7 +92,7 @@ struct flmem_aggregate_request {
 	 */
 	const char *const *inputs;
 	size_t input_count;
-	/* One per input; NULL: all equal. An input with weight 0 is not read */
+	/* One per input; NULL: all equal. An input with weight 0 is not read. */
 	const double *weights;
 	const char *algorithm; /* NULL: "fedavg"; a name of FLMEM_ALGORITHMS */
 	double trim;	       /* for trimmed-mean: the share to drop at each end; 0: 0.2 */
@@ -103,7 +103,7 @@ struct flmem_aggregate_request {
 	 */
 	const char *base;
 	double clip_norm; /* for norm-clipped-mean: the largest norm; 0: the median of all norms */
-	/* For krum, multi-krum, bulyan: assumed number of hostile inputs; 0: the maximum */
+	/* For krum, multi-krum, bulyan: assumed number of hostile inputs; 0: the maximum. */
 	size_t hostile;
 	size_t keep; /* for multi-krum: inputs to average; 0: inputs - hostile - 2 */
 	/*
@@ -112,9 +112,9 @@ struct flmem_aggregate_request {
 	 * complete.
 	 */
 	const char *state;
-	/* Learning rate of the algorithms with a state; 0: 1 for fedavgm, 0.1 for the others */
+	/* Learning rate of the algorithms with a state; 0: 1 for fedavgm, 0.1 for the others. */
 	double server_rate;
-	/* Decay of momentum and of variance; NULL: 0.9 (fedadagrad: 0) and 0.99 */
+	/* Decay of momentum and of variance; NULL: 0.9 (fedadagrad: 0) and 0.99. */
 	const double *beta1, *beta2;
 	double tau; /* constant in the divisor of fedadam, fedyogi and fedadagrad; 0: 1e-3 */
 	enum flmem_nan_policy nan;
@@ -128,9 +128,9 @@ struct flmem_aggregate_request {
 	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
-	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level */
+	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level. */
 	const char *key;
-	/* For inputs that are addresses; NULL: the defaults */
+	/* For inputs that are addresses; NULL: the defaults. */
 	const struct flmem_http_options *http;
 	/*
 	 * 0: the output is one file. Otherwise `output` is a folder, which must not exist or be
@@ -163,14 +163,14 @@ struct flmem_aggregate_result {
 	size_t input_count;
 	uint64_t tensors, output_bytes;
 	uint64_t read_bytes; /* bytes read from all inputs, by all processes together */
-	/* Bytes of the output that an earlier call had written and that are intact */
+	/* Bytes of the output that an earlier call had written and that are intact. */
 	uint64_t resumed_bytes;
-	/* `resume` was set, but the unfinished output belonged to another request */
+	/* `resume` was set, but the unfinished output belonged to another request. */
 	bool restarted;
-	/* Elements compared with the exact mean; 0: the output was written */
+	/* Elements compared with the exact mean; 0: the output was written. */
 	uint64_t verified_elements;
 	uint64_t took_us;
-	/* Largest anonymous memory of this process during the call */
+	/* Largest anonymous memory of this process during the call. */
 	struct flmem_u64 peak_anon_bytes;
 	uint64_t chunk_bytes;
 	unsigned threads;

@@ -47,7 +47,7 @@ FLMEM_API const char *flmem_attach_way_name(enum flmem_attach_way way);
 
 struct flmem_attach_options {
 	enum flmem_attach_engine engine;
-	/* Its follow_children and python_allocators must be false */
+	/* Its follow_children and python_allocators must be false. */
 	struct flmem_profile_request profile;
 	uint64_t timeout_us; /* time limit for finding a safe moment; 0: the default */
 	bool assume_seccomp; /* as in struct flmem_trim_options */
@@ -85,7 +85,7 @@ struct flmem_attach_result {
 	unsigned stops;			     /* number of borrows, possibly of different threads */
 	/* Time for loading and redirecting, or for writing the dump; all threads run meanwhile. */
 	struct flmem_u64 took_us;
-	/* The sampler was in LD_PRELOAD: calls reach it without redirected entries */
+	/* The sampler was in LD_PRELOAD: calls reach it without redirected entries. */
 	bool preloaded;
 	/*
 	 * What loaded the sampler into the process: "profile-run", "profile-ready" (flmem start) or

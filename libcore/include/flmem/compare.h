@@ -23,10 +23,10 @@ struct flmem_compared_tensor {
 	 * "types" or "values".
 	 */
 	const char *difference;
-	/* Type in each model, as safetensors names it; NULL: not in that model */
+	/* Type in each model, as safetensors names it; NULL: not in that model. */
 	const char *dtypes[2];
 	char *shapes[2]; /* shape in each model, "[2, 3]"; NULL: not in that model */
-	/* Number of differing elements; of bytes for types without arithmetic */
+	/* Number of differing elements; of bytes for types without arithmetic. */
 	uint64_t differing;
 	/*
 	 * The largest differences of an element: the absolute one, |a - b|, and the relative one,
@@ -46,12 +46,12 @@ struct flmem_comparison {
 };
 
 struct flmem_compare_request {
-	/* Each a safetensors file, a folder of shards or a PyTorch checkpoint */
+	/* Each a safetensors file, a folder of shards or a PyTorch checkpoint. */
 	const char *paths[2];
-	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level */
+	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level. */
 	const char *key;
 	double tolerance; /* absolute differences up to this are not counted as exceeding */
-	/* For inputs that are addresses; NULL: the defaults */
+	/* For inputs that are addresses; NULL: the defaults. */
 	const struct flmem_http_options *http;
 	/*
 	 * As in struct flmem_aggregate_request; if it returns false, the call fails with

@@ -20,7 +20,7 @@
 struct flmem_convert_request {
 	const char *input;  /* a file or a folder, as for flmem_aggregate() */
 	const char *output; /* its suffix selects the format, as for flmem_aggregate() */
-	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level */
+	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level. */
 	const char *key;
 	/*
 	 * "F16", "BF16", "F32" or "F64": the new type of all floating-point tensors, rounded to
@@ -33,7 +33,7 @@ struct flmem_convert_request {
 	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
-	/* For an input that is an address; NULL: the defaults */
+	/* For an input that is an address; NULL: the defaults. */
 	const struct flmem_http_options *http;
 	/*
 	 * 0: the output is one file. Otherwise `output` is a folder, as in struct
@@ -46,9 +46,9 @@ struct flmem_convert_request {
 struct flmem_conversion {
 	uint64_t tensors, converted; /* number of all tensors, and of those whose type changed */
 	uint64_t output_bytes, took_us;
-	/* Bytes of the output that an earlier call had written and that are intact */
+	/* Bytes of the output that an earlier call had written and that are intact. */
 	uint64_t resumed_bytes;
-	/* `resume` was set, but the unfinished output belonged to another request */
+	/* `resume` was set, but the unfinished output belonged to another request. */
 	bool restarted;
 	uint32_t crc32c; /* CRC-32C of the whole output */
 };

@@ -34,7 +34,7 @@ struct flmem_emit_options {
 	struct flmem_settings_request settings; /* its `environment` is not used */
 	char *const *argv;			/* NULL: NVFlare's start command of the role */
 	const char *workspace; /* NULL: /workspace; batch scripts: the submission directory */
-	/* Name of the client; NULL: site-1, in sub_start the directory of the startup kit */
+	/* Name of the client; NULL: site-1, in sub_start the directory of the startup kit. */
 	const char *site;
 	const char *org;   /* organisation of the client; NULL: none */
 	const char *image; /* container image; NULL: a placeholder */

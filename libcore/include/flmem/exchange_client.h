@@ -22,13 +22,13 @@
 struct flmem_exchange_server {
 	const char *url;	/* http:// or https:// address to which the client appends /v1 */
 	const char *token_file; /* its first line is sent as the bearer token; NULL: none */
-	/* PEM files; `key` NULL: the key is in `cert`; both NULL: no certificate */
+	/* PEM files; `key` NULL: the key is in `cert`; both NULL: no certificate. */
 	const char *cert, *key;
 	const char *cacert; /* PEM; NULL: SSL_CERT_FILE, else the system's certificates */
 	bool insecure;	    /* allow a token over http:// to hosts other than this one */
 	unsigned retries;   /* limit of successive failures without progress between them; 0: 10 */
 	bool never_retry;   /* overrides `retries` */
-	/* Abort a request that stays below 1 KiB per second for this long; 0: 30 */
+	/* Abort a request that stays below 1 KiB per second for this long; 0: 30. */
 	unsigned timeout_seconds;
 	/*
 	 * Called a few times per second during a transfer; if it returns false, the call stops. May
@@ -68,7 +68,7 @@ struct flmem_exchange_status {
 	bool has_deadline, has_request_limit;
 	uint64_t deadline_s; /* seconds until the deadline of the round; valid if has_deadline */
 	uint64_t max_request_bytes; /* largest request body; valid if has_request_limit */
-	/* Why the exchange failed; printable, may be empty */
+	/* Why the exchange failed; printable, may be empty. */
 	char reason[FLMEM_EXCHANGE_REASON_MAX];
 };
 
@@ -108,7 +108,7 @@ struct flmem_exchange_push_request {
 	const char *weight; /* weight of the update as a decimal number; NULL: 1 */
 	bool has_round;	    /* false: the round that the server collects */
 	uint64_t round;	    /* valid if has_round */
-	/* Bytes per request; 0: as the server proposes. The server's limit always applies */
+	/* Bytes per request; 0: as the server proposes. The server's limit always applies. */
 	uint64_t chunk_bytes;
 	/* Announce the SHA-256 of each file, which is then read twice. Always done in lockstep. */
 	bool sha256;

@@ -68,21 +68,21 @@ struct flmem_exchange_serve_options {
 	struct flmem_aggregate_request aggregate;
 	uint64_t chunk_bytes; /* size of an upload request that clients should use; 0: 2 MiB */
 	uint64_t max_request_bytes; /* largest body of one request; 0: no limit */
-	/* Limit of a client's uploads per round; 0: twice the model's size and a margin */
+	/* Limit of a client's uploads per round; 0: twice the model's size and a margin. */
 	uint64_t quota_bytes;
 	uint64_t reserve_bytes; /* disk space to keep free; 0: FLMEM_EXCHANGE_RESERVE_BYTES */
-	/* Age at which an upload without progress is removed; 0: FLMEM_EXCHANGE_EXPIRE_US */
+	/* Age at which an upload without progress is removed; 0: FLMEM_EXCHANGE_EXPIRE_US. */
 	uint64_t expire_us;
-	/* Age at which a connection without progress is closed; 0: FLMEM_EXCHANGE_IDLE_US */
+	/* Age at which a connection without progress is closed; 0: FLMEM_EXCHANGE_IDLE_US. */
 	uint64_t idle_us;
 	/* After the last round, time without requests until the end; 0: FLMEM_EXCHANGE_SETTLE_US */
 	uint64_t settle_us;
-	/* Limits, in total and per client address; 0: the defaults above */
+	/* Limits, in total and per client address; 0: the defaults above. */
 	unsigned connections, address_connections;
 	const char *tls_cert, *tls_key; /* PEM files; NULL: plain HTTP */
-	/* PEM file of the authorities that sign client certificates; NULL: none required */
+	/* PEM file of the authorities that sign client certificates; NULL: none required. */
 	const char *client_ca;
-	/* File of lines "NAME CN=TEXT" or "NAME sha256:HEX"; NULL: the CN is the name */
+	/* File of lines "NAME CN=TEXT" or "NAME sha256:HEX"; NULL: the CN is the name. */
 	const char *authorised;
 	const char *token_file; /* file of lines "NAME TOKEN"; NULL: no tokens */
 	/*
@@ -115,7 +115,7 @@ struct flmem_exchange_served {
 	uint64_t updates;	  /* updates combined since this start */
 	uint64_t refused_updates; /* updates refused since this start */
 	uint64_t received_bytes;  /* bytes of uploads received since this start */
-	/* Elements of the average that were compared; 0: options->verify was not given */
+	/* Elements of the average that were compared; 0: options->verify was not given. */
 	uint64_t verified_elements;
 	bool stopped; /* ended before the last round was published; the same call continues */
 	char *model;  /* path of the newest model, a file or a folder */

@@ -67,7 +67,7 @@ struct flmem_finding {
 	bool in_bytes;	/* `current` is a number of bytes */
 	char *proposed; /* NULL: no proposal */
 	bool fixable;	/* `edit` writes `proposed` and changes nothing else */
-	/* The value is in Python code, also of a notebook; notebooks are never written */
+	/* The value is in Python code, also of a notebook; notebooks are never written. */
 	bool in_python;
 	struct flmem_edit edit;
 };
@@ -111,7 +111,7 @@ struct flmem_checked_oom_log {
 struct flmem_trainer_facts {
 	size_t count;
 	size_t unclear; /* number of these with an unreadable memory_gc_rounds */
-	/* Lowest and highest memory_gc_rounds of those that set it; 0: none does */
+	/* Lowest and highest memory_gc_rounds of those that set it; 0: none does. */
 	uint64_t gc_lowest, gc_highest;
 	size_t cuda_count; /* number of these with cuda_empty_cache */
 };

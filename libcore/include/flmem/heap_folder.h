@@ -56,7 +56,7 @@ FLMEM_API const char *flmem_heap_finding_name(enum flmem_heap_finding_kind kind)
 struct flmem_heap_finding {
 	enum flmem_heap_finding_kind kind;
 	uint32_t frame; /* index of the line's frame; FLMEM_HEAP_NO_FRAME: stacks without frames */
-	/* The program's own line on the stack, or the one with most of `frame` */
+	/* The program's own line on the stack, or the one with most of `frame`. */
 	uint32_t own_frame;
 	bool unconfirmed;  /* MAY_GROW: RSS does not show the growth */
 	uint64_t bytes;	   /* bytes that grew, are held, or were allocated, by kind */

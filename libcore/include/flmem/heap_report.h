@@ -4,47 +4,49 @@
 
 /*
  * Heap profiles as JSON (docs/json-schema/profile-*.json), in the formats of other tools, and as an
- * HTML page. Texts are heap-allocated and freed by the caller with free(); NULL if memory is out.
+ * HTML page. The functions return heap strings that the caller frees with free(); NULL if memory is
+ * out.
  */
 
 #include <flmem/heap_folder.h>
 #include <flmem/heap_profile.h>
 
-/* Of `profile stats`: the largest lines of code by `measure`. */
+/* Writes the report of `profile stats` as JSON: the largest lines of code by `measure`. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_stats_json(const struct flmem_heap_profile *profile,
 			     enum flmem_heap_measure measure, const struct flmem_heap_row *rows,
 			     size_t count);
 
-/* Of `profile summary`: functions. */
+/* Writes the report of `profile summary` as JSON: functions. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_summary_json(const struct flmem_heap_profile *profile,
 			       enum flmem_heap_measure measure, const struct flmem_heap_row *rows,
 			       size_t count);
 
+/* What `profile table` lists. The caller owns the arrays. */
 struct flmem_heap_table {
 	const struct flmem_heap_row *rows;
 	size_t row_count;
-	const uint32_t *sites; /* of the profile, largest first */
+	const uint32_t *sites; /* indices of the sites of the profile, largest first */
 	size_t site_count;
 };
 
-/* Of `profile table`: lines of code, and sites with complete stacks. */
+/* Writes the report of `profile table` as JSON: lines of code, and sites with complete stacks. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_table_json(const struct flmem_heap_profile *profile,
 			     enum flmem_heap_measure measure, const struct flmem_heap_table *table);
 
-/* Of `profile tree`. */
+/* Writes the report of `profile tree` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_tree_json(const struct flmem_heap_profile *profile,
 			    enum flmem_heap_measure measure, const struct flmem_heap_tree *tree);
 
-/* Of `profile leaks`. */
+/* Writes the report of `profile leaks` as JSON, with at most `limit` stacks. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_leaks_json(const struct flmem_heap_profile *profile,
 			     const struct flmem_heap_leaks *leaks, size_t limit);
 
-/* Of `profile diff`. */
+/* Writes the report of `profile diff` as JSON, with at most `limit` rows. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_diff_json(const struct flmem_heap_profile *const profiles[2],
 			    enum flmem_heap_measure measure,
@@ -54,16 +56,20 @@ flmem_report_heap_diff_json(const struct flmem_heap_profile *const profiles[2],
 struct flmem_heap_analysis {
 	struct flmem_heap_finding findings[FLMEM_HEAP_FINDINGS_MAX];
 	size_t finding_count;
-	struct flmem_heap_comparison comparison; /* against the baseline; empty for it */
+	/* Comparison with the baseline; empty for the baseline itself. */
+	struct flmem_heap_comparison comparison;
 };
 
-/* Of `profile analyze`; one of `analyses` per profile, each with at most `limit` changes. */
+/*
+ * Writes the report of `profile analyze` as JSON. `analyses` has an element for each profile of the
+ * folder; at most `limit` changes of each are written.
+ */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_heap_analyze_json(const struct flmem_heap_folder *folder,
 			       enum flmem_heap_measure measure,
 			       const struct flmem_heap_analysis *analyses, size_t limit);
 
-/* X(NAME, text) */
+/* Formats of other tools. X(NAME, text) */
 #define FLMEM_HEAP_FORMATS(X)       \
 	X(PPROF, "pprof")           \
 	X(COLLAPSED, "collapsed")   \
@@ -77,8 +83,9 @@ enum flmem_heap_format {
 };
 
 /*
- * A profile in the format of another tool; the caller frees it. `measure` is what the tool shows
- * first; collapsed stacks contain this measure only. FLMEM_EFAILED: memory is out.
+ * Writes a profile in the format of another tool; the caller frees it with free(). `measure` is
+ * what the tool shows first; collapsed stacks contain this measure only. FLMEM_EFAILED if memory is
+ * out.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_export(const struct flmem_heap_profile *profile,
 						 enum flmem_heap_format format,
@@ -86,15 +93,16 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_heap_export(const struct flmem_heap_profile
 						 size_t *ret_length, struct flmem_error *err);
 
 /*
- * A profile as one self-contained HTML page with a flame graph; with `second` (may be NULL) also
- * the differences. The page loads nothing from the network. NULL: memory is out.
+ * Makes one self-contained HTML page with a flame graph of a profile; with `second` (may be NULL)
+ * also with the differences between the two. The page loads nothing from the network.
  */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_heap_page_html(const struct flmem_heap_profile *profile,
 						      const struct flmem_heap_profile *second,
 						      enum flmem_heap_measure measure);
 
 /*
- * Writes the page. An existing page of flmem is replaced atomically; another file is FLMEM_EUSAGE.
+ * Writes the page to a file. An existing page of flmem is replaced atomically; FLMEM_EUSAGE for
+ * another existing file.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_page_write(const struct flmem_heap_profile *profile,
 						     const struct flmem_heap_profile *second,

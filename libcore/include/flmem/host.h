@@ -16,39 +16,41 @@
 #include <flmem/roles.h>
 #include <flmem/value.h>
 
-/* Whether an operation is permitted here; static texts. */
+/* Permission for an operation on this host; the texts are static. */
 struct flmem_permission {
 	bool allowed;
 	const char *why;
-	const char *remedy; /* how to permit it; NULL if allowed */
+	const char *remedy; /* how to permit the operation; NULL if it is allowed */
 };
 
 /* A row of the platform table: a feature, whether it works here, and the reason. */
 struct flmem_feature {
-	const char *name; /* static */
+	const char *name; /* static text */
 	bool works;
 	char *why;
 };
 
 struct flmem_host_report {
-	char *libc;	    /* "glibc", "musl": C library of the programs here; NULL: unknown */
+	char *libc; /* C library of this host's programs, "glibc" or "musl"; NULL: unknown */
 	char *libc_version; /* "2.36"; NULL: unknown */
 	char *kernel;	    /* "6.1.0-18-amd64" */
 	char *architecture; /* "x86_64" */
 	struct flmem_u64 page_bytes;
-	char *thp_mode; /* always, madvise, never; NULL: kernel without it */
+	/* "always", "madvise" or "never"; NULL: the kernel has no transparent huge pages. */
+	char *thp_mode;
 	struct flmem_u64 memory_total_bytes;
 	struct flmem_u64 memory_available_bytes;
 	struct flmem_u64 swap_total_bytes;
 	struct flmem_u64 swap_free_bytes;
-	struct flmem_u64 cgroup_max_bytes; /* lowest memory limit on the way up to the root */
+	/* Lowest memory limit of the control groups from this process up to the root. */
+	struct flmem_u64 cgroup_max_bytes;
 	struct flmem_u64 cgroup_used_bytes;
-	int yama_level;			     /* 0..3, -1: this kernel has no Yama */
-	struct flmem_permission trim_own;    /* processes of this user */
-	struct flmem_permission trim_others; /* processes of other users */
+	int yama_level; /* kernel.yama.ptrace_scope, 0 to 3; -1: this kernel has no Yama */
+	struct flmem_permission trim_own;    /* trimming processes of this user */
+	struct flmem_permission trim_others; /* trimming processes of other users */
 	struct flmem_installed_allocator *installed;
 	size_t installed_count;
-	char *gpu_driver;   /* version, or NULL */
+	char *gpu_driver;   /* version of the driver, or NULL */
 	char *gpu_unknown;  /* reason why no GPU is listed, or NULL */
 	char *cuda_driver;  /* newest CUDA version that the driver supports, "12.5", or NULL */
 	char *cuda_runtime; /* version of the CUDA runtime library, "12.9", or NULL */
@@ -60,15 +62,16 @@ struct flmem_host_report {
 };
 
 /*
- * Fails without /proc (FLMEM_EUNSUPPORTED) and when out of memory (FLMEM_EFAILED); what cannot be
- * determined is unknown with its reason. Starts a few short-lived children (to test system calls
- * for which a sandbox may kill the caller) and loads the libraries of the NVIDIA driver and of the
- * CUDA runtime if present. Release with flmem_host_report_clear().
+ * Reads the facts about this host. Values that cannot be determined are unknown, with their reason.
+ * The call starts a few short-lived children (to test system calls for which a sandbox may kill the
+ * caller) and loads the libraries of the NVIDIA driver and of the CUDA runtime if present.
+ * FLMEM_EUNSUPPORTED without /proc, FLMEM_EFAILED if memory is out. Release with
+ * flmem_host_report_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_host_read(struct flmem_host_report *ret_report,
 					       struct flmem_error *err);
 
-/* Frees what the report owns and empties it. */
+/* Frees what the report owns and zeroes the struct. */
 FLMEM_API void flmem_host_report_clear(struct flmem_host_report *report);
 
 #endif

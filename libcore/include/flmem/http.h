@@ -16,14 +16,20 @@
 #define FLMEM_HTTP_TIMEOUT_MAX	   3600U
 
 struct flmem_http_options {
-	/* "Name: value" each; sent to the host of the address only, not to redirect targets. */
+	/*
+	 * Header lines "Name: value". They are sent only to the host of the address, not to
+	 * redirect targets.
+	 */
 	const char *const *headers;
 	size_t header_count;
 	const char *cacert; /* PEM file; NULL: SSL_CERT_FILE, else the system's certificates */
-	/* After temporary failures without progress between them; 0: FLMEM_HTTP_RETRIES. */
+	/* Limit of successive failures without progress between them; 0: FLMEM_HTTP_RETRIES. */
 	unsigned retries;
 	bool never_retry; /* overrides `retries` */
-	/* Limit for connecting, and for transfers below 1 KiB/s; 0: FLMEM_HTTP_TIMEOUT_SECONDS. */
+	/*
+	 * Time limit for connecting, and for transfers below 1 KiB/s; 0:
+	 * FLMEM_HTTP_TIMEOUT_SECONDS.
+	 */
 	unsigned timeout_seconds;
 };
 

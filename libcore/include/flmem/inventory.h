@@ -13,7 +13,7 @@ struct flmem_installed_allocator {
 	char *path;
 };
 
-/* Whether a GPU is partitioned (MIG). X(NAME, text) */
+/* States of a GPU's partitioning (MIG, multi-instance GPU). X(NAME, text) */
 #define FLMEM_MIG_MODES(X)            \
 	X(UNKNOWN, NULL)              \
 	X(UNSUPPORTED, "unsupported") \
@@ -27,12 +27,12 @@ enum flmem_mig {
 };
 
 struct flmem_gpu {
-	char *name; /* "" if the driver reports none */
+	char *name; /* model name, "" if the driver reports none */
 	struct flmem_u64 total_bytes;
 	struct flmem_u64 used_bytes;
 	struct flmem_u64 free_bytes;
 	enum flmem_mig mig;
-	struct flmem_u64 mig_instances; /* MIG devices of the GPU; 0 if MIG is off */
+	struct flmem_u64 mig_instances; /* number of the GPU's MIG devices; 0 if MIG is off */
 };
 
 #endif

@@ -14,20 +14,27 @@
 #include <flmem/visibility.h>
 #include <flmem/watch.h>
 
-/* Names follow the conventions of Prometheus and OpenMetrics 1.0. All texts are static. */
+/*
+ * A row of the table. Names follow the conventions of Prometheus and OpenMetrics 1.0. All texts are
+ * static.
+ */
 struct flmem_metric {
-	const char *name;   /* of the family: counters without "_total", infos without "_info" */
-	const char *type;   /* OpenMetrics: gauge, counter, info, stateset */
-	const char *unit;   /* last part of the name, or NULL */
-	const char *labels; /* separated by blanks, in addition to those of the process; or NULL */
+	/* Name of the metric family: counters without "_total", infos without "_info". */
+	const char *name;
+	const char *type;   /* OpenMetrics type: gauge, counter, info or stateset */
+	const char *unit;   /* unit, which is the last part of the name; or NULL */
+	const char *labels; /* labels besides those of the process, separated by blanks; or NULL */
 	const char *help;   /* one sentence with a full stop */
-	bool per_process;   /* one per process, with its labels; else a single one */
+	bool per_process;   /* one sample per process, with its labels; false: a single one */
 };
 
-/* The rows of the table; NULL after the last. */
+/* Returns a row of the table; NULL after the last. */
 FLMEM_API const struct flmem_metric *flmem_metric(size_t index);
 
-/* Suffix of its sample names after the family: "_total", "_info" or ""; static. */
+/*
+ * Returns the suffix of the metric's sample names after the family name: "_total", "_info" or "";
+ * static text.
+ */
 FLMEM_API const char *flmem_metric_suffix(const struct flmem_metric *metric);
 
 enum flmem_exposition {
@@ -35,7 +42,10 @@ enum flmem_exposition {
 	FLMEM_EXPOSITION_OPENMETRICS, /* OpenMetrics 1.0 */
 };
 
-/* Heap string, NULL if memory is out. Unknown values are omitted. */
+/*
+ * Writes a snapshot as metrics; unknown values are omitted. The caller frees the text with free();
+ * NULL if memory is out.
+ */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 			   enum flmem_exposition exposition);
@@ -43,11 +53,11 @@ flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 struct flmem_endpoint;
 
 struct flmem_endpoint_options {
-	/* "127.0.0.1:9477", "[::1]:9477", "localhost:9477"; port 0: any that is free */
+	/* "127.0.0.1:9477", "[::1]:9477" or "localhost:9477"; port 0: any free port. */
 	const char *address;
 	/*
-	 * Returns a new heap string, or NULL to answer the request with status 503. Called by the
-	 * thread of the endpoint, at most a few times per second.
+	 * Returns a new heap string, which the endpoint frees, or NULL to answer the request with
+	 * status 503. The thread of the endpoint calls it, at most a few times per second.
 	 */
 	char *(*render)(void *context, enum flmem_exposition exposition);
 	void *context;
@@ -55,21 +65,25 @@ struct flmem_endpoint_options {
 
 /*
  * Serves GET and HEAD of /metrics until flmem_endpoint_close(), in a separate thread that has all
- * signals blocked. Connections are limited in number and to seconds, and serve one request each;
- * responses never contain parts of a request. FLMEM_EUSAGE for an invalid address or a port in use,
- * FLMEM_EPERM for a privileged port, FLMEM_EUNSUPPORTED without libmicrohttpd.
+ * signals blocked. The number of connections and the seconds that each may take are limited; each
+ * serves one request. Responses never contain parts of a request. FLMEM_EUSAGE for an invalid
+ * address or a port in use, FLMEM_EPERM for a privileged port, FLMEM_EUNSUPPORTED without
+ * libmicrohttpd.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_endpoint_open(const struct flmem_endpoint_options *options,
 						   struct flmem_endpoint **ret_endpoint,
 						   struct flmem_error *err);
 
-/* Ends the thread immediately, even with open connections. NULL is allowed. */
+/* Ends the endpoint's thread immediately, even with open connections. NULL is allowed. */
 FLMEM_API void flmem_endpoint_close(struct flmem_endpoint *endpoint);
 
-/* "http://127.0.0.1:9477/metrics", with the actual port; valid until the endpoint is closed. */
+/*
+ * Returns "http://127.0.0.1:9477/metrics", with the actual port; valid until the endpoint is
+ * closed.
+ */
 FLMEM_API const char *flmem_endpoint_url(const struct flmem_endpoint *endpoint);
 
-/* True if it is reachable from this host only. */
+/* Returns true if the endpoint can be reached from this host only. */
 FLMEM_API bool flmem_endpoint_is_local(const struct flmem_endpoint *endpoint);
 
 #endif

@@ -4,7 +4,7 @@
 
 /*
  * The size of a model, read from its file or folder without loading it. Sizes are in bytes. Results
- * own their strings: release with flmem_model_clear(). Nothing is shared between threads.
+ * own their strings: release with flmem_model_clear(). Calls share nothing between threads.
  */
 
 #include <stddef.h>
@@ -25,12 +25,12 @@
 
 /* Facts about a model, read without loading it. */
 struct flmem_model {
-	char *name;			/* as requested */
-	const char *dtype;		/* "bf16", "mixed", or NULL: unknown */
-	uint64_t bytes;			/* of all tensors */
-	struct flmem_u64 parameters;	/* elements of all tensors */
-	struct flmem_u64 tensors;	/* how many */
-	struct flmem_u64 largest_bytes; /* of the largest tensor */
+	char *name;			/* name or path, as the caller gave it */
+	const char *dtype;		/* type of the tensors: "bf16", "mixed"; NULL: unknown */
+	uint64_t bytes;			/* bytes of all tensors together */
+	struct flmem_u64 parameters;	/* number of elements of all tensors */
+	struct flmem_u64 tensors;	/* number of tensors */
+	struct flmem_u64 largest_bytes; /* bytes of the largest tensor */
 };
 
 /*
@@ -45,14 +45,14 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_model_read(const char *what, const char *dt
 						struct flmem_error *err);
 
 /*
- * A model with this many parameters. `dtype` NULL means fp32. FLMEM_EUSAGE for an unknown type, 0
- * parameters, or a size beyond 64 bits.
+ * Makes a model of this many parameters. `dtype` NULL means fp32. FLMEM_EUSAGE for an unknown type,
+ * 0 parameters, or a size beyond 64 bits. Release with flmem_model_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_model_make(uint64_t parameters, const char *dtype,
 						struct flmem_model *ret_model,
 						struct flmem_error *err);
 
-/* Frees what the model owns and empties it. */
+/* Frees what the model owns and zeroes the struct. */
 FLMEM_API void flmem_model_clear(struct flmem_model *model);
 
 #endif

@@ -3,9 +3,10 @@
 #define FLMEM_OOM_H
 
 /*
- * Out-of-memory kills in a kernel log: the text of dmesg or journalctl -k, of kernels 3.10 to 6.18,
- * with any line prefix; and GPU memory that ran out, in the log of a job. Names and paths are
- * untrusted text: escape before printing.
+ * Results of reading logs for memory that ran out. A kernel log is the text of dmesg or journalctl
+ * -k, of kernels 3.10 to 6.18, with any line prefix; it reports processes that the kernel killed.
+ * The log of a job reports GPU memory that ran out. Names and paths are untrusted text: escape
+ * before printing.
  */
 
 #include <stdbool.h>
@@ -16,38 +17,40 @@
 #include <flmem/value.h>
 
 #define FLMEM_OOM_NAME_MAX  64	/* the kernel limits names to 15 bytes; dmesg escapes them */
-#define FLMEM_OOM_GROUP_MAX 256 /* of the path; longer paths are cut */
+#define FLMEM_OOM_GROUP_MAX 256 /* buffer for the path of a control group; longer paths are cut */
 
-/* One report, up to the line "Killed process". */
+/* One report of a kill, up to its line "Killed process". */
 struct flmem_oom_kill {
-	unsigned line; /* of the text */
+	unsigned line; /* line number in the text, from 1 */
 	pid_t pid;
 	char name[FLMEM_OOM_NAME_MAX];
 	bool of_group; /* a control group reached its limit; else the host is out of memory */
-	char group[FLMEM_OOM_GROUP_MAX]; /* its path; "": not in the log */
-	/* Of the killed process. */
+	char group[FLMEM_OOM_GROUP_MAX]; /* path of the control group; "": not in the log */
+	/* Memory of the killed process. */
 	struct flmem_u64 total_vm_bytes, anon_bytes, file_bytes, shmem_bytes;
-	/* Of the group. */
+	/* Use and limit of the control group. */
 	struct flmem_u64 usage_bytes, limit_bytes;
-	/* The candidate tasks, and the share of the killed process in their resident pages. */
+	/*
+	 * Number of candidate tasks, and the share of the killed process in their resident pages.
+	 */
 	struct flmem_u64 tasks, share_percent;
 };
 
 struct flmem_oom_log {
-	struct flmem_oom_kill last; /* with memory.oom.group, the chosen process */
-	size_t kills;		    /* all kills in the text */
+	struct flmem_oom_kill last; /* the last kill; with memory.oom.group the chosen process */
+	size_t kills;		    /* number of kills in the text */
 };
 
 /*
- * PyTorch's "CUDA out of memory", in both of its forms, or the runtime's error, which has no
- * figures.
+ * Reports of PyTorch's "CUDA out of memory", in both of its forms, or of the CUDA runtime's error,
+ * which has no figures.
  */
 struct flmem_gpu_oom {
-	size_t count;  /* lines of the text that report it */
+	size_t count;  /* number of lines that report it */
 	unsigned line; /* line number of the last report, which the other fields describe */
 	struct flmem_u64 device;
 	struct flmem_u64 tried_bytes, total_bytes, free_bytes;
-	/* Of PyTorch: in tensors; in its pool but unused. */
+	/* PyTorch's memory on the device: in tensors; in its pool but unused. */
 	struct flmem_u64 allocated_bytes, unused_bytes;
 };
 

@@ -3,8 +3,8 @@
 #define FLMEM_OWN_PROCESS_H
 
 /*
- * The allocator of the calling process: the three functions of NVFlare's memory_utils, for any
- * program. All are thread-safe; the allocator is looked up once and cached.
+ * Works on the allocator of the calling process: the three functions of NVFlare's memory_utils, for
+ * any program. All are thread-safe; the allocator is looked up once and cached.
  */
 
 #include <stdint.h>
@@ -12,12 +12,13 @@
 #include <flmem/error.h>
 #include <flmem/roles.h>
 
-/* The allocator that serves malloc in this process. */
+/* Returns the allocator that serves malloc in this process. */
 FLMEM_API enum flmem_allocator_kind flmem_get_allocator_type(void);
 
 /*
- * glibc's malloc_trim(0): 1 if memory was released, 0 if there was none, -1 if the allocator is not
- * glibc, or a device may still use what was freed (below).
+ * Calls glibc's malloc_trim(0). Returns 1 if it released memory, 0 if there was none to release, -1
+ * if the allocator is not glibc, or if a device may still use freed memory (see
+ * flmem_cleanup_memory()).
  */
 FLMEM_API int flmem_try_malloc_trim(void);
 
@@ -31,18 +32,18 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory(struct flmem_error *err);
 
 enum flmem_cleanup {
 	/*
-	 * Also the default stream-ordered memory pool (cudaMallocAsync) of each CUDA device whose
-	 * primary context is active, as cudaMemPoolTrimTo(pool, 0) does. No context is created, and
-	 * a CUDA graph that another thread captures is not disturbed. Nothing to do where the
-	 * program has not loaded CUDA's driver.
+	 * Also trim the default stream-ordered memory pool (cudaMallocAsync) of each CUDA device
+	 * whose primary context is active, as cudaMemPoolTrimTo(pool, 0) does. No context is
+	 * created, and a CUDA graph that another thread captures is not disturbed. Does nothing
+	 * where the program has not loaded CUDA's driver.
 	 */
 	FLMEM_CLEANUP_CUDA = 1,
 };
 
 /*
- * The same with a sum of enum flmem_cleanup. Everything is tried; the first failure is reported:
- * FLMEM_EFAILED with CUDA's error number, or that of flmem_cleanup_memory(). *ret_cuda_bytes (may
- * be NULL): decrease of CUDA's pools.
+ * As flmem_cleanup_memory(), with more steps: `flags` is a sum of enum flmem_cleanup. Every step is
+ * tried; the first failure is reported: FLMEM_EFAILED with CUDA's error number, or the error of
+ * flmem_cleanup_memory(). *ret_cuda_bytes (may be NULL): decrease of CUDA's pools in bytes.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory_with(unsigned flags, uint64_t *ret_cuda_bytes,
 							 struct flmem_error *err);

@@ -32,41 +32,48 @@ enum flmem_value_kind {
 
 /*
  * Sets the error for a value that does not parse: "invalid size 'x' for --min-rss; expected ...".
- * `option` is the long name without dashes, NULL where no option is involved. Returns FLMEM_EUSAGE.
+ * `option` is the long name without dashes, or NULL if the value is not of an option. Returns
+ * FLMEM_EUSAGE.
  */
 FLMEM_API int flmem_parse_invalid(enum flmem_value_kind kind, const char *text, const char *option,
 				  struct flmem_error *err);
 
 /*
- * The same for a value outside a list: "invalid value 'x' for --role; choose from server, client".
- * `choices` is the list as printed.
+ * Sets the error for a value outside a list: "invalid value 'x' for --role; choose from server,
+ * client". `choices` is the list as printed. Returns FLMEM_EUSAGE.
  */
 FLMEM_API int flmem_parse_invalid_choice(const char *text, const char *option, const char *choices,
 					 struct flmem_error *err);
 
-/* Decimal number in [min, max]. */
+/* Parses a decimal number in [min, max]. */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_u64(const char *text, uint64_t min, uint64_t max,
 					       uint64_t *ret_value, struct flmem_error *err);
 
-/* Process id: 1 up to the kernel's PID_MAX_LIMIT (4194304). */
+/* Parses a process ID: 1 up to the kernel's PID_MAX_LIMIT (4194304). */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_pid(const char *text, pid_t *ret_pid,
 					       struct flmem_error *err);
 
-/* Size in bytes: 512, 64K, 1.5GiB, 4GB. K = KiB = 1024, KB = 1000; so for M, G, T, P. */
+/*
+ * Parses a size in bytes: 512, 64K, 1.5GiB, 4GB. K = KiB = 1024, KB = 1000; M, G, T and P likewise.
+ */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_size(const char *text, uint64_t *ret_bytes,
 						struct flmem_error *err);
 
 /*
- * Count: 350000000, 8B, 1.5B, 350M. Decimal factors K, M, B and T in either case; G means B.
+ * Parses a count: 350000000, 8B, 1.5B, 350M. Decimal factors K, M, B and T in either case; G means
+ * B.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_count(const char *text, uint64_t *ret_count,
 						 struct flmem_error *err);
 
-/* Duration in microseconds: 100us, 250ms, 5s, 2m, 1h, 1d; fractions allowed. "0" needs no unit. */
+/*
+ * Parses a duration, in microseconds: 100us, 250ms, 5s, 2m, 1h, 1d; fractions are allowed. "0"
+ * needs no unit.
+ */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_duration(const char *text, uint64_t *ret_us,
 						    struct flmem_error *err);
 
-/* Decimal number, not negative and finite, whatever the locale: 3, 0.25, 1e-3. */
+/* Parses a decimal number that is finite and not negative, whatever the locale: 3, 0.25, 1e-3. */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_real(const char *text, double *ret_value,
 						struct flmem_error *err);
 

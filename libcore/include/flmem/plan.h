@@ -3,11 +3,12 @@
 #define FLMEM_PLAN_H
 
 /*
- * Memory needs of a federated job before it runs: the peak of the server and of each client in
- * every step of a round, by the copies that the framework holds at once, and a configuration that
- * fits a node. docs/guides/planning.md derives the counts and compares them with measured runs.
+ * Predicts the memory that a federated job needs before it runs: the peak of the server and of each
+ * client in every step of a round, from the copies that the framework holds at once, and a
+ * configuration that fits a node. docs/guides/planning.md derives the counts and compares them with
+ * measured runs.
  *
- * Results own their strings: release with the clear functions. Nothing is shared between threads.
+ * Results own their strings: release with the clear functions. Calls share nothing between threads.
  */
 
 #include <stdbool.h>
@@ -19,7 +20,7 @@
 #include <flmem/roles.h>
 #include <flmem/value.h>
 
-/* X(NAME, text): optimizer of a client that trains in host memory. */
+/* Optimizers of a client that trains in host memory. X(NAME, text) */
 #define FLMEM_OPTIMIZERS(X)     \
 	X(NONE, "none")         \
 	X(SGD, "sgd")           \
@@ -35,22 +36,25 @@ enum flmem_optimizer {
 struct flmem_plan_request {
 	const struct flmem_model *model; /* owned by the caller */
 	enum flmem_framework framework;
-	uint64_t clients;		/* per round; 1 or more */
+	uint64_t clients;		/* clients per round; 1 or more */
 	uint64_t node_bytes;		/* memory of the smallest node; 0: unknown */
-	uint64_t actors;		/* clients at once in a simulator; 0: no simulator */
+	uint64_t actors;		/* clients that a simulator runs at once; 0: no simulator */
 	enum flmem_optimizer optimizer; /* NONE: training is not counted, as on a GPU */
-	const char *filter; /* of the framework, that clients apply to their results; NULL: none */
+	/* Filter of the framework that clients apply to their results; NULL: none. */
+	const char *filter;
 };
 
+/* Memory in one step of a round. */
 struct flmem_plan_step {
-	enum flmem_role role; /* SERVER or CLIENT */
-	const char *name;     /* "collect the results" */
-	const char *contents; /* contents of memory in this step */
-	uint64_t bytes;	      /* the runtime included */
+	enum flmem_role role; /* FLMEM_ROLE_SERVER or FLMEM_ROLE_CLIENT */
+	const char *name;     /* what happens in the step: "collect the results" */
+	const char *contents; /* what is in memory in this step */
+	uint64_t bytes;	      /* memory of the process, including its runtime */
 };
 
-/* A file, or part of one, for copying. */
+/* A file to copy, or a part of one. */
 struct flmem_plan_text {
+	/* Name of the file and place in it. */
 	const char *where;
 	char *text;
 };
@@ -61,24 +65,26 @@ struct flmem_plan_strategy {
 	const char *summary; /* one sentence */
 	struct flmem_plan_step *steps;
 	size_t step_count;
-	uint64_t server_peak_bytes, client_peak_bytes; /* of each process */
-	uint64_t server_disk_bytes;		       /* disk space for results */
-	struct flmem_u64 simulator_bytes;	       /* the server and all clients at once */
-	struct flmem_u64 chunk_bytes;		       /* to set */
+	/* Largest step of the server, and of each client process. */
+	uint64_t server_peak_bytes, client_peak_bytes;
+	uint64_t server_disk_bytes;	  /* disk space that the server needs for results */
+	struct flmem_u64 simulator_bytes; /* the server and all clients of a simulator at once */
+	struct flmem_u64 chunk_bytes;	  /* chunk size to set */
+	/* Largest message. */
 	struct flmem_u64 message_bytes;
-	bool fits; /* both peaks, or the simulator, fit the node; true without a node */
+	bool fits; /* both peaks, or the simulator, fit the node; true if its memory is unknown */
 };
 
 struct flmem_plan {
 	struct flmem_plan_strategy *strategies;
 	size_t strategy_count;
-	size_t chosen;		       /* the first that fits, else the smallest */
-	uint64_t runtime_bytes;	       /* counted for Python and its libraries in each process */
-	uint64_t usable_bytes;	       /* of the node; 0: unknown */
-	struct flmem_plan_text *texts; /* configuration of the chosen strategy */
+	size_t chosen;		/* index of the first strategy that fits, else of the smallest */
+	uint64_t runtime_bytes; /* memory counted for Python and its libraries in each process */
+	uint64_t usable_bytes;	/* part of the node's memory that processes may use; 0: unknown */
+	struct flmem_plan_text *texts; /* configuration files of the chosen strategy */
 	size_t text_count;
 	const char *caveat; /* missing setting of the framework, or NULL */
-	const char *beside; /* processes that no figure includes, or NULL */
+	const char *beside; /* processes that the figures do not include, or NULL */
 };
 
 /* Computes the plan. FLMEM_EUSAGE for impossibly large numbers, FLMEM_EFAILED if memory is out. */
@@ -86,7 +92,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_plan_make(const struct flmem_plan_request *
 					       struct flmem_plan *ret_plan,
 					       struct flmem_error *err);
 
-/* Frees what the plan owns and empties it. */
+/* Frees what the plan owns and zeroes the struct. */
 FLMEM_API void flmem_plan_clear(struct flmem_plan *plan);
 
 #endif

@@ -16,26 +16,28 @@
 #define FLMEM_PLUGIN_NAMES_MAX 3
 
 struct flmem_plugin {
-	/* File names as dlopen() takes them, best first; the first that loads counts. */
+	/* File names as dlopen() takes them, best first; the first that loads is used. */
 	const char *sonames[FLMEM_PLUGIN_NAMES_MAX];
-	/* Message if none loads: what needs it and its package; the reason follows. */
+	/* Start of the error if none loads: what needs the library, and its package. */
 	const char *missing;
-	/* What a too old library lacks; NULL: the message names the absent symbol. */
+	/* What a too old library lacks, for the error; NULL: the error names the absent symbol. */
 	const char *lacks;
-	bool loaded_only; /* only if the process has loaded it already */
-	bool stays;	  /* never unloaded: threads or handlers of it may outlive the last user */
+	bool loaded_only; /* use the library only if the process has already loaded it */
+	/* The library is never unloaded: its threads or handlers may outlive the last user. */
+	bool stays;
 };
 
 struct flmem_plugin_symbol {
-	/* Of its revisions, best first. */
+	/* Names of the symbol, newest revision first; the first that exists is used. */
 	const char *names[FLMEM_PLUGIN_NAMES_MAX];
 	void *slot;    /* a pointer of any type, which receives the address */
-	bool optional; /* its slot becomes NULL where it is absent */
+	bool optional; /* the library may lack the symbol; its slot is NULL then */
 };
 
 /*
- * Loads the library and fills the slots, all or none. *ret_library (NULL: the library remains
- * loaded) is for flmem_plugin_close(). FLMEM_EUNSUPPORTED if no file loads or a symbol is absent.
+ * Loads the library and fills the slots: all of them, or none on failure. *ret_library is for
+ * flmem_plugin_close(); with ret_library NULL the library stays loaded. FLMEM_EUNSUPPORTED if no
+ * file loads or a symbol is absent.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_plugin_load(const struct flmem_plugin *plugin,
 						 const struct flmem_plugin_symbol *symbols,

@@ -13,19 +13,19 @@
 #include <flmem/error.h>
 
 struct flmem_profile_request {
-	const char *output;	 /* the file; kept */
-	uint64_t interval_bytes; /* average distance of samples; 0: 512 KiB */
+	const char *output;	 /* path of the profile; the caller owns the string */
+	uint64_t interval_bytes; /* mean number of allocated bytes between samples; 0: 512 KiB */
 	uint64_t limit_bytes;	 /* size of the file; 0: 64 MiB */
-	bool native;		 /* native frames also inside and between Python frames */
-	bool follow_children;	 /* each child writes its own file, FILE.PID */
-	bool python_allocators;	 /* Python's small objects one by one: PYTHONMALLOC=malloc */
-	bool force;		 /* replace an existing file */
+	bool native;		 /* record native frames also inside and between Python frames */
+	bool follow_children;	 /* each child process writes its own file, FILE.PID */
+	bool python_allocators; /* sample Python's small objects one by one (PYTHONMALLOC=malloc) */
+	bool force;		/* replace an existing file */
 };
 
 /*
- * Creates the file for a command that the caller executes next, in its own process, with the
+ * Creates the profile for a command that the caller executes next, in its own process, with the
  * returned environment: `environment` with the sampler in LD_PRELOAD. FLMEM_EUSAGE for an invalid
- * size or an existing file, FLMEM_EFAILED where the file cannot be allocated in full,
+ * size or an existing file, FLMEM_EFAILED if the file cannot be allocated in full,
  * FLMEM_EUNSUPPORTED if the sampler is not installed, FLMEM_ENOCOMMAND and FLMEM_ENOEXEC as for
  * flmem_launch_exec(): an existing file is then not replaced. Release the list with
  * flmem_launch_environment_free().
@@ -36,17 +36,18 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_prepare(const struct flmem_profile_
 						     struct flmem_error *err);
 
 /*
- * Returns the environment with the sampler preloaded and dormant, until flmem_profile_attach().
- * FLMEM_EUNSUPPORTED if the sampler is not installed. Release the list with
+ * Returns the environment with the sampler preloaded; it stays dormant until
+ * flmem_profile_attach(). FLMEM_EUNSUPPORTED if the sampler is not installed. Release the list with
  * flmem_launch_environment_free().
  */
 FLMEM_API FLMEM_MUST_CHECK int
 flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err);
 
 /*
- * The same, and each program opens a socket in a new thread, for attaching without tracing. This
- * has side effects (docs/guides/profile.md). Under seccomp filters only with `assume_seccomp`: a
- * filter may kill the program for the system calls that the socket needs.
+ * As flmem_profile_ready(), and each program opens a socket in a new thread, for attaching without
+ * tracing. This has side effects (docs/guides/profile.md). Under seccomp filters the call fails
+ * without `assume_seccomp`: a filter may kill the program for the system calls that the socket
+ * needs.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 							  char *const *environment,
@@ -56,16 +57,17 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 /*
  * Checks that the program can start with the sampler; call it before flmem_profile_ready(). musl's
  * loader ends a program (status 127) if a preloaded library needs symbols that only glibc has.
- * FLMEM_EUNSUPPORTED: its C library differs from the sampler's; FLMEM_ENOCOMMAND: no such command.
+ * FLMEM_EUNSUPPORTED if the program's C library differs from the sampler's; FLMEM_ENOCOMMAND if
+ * there is no such command.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_program_check(const char *program,
 							   struct flmem_error *err);
 
 /*
- * Announces the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if the file is
- * not a heap profile, is a copy that no process reads, or belongs to a process that is no longer
- * sampled. FLMEM_ENOPROC if its process is not visible (killed, or in another container or host);
- * the round is stored nevertheless.
+ * Stores in the profile the round that the sampled process is in; 4294967295: none. FLMEM_EUSAGE if
+ * the file is not a heap profile, is a copy that no process reads, or belongs to a process that is
+ * no longer sampled. FLMEM_ENOPROC if the process is not visible (killed, or in another container
+ * or host); the round is stored nevertheless.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_set_round(const char *path, uint32_t round,
 						       struct flmem_error *err);

@@ -45,26 +45,27 @@ enum flmem_repeat_event_kind {
 #undef FLMEM_REPEAT_EVENT_ENUM
 };
 
-/* "trimmed", ...; never NULL. */
+/* Returns the name of a kind ("trimmed", ...); never NULL. */
 FLMEM_API const char *flmem_repeat_event_name(enum flmem_repeat_event_kind kind);
 
 struct flmem_repeat_event {
 	enum flmem_repeat_event_kind kind;
-	uint64_t time_us; /* since 1970, UTC */
+	uint64_t time_us; /* time of the event, since 1970-01-01 UTC */
 	pid_t pid;
-	const char *reason;			/* why, or NULL */
-	const struct flmem_trim_result *result; /* of an attempted trim, else NULL */
+	const char *reason; /* reason of a refusal or of an undecided condition, or NULL */
+	const struct flmem_trim_result *result; /* result of the attempted trim; NULL without one */
 };
 
 struct flmem_repeat_options {
-	struct flmem_trim_options trim;	    /* of each; start_time is not used */
-	const struct flmem_condition *when; /* NULL: always */
-	uint64_t every_us;		    /* between two checks; 0: the default */
-	uint64_t cool_down_us;		    /* minimum between two trims of one process */
-	uint64_t count;			    /* trims of each process; 0: no limit */
+	struct flmem_trim_options trim;	    /* options of each trim; start_time is not used */
+	const struct flmem_condition *when; /* trim only while this holds; NULL: always */
+	uint64_t every_us;		    /* time between two checks; 0: the default */
+	uint64_t cool_down_us;		    /* minimum time between two trims of one process */
+	uint64_t count;			    /* trims to make of each process; 0: no limit */
 	uint64_t min_release_bytes; /* a trim that releases less is ineffective; 0: the default */
-	unsigned max_ineffective;   /* 0: the default */
-	int stop_fd;		    /* becomes readable to request the end; -1: none */
+	/* Ineffective trims in a row before trims of a process stop; 0: the default. */
+	unsigned max_ineffective;
+	int stop_fd; /* file descriptor that becomes readable to request the end; -1: none */
 	void (*on_event)(const struct flmem_repeat_event *event, void *data);
 	void *data;
 };
@@ -75,10 +76,10 @@ struct flmem_repeat_options {
 #define FLMEM_REPEAT_COOL_DOWN_US_MAX	       UINT64_C(86400000000)
 
 /*
- * Checks the processes immediately and then every `every_us`. `start_times` identifies the
- * processes (clock ticks after boot; 0: any process with the PID). Returns 0 when a stop was
- * requested, or when no process is left for which a trim was or could be made; the code of the
- * refusal when all were refused permanently, FLMEM_EPARTLY when some were.
+ * Trims the processes repeatedly. It checks them immediately and then every `every_us`.
+ * `start_times` identifies the processes (clock ticks after boot; 0: any process with the PID).
+ * Returns 0 when a stop was requested, or when no process is left for which a trim was or could be
+ * made; the code of the refusal when all were refused permanently, FLMEM_EPARTLY when some were.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_repeat(const pid_t *pids, const uint64_t *start_times,
 					    size_t count,

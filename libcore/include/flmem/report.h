@@ -29,40 +29,46 @@
 #include <flmem/troubleshoot.h>
 #include <flmem/watch.h>
 
-/* Of `--version`: flmem/version.h. */
+/* Writes the report of `flmem --version` (flmem/version.h) as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_version_json(void);
 
-/* Of `detect` without a target. */
+/* Writes the report of `detect` without a target as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_host_json(const struct flmem_host_report *host);
 
-/* Of `detect`. */
+/* Writes the report of `detect` with targets as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_detect_json(const struct flmem_detect_report *report);
 
-/* Of `trim`. */
+/* Writes the report of `trim` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_trim_json(const struct flmem_trim_result *results,
 							size_t count);
 
-/* Of `profile attach` and `profile detach`; `command` is the name of the schema. */
+/*
+ * Writes the report of `profile attach` or `profile detach` as JSON; `command` is the name in
+ * "schema".
+ */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_attach_json(const char *command,
 							  const struct flmem_attach_result *result);
 
-/* One event of repeated trims, on one line. */
+/* Writes one event of repeated trims as JSON on one line. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_repeat_event_json(const struct flmem_repeat_event *event);
 
-/* Of `env`. */
+/* Writes the report of `env` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_settings_json(const struct flmem_settings *settings);
 
-/* Of `recommend`. */
+/* Writes the report of `recommend` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_recommend_json(const struct flmem_recommendations *found);
 
-/* The same, with the troubleshooting lists. */
+/* Writes the report of `recommend` as JSON, with the troubleshooting lists. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_troubleshoot_json(const struct flmem_recommendations *found,
 			       const struct flmem_troubleshoot_report *troubles);
 
-/* The same findings for build tools: SARIF 2.1.0, GitHub annotations, JUnit XML. */
+/*
+ * Write the findings of `recommend` for build tools, as SARIF 2.1.0, GitHub annotations and JUnit
+ * XML.
+ */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_recommend_sarif(const struct flmem_recommendations *found);
 FLMEM_API FLMEM_MUST_CHECK char *
@@ -70,41 +76,41 @@ flmem_report_recommend_github(const struct flmem_recommendations *found);
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_recommend_junit(const struct flmem_recommendations *found);
 
-/* Settings of a role, by `recommend`. */
+/* Writes the report of `recommend --role` as JSON: the settings of a role. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_role_json(const struct flmem_settings *settings);
 
-/* Plan of `recommend`. */
+/* Writes the report of `recommend` for a planned model as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_plan_json(const struct flmem_plan_request *request,
 							const struct flmem_plan *plan);
 
-/* Of `aggregate`. */
+/* Writes the report of `aggregate` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_aggregate_json(const struct flmem_aggregate_result *result);
 
-/* Of `aggregate generate`. */
+/* Writes the report of `aggregate generate` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_generate_json(const struct flmem_aggregate_result *result);
 
-/* Of `aggregate inspect`. */
+/* Writes the report of `aggregate inspect` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_inspect_json(const struct flmem_inspection *inspections, size_t count);
 
-/* Of `aggregate convert`. */
+/* Writes the report of `aggregate convert` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_convert_json(const struct flmem_convert_request *request,
 			  const struct flmem_conversion *conversion);
 
-/* Of `aggregate diff`. */
+/* Writes the report of `aggregate diff` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_compare_json(const struct flmem_compare_request *request,
 			  const struct flmem_comparison *comparison);
 
-/* The command of `start`; `proof` is NULL without a probe. */
+/* Writes the report of `start` as JSON; `proof` is NULL if no probe was made. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_start_json(const struct flmem_settings *settings,
 							 char *const *argv,
 							 const struct flmem_preload_proof *proof);
 
-/* Lines of a watch: one object each, without line breaks inside. */
+/* Write a sample, a round, an action or the summary of a watch as JSON on one line. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_watch_sample_json(const struct flmem_watch_sample *sample);
 FLMEM_API FLMEM_MUST_CHECK char *
@@ -115,28 +121,31 @@ FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_watch_summary_json(const struct flmem_watch_summary *summary,
 				const struct flmem_watch_advice *advice);
 
-/* Of `exchange status` and `exchange wait`. */
+/* Write the report of `exchange status` or `exchange wait` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_status_json(const struct flmem_exchange_status *status);
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_wait_json(const struct flmem_exchange_status *status);
 
-/* Of `exchange push` and `exchange pull`. */
+/* Write the report of `exchange push` or `exchange pull` as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_push_json(const struct flmem_exchange_push_result *result);
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_pull_json(const struct flmem_exchange_pull_request *request,
 				const struct flmem_exchange_pull_result *result);
 
-/* {"schema": "flmem.<command>/1", "error": {"code", "exit_status", "message"}} */
+/*
+ * Writes an error as JSON: {"schema": "flmem.<command>/1", "error": {"code", "exit_status",
+ * "message"}}.
+ */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_report_error_json(const char *command,
 							 const struct flmem_error *error);
 
-/* Of `exchange serve`, at its end. */
+/* Writes the report of `exchange serve`, at its end, as JSON. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_served(const struct flmem_exchange_served *served);
 
-/* One event of the log of `exchange serve`, on one line. */
+/* Writes one event of the log of `exchange serve` as JSON on one line. */
 FLMEM_API FLMEM_MUST_CHECK char *
 flmem_report_exchange_event(const struct flmem_exchange_event *event);
 

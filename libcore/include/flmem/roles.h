@@ -2,13 +2,16 @@
 #ifndef FLMEM_ROLES_H
 #define FLMEM_ROLES_H
 
-/* Federated-learning frameworks, the roles of their processes, and the allocators: names once. */
+/*
+ * Names of the federated-learning frameworks, of the roles of their processes, and of the
+ * allocators. Other files make their tables from these.
+ */
 
 #include <stdbool.h>
 
 #include <flmem/visibility.h>
 
-/* X(NAME, text) */
+/* Roles of processes. X(NAME, text) */
 #define FLMEM_ROLES(X)                          \
 	X(SERVER, "server")                     \
 	X(SERVER_JOB, "server-job")             \
@@ -25,7 +28,7 @@ enum flmem_role {
 #undef FLMEM_ROLE_ENUM
 };
 
-/* X(NAME, text) */
+/* Frameworks. X(NAME, text) */
 #define FLMEM_FRAMEWORKS(X)   \
 	X(NVFLARE, "nvflare") \
 	X(APPFL, "appfl")     \
@@ -38,7 +41,7 @@ enum flmem_framework {
 #undef FLMEM_FRAMEWORK_ENUM
 };
 
-/* X(NAME, text) */
+/* Allocators. X(NAME, text) */
 #define FLMEM_ALLOCATORS(X)     \
 	X(UNKNOWN, "unknown")   \
 	X(GLIBC, "glibc")       \
@@ -57,10 +60,10 @@ enum flmem_allocator_kind {
 #undef FLMEM_ALLOCATOR_ENUM
 };
 
-/* True for roles that aggregate; the others train or host training. */
+/* Returns true for roles that aggregate; the others train or host training. */
 FLMEM_API bool flmem_role_is_server(enum flmem_role role);
 
-/* Text of a value; static, NULL for the NONE values. */
+/* Return the name of a value; static text, NULL for the NONE values. */
 FLMEM_API const char *flmem_role_name(enum flmem_role role);
 FLMEM_API const char *flmem_framework_name(enum flmem_framework framework);
 FLMEM_API const char *flmem_allocator_name(enum flmem_allocator_kind kind);

@@ -31,29 +31,33 @@ enum flmem_settings_allocator {
 };
 
 /*
- * The jobs that the process will run, for variables that external trainers of NVFlare 2.7.2 to 2.8
- * take instead of the job's own settings. They are set only if LEFT.
+ * What is known about the jobs that the process will run. Variables that external trainers of
+ * NVFlare 2.7.2 to 2.8 take instead of the job's own settings are set only if LEFT.
  */
 enum flmem_settings_job {
 	FLMEM_SETTINGS_JOB_UNKNOWN, /* no job known */
 	FLMEM_SETTINGS_JOB_SET,	    /* the job sets its cleanup interval, or may do so */
-	FLMEM_SETTINGS_JOB_LEFT,    /* the job does not set it */
+	FLMEM_SETTINGS_JOB_LEFT,    /* the job does not set its cleanup interval */
 	FLMEM_SETTINGS_JOB_UNREAD,  /* the job has no trainers that read the variables */
 };
 
 struct flmem_settings_request {
-	enum flmem_role role;	 /* server, client or trainer */
-	bool high_parallelism;	 /* a server that works on many clients at once */
-	bool gpu;		 /* the process uses a GPU (client or trainer) */
-	const char *gpu_missing; /* static: why `gpu` is false, the reason of settings left out */
+	enum flmem_role role;  /* server, client or trainer */
+	bool high_parallelism; /* a server that works on many clients at once */
+	bool gpu;	       /* the process uses a GPU (client or trainer) */
+	/* Static: why `gpu` is false, as the reason of settings left out. */
+	const char *gpu_missing;
 	enum flmem_settings_allocator allocator;
-	const char *jemalloc_library; /* absolute path to preload; NULL: the installed one */
-	bool elsewhere; /* for another machine: jemalloc_library need not exist here */
-	enum flmem_framework framework; /* NONE: NVFlare */
+	/* Absolute path of the library to preload; NULL: the installed one. */
+	const char *jemalloc_library;
+	/* The settings are for another machine: jemalloc_library need not exist here. */
+	bool elsewhere;
+	enum flmem_framework framework; /* framework of the process; NONE: NVFlare */
 	enum flmem_settings_job job;
-	const char *framework_version; /* "2.8", "2.8.1"; NULL: unknown, then every version's */
-	bool force;		       /* values of the role replace the user's values */
-	char *const *environment;      /* the user's environment, as environ; NULL: empty */
+	/* "2.8", "2.8.1"; NULL: unknown, settings of every version are made. */
+	const char *framework_version;
+	bool force;		  /* values of the role replace the user's values */
+	char *const *environment; /* the user's environment, as environ; NULL: empty */
 };
 
 /* Origin of a setting's value. X(NAME, text) */
@@ -64,9 +68,9 @@ struct flmem_settings_request {
 	X(OMITTED, "omitted")
 
 /*
- * ROLE: the value of the role, also if it replaces a user's value that its reader ignores. USER:
- * the value of the user is kept. JOINED: the value of the role appended to that of the user.
- * OMITTED: left out although the role has a value, for the given `reason`.
+ * Where the value comes from. ROLE: the value of the role, also if it replaces a user's value that
+ * its reader ignores. USER: the user's value is kept. JOINED: the value of the role is appended to
+ * the user's value. OMITTED: left out although the role has a value, for the given `reason`.
  */
 enum flmem_setting_origin {
 #define FLMEM_SETTING_ORIGIN_ENUM(name, text) FLMEM_SETTING_##name,
@@ -74,47 +78,53 @@ enum flmem_setting_origin {
 #undef FLMEM_SETTING_ORIGIN_ENUM
 };
 
-/* "role", ...; static, NULL for other values. */
+/* Returns the name of an origin ("role", ...); static, NULL for other values. */
 FLMEM_API const char *flmem_setting_origin_name(enum flmem_setting_origin origin);
 
 struct flmem_setting {
 	const char *name;
 	char *value; /* NULL when omitted */
 	enum flmem_setting_origin origin;
-	const char *where;  /* NULL: an environment variable; else the job setting that it is */
-	const char *reason; /* one sentence without a full stop */
-	const char *source; /* of the value */
-	const char *note;   /* problem of the user's value, also if it is replaced, or NULL */
+	const char *where;  /* place of a job setting in the job; NULL: an environment variable */
+	const char *reason; /* why the setting has this value; one sentence without a full stop */
+	const char *source; /* document that the value is taken from */
+	const char *note;   /* problem of the user's value, also if that is replaced; or NULL */
 };
 
 struct flmem_settings {
 	enum flmem_role role;
 	enum flmem_framework framework;
 	enum flmem_allocator_kind allocator; /* glibc or jemalloc */
-	char *jemalloc_library;		     /* the one that is preloaded, or NULL */
+	char *jemalloc_library;		     /* the library that is preloaded, or NULL */
 	struct flmem_setting *rows;	     /* environment variables first, then job settings */
 	size_t count;
 };
 
 /*
- * Makes the settings. FLMEM_EUSAGE for a role without settings, an invalid version or an invalid
- * library path; FLMEM_EUNSUPPORTED if jemalloc is requested and no library is found.
+ * Makes the settings of a role. FLMEM_EUSAGE for a role without settings, an invalid version or an
+ * invalid library path; FLMEM_EUNSUPPORTED if jemalloc is requested and no library is found.
+ * Release with flmem_settings_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_settings_make(const struct flmem_settings_request *request,
 						   struct flmem_settings *ret_settings,
 						   struct flmem_error *err);
 
-/* Frees the values and empties the struct. */
+/* Frees the values and zeroes the struct. */
 FLMEM_API void flmem_settings_clear(struct flmem_settings *settings);
 
-/* Whether this machine has a GPU that PyTorch could use, by its device nodes (NVIDIA, WSL, AMD). */
+/*
+ * Returns true if this machine has a GPU that PyTorch could use, by its device nodes (NVIDIA, WSL,
+ * AMD).
+ */
 FLMEM_API bool flmem_settings_gpu_present(void);
 
 /*
  * Text formats. X(NAME, text, meaning)
+ *
  * docker is a file for `docker run --env-file`, k8s the env: list of a container, systemd lines for
- * the [Service] section or a drop-in. The last two are YAML for `job_launcher` of what `nvflare
- * deploy prepare` reads; resources.json has the same keys.
+ * the [Service] section or a drop-in. nvflare-docker and nvflare-slurm are YAML for the
+ * `job_launcher` key of the file that `nvflare deploy prepare` reads; resources.json has the same
+ * keys.
  */
 #define FLMEM_SETTINGS_FORMATS(X)                                                           \
 	X(SH, "sh", "POSIX shells: eval")                                                   \
@@ -133,19 +143,19 @@ enum flmem_settings_format {
 #undef FLMEM_SETTINGS_FORMAT_ENUM
 };
 
-/* The format of a name; FLMEM_EUSAGE with the list of names for an invalid one. */
+/* Finds the format of a name. FLMEM_EUSAGE with the list of names for an invalid one. */
 FLMEM_API FLMEM_MUST_CHECK int flmem_settings_format_find(const char *name,
 							  enum flmem_settings_format *ret_format,
 							  struct flmem_error *err);
 
-/* True for formats that are used on another machine. */
+/* Returns true for formats that are used on another machine. */
 FLMEM_API bool flmem_settings_format_elsewhere(enum flmem_settings_format format);
 
 /*
  * Prints the environment variables, quoted so that every value is preserved byte for byte. With
- * `explain`, each follows a comment with reason and source, and job settings and omissions are
- * printed as comments. The caller frees the text. FLMEM_EUNSUPPORTED if the format cannot represent
- * a value (a newline in a docker file, for example).
+ * `explain`, a comment with reason and source precedes each, and job settings and omissions are
+ * printed as comments. The caller frees the text with free(). FLMEM_EUNSUPPORTED if the format
+ * cannot represent a value (a newline in a docker file, for example).
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_settings_print(const struct flmem_settings *settings,
 						    enum flmem_settings_format format, bool explain,

@@ -30,7 +30,7 @@
 
 #include <flmem/error.h>
 
-/* X(NAME, what happened to the process) */
+/* Events during supervision. X(NAME, what happened to the process) */
 #define FLMEM_SUPERVISE_EVENTS(X)                                           \
 	X(STARTED, "started")                                               \
 	X(ADOPTED, "was already running, started by an earlier supervisor") \
@@ -50,20 +50,20 @@ enum flmem_supervise_event {
 #undef FLMEM_SUPERVISE_EVENT_ENUM
 };
 
-/* What happened, as in the table above; static, NULL for other values. */
+/* Returns what happened, as in the table above; static, NULL for other values. */
 FLMEM_API const char *flmem_supervise_event_meaning(enum flmem_supervise_event event);
 
 struct flmem_supervise_news {
 	enum flmem_supervise_event event;
 	pid_t pid;
-	int number;	  /* ENDED: the wait status; SIGNAL: the signal */
+	int number;	  /* ENDED: the wait status; SIGNAL: the signal number; else 0 */
 	const char *text; /* TROUBLE, CONTROL: why; else NULL */
 };
 
 #define FLMEM_SUPERVISE_GRACE_US UINT64_C(10000000)
 
 /*
- * For wait_us: the time that the framework's processes need to exit by themselves (NVFlare: 10 s);
+ * For wait_us: the time that processes of the framework need to exit by themselves (NVFlare: 10 s),
  * 0 for other commands.
  */
 #define FLMEM_SUPERVISE_WAIT_AUTO UINT64_MAX
@@ -72,8 +72,8 @@ struct flmem_supervise_options {
 	const char *workspace;
 	char *const *argv;
 	char *const *environment;
-	uint64_t wait_us;  /* from a request until SIGTERM */
-	uint64_t grace_us; /* from SIGTERM until SIGKILL */
+	uint64_t wait_us;  /* time from a stop request until SIGTERM */
+	uint64_t grace_us; /* time from SIGTERM until SIGKILL */
 	/* Called for every event; may be NULL. */
 	void (*notify)(void *context, const struct flmem_supervise_news *news);
 	void *context;
@@ -82,9 +82,9 @@ struct flmem_supervise_options {
 /*
  * Supervises until a shutdown request, an ending signal, or too many restarts. Signals are caught
  * and forwarded. SIGTERM, SIGINT and SIGQUIT also end the supervision; SIGHUP does if the command
- * exits from it. One supervision per process at a time, in a single-threaded process.
+ * exits from it. A process can make one such call at a time, and must be single-threaded.
  *
- * ret_wait_status: wait status of the command if a signal ended the supervision, 0 after a
+ * *ret_wait_status: wait status of the command if a signal ended the supervision, 0 after a
  * shutdown. FLMEM_EUSAGE for a missing or unwritable workspace, FLMEM_EPERM if pid.fl names a
  * process that must not be adopted, FLMEM_EFAILED for another live supervisor or too many restarts,
  * FLMEM_ENOCOMMAND and FLMEM_ENOEXEC if the command cannot run.

@@ -22,7 +22,7 @@
 
 struct flmem_detect_report; /* flmem/detect.h */
 
-/* X(NAME, text, title) */
+/* The guide's lists. X(NAME, text, title) */
 #define FLMEM_TROUBLESHOOT_LISTS(X)               \
 	X(SERVER, "server", "High RSS on server") \
 	X(CLIENT, "client", "High RSS on client") \
@@ -34,11 +34,11 @@ enum flmem_troubleshoot_list {
 #undef FLMEM_TROUBLESHOOT_ENUM
 };
 
-/* "server", ... and the title in the guide. Never NULL. */
+/* Return the short name of a list ("server", ...) and its title in the guide. Never NULL. */
 FLMEM_API const char *flmem_troubleshoot_list_name(enum flmem_troubleshoot_list list);
 FLMEM_API const char *flmem_troubleshoot_list_title(enum flmem_troubleshoot_list list);
 
-/* X(NAME, text) */
+/* States of a step. X(NAME, text) */
 #define FLMEM_STEP_STATES(X)        \
 	X(DONE, "done")             \
 	X(NOT_DONE, "not-done")     \
@@ -51,32 +51,32 @@ enum flmem_step_state {
 #undef FLMEM_STEP_STATE_ENUM
 };
 
-/* "done", ...; never NULL. */
+/* Returns the name of a state ("done", ...); never NULL. */
 FLMEM_API const char *flmem_step_state_name(enum flmem_step_state state);
 
-/* A step of the guide. */
+/* A step of the guide; all texts are static. */
 struct flmem_troubleshoot_step {
 	enum flmem_troubleshoot_list list;
-	const char *id;	  /* "SRV-ARENA"; stable */
-	const char *text; /* what to do */
+	const char *id;	  /* stable identifier, "SRV-ARENA" */
+	const char *text; /* what the step asks to do */
 };
 
-/* The steps, list by list and in order; NULL after the last. */
+/* Returns a step; the steps are in the order of the lists. NULL after the last. */
 FLMEM_API const struct flmem_troubleshoot_step *flmem_troubleshoot_step(size_t index);
 
-/* Evaluation of a step. */
+/* Evaluation of a step for one process. */
 struct flmem_step_answer {
 	const struct flmem_troubleshoot_step *step;
 	enum flmem_step_state state;
-	char *evidence; /* or why it is unknown */
-	char *next;	/* next action, mostly a command; NULL: none */
+	char *evidence; /* why the step has this state, or why the state is unknown */
+	char *next;	/* next action, usually a command; NULL: none */
 };
 
 #define FLMEM_TROUBLESHOOT_STEPS_MAX 6
 
 /* One list for one process. */
 struct flmem_troubleshoot_evaluation {
-	char *subject; /* "process 4711 (client-job)", with its recording */
+	char *subject; /* process and its recording: "process 4711 (client-job)" */
 	enum flmem_troubleshoot_list list;
 	char *reason; /* why this list applies */
 	struct flmem_step_answer steps[FLMEM_TROUBLESHOOT_STEPS_MAX];
@@ -89,14 +89,16 @@ struct flmem_troubleshoot_report {
 };
 
 /*
- * Evaluates a list for each process of `report` (NULL: none) and each recorded process in `found`:
- * the list of its role, or that of OOM errors if the kernel killed a process in its control group
- * and, for a live process, that group has a limit; and the list of OOM errors for the last killed
- * process of each kernel log in `found`, and for each log of a job that ran out of GPU memory.
- * `role` selects the list for all of them, FLMEM_ROLE_NONE the one of each process. Processes of
- * unknown role are skipped; if no process remains, FLMEM_EUSAGE names the option to use.
+ * Evaluates the lists. For each process of `report` (NULL: none) and each recorded process in
+ * `found`, this is the list of its role; or the list of OOM errors if the kernel killed a process
+ * in its control group and, for a live process, that group has a limit. The list of OOM errors is
+ * also evaluated for the last killed process of each kernel log in `found`, and for each log of a
+ * job that ran out of GPU memory. `role` selects the list for all of them, FLMEM_ROLE_NONE the one
+ * of each process. Processes of unknown role are skipped; if no process remains, FLMEM_EUSAGE names
+ * the option to use.
  *
- * `found` holds the findings of the files, joined with those of the processes.
+ * `found` holds the findings of the files, joined with those of the processes. Release with
+ * flmem_troubleshoot_report_clear().
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_troubleshoot(const struct flmem_detect_report *report,
 						  const struct flmem_recommendations *found,
@@ -104,7 +106,7 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_troubleshoot(const struct flmem_detect_repo
 						  struct flmem_troubleshoot_report *ret_troubles,
 						  struct flmem_error *err);
 
-/* Frees the evaluations and empties the struct. */
+/* Frees the evaluations and zeroes the struct. */
 FLMEM_API void flmem_troubleshoot_report_clear(struct flmem_troubleshoot_report *troubles);
 
 #endif

@@ -4,8 +4,8 @@
 
 /*
  * A number that may be unknown. `unknown` is NULL if `value` is valid, else a static text with the
- * reason; values are never guessed, and unknown is never 0. A zero-initialised value is the number
- * 0, so start from FLMEM_UNKNOWN(reason).
+ * reason; a value is never guessed, and an unknown one is never shown as 0. A zero-initialised
+ * struct is the known number 0, so start from FLMEM_UNKNOWN(reason).
  */
 
 #include <stdint.h>
@@ -15,7 +15,7 @@ struct flmem_u64 {
 	const char *unknown;
 };
 
-/* The same for signed numbers. */
+/* A signed number that may be unknown, as struct flmem_u64. */
 struct flmem_i64 {
 	int64_t value;
 	const char *unknown;
@@ -24,7 +24,10 @@ struct flmem_i64 {
 #define FLMEM_KNOWN(number)   ((struct flmem_u64){.value = (number)})
 #define FLMEM_UNKNOWN(reason) ((struct flmem_u64){.unknown = (reason)})
 
-/* The number, or `otherwise` if it is unknown: for sums and comparisons, never for a report. */
+/*
+ * Returns the number, or `otherwise` if it is unknown: for sums and comparisons, never for a
+ * report.
+ */
 static inline uint64_t flmem_u64_or(struct flmem_u64 number, uint64_t otherwise)
 {
 	return number.unknown ? otherwise : number.value;

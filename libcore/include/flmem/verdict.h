@@ -4,7 +4,7 @@
 
 /*
  * Answers "leak or memory retained by the allocator?": the resident memory of a process by class,
- * and the largest class. docs/guides/verdict.md explains them.
+ * and the largest class. docs/guides/verdict.md explains the classes.
  */
 
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include <flmem/visibility.h>
 
-/* Every resident byte is in one class. X(NAME, text, meaning) */
+/* Classes of resident memory; every resident byte is in one. X(NAME, text, meaning) */
 #define FLMEM_MEMORY_CLASSES(X)                            \
 	X(LIVE, "live", "the program holds it")            \
 	X(RETAINED, "retained", "free; trim returns it")   \
@@ -30,15 +30,16 @@ enum flmem_memory_class {
 	FLMEM_MEMORY_CLASS_COUNT,
 };
 
-/* "live", ... and a short meaning. Never NULL. */
+/* Return the name of a class ("live", ...) and a short meaning. Never NULL. */
 FLMEM_API const char *flmem_memory_class_name(enum flmem_memory_class which);
 FLMEM_API const char *flmem_memory_class_meaning(enum flmem_memory_class which);
 
-/* The bytes add up to rss_bytes of the same report. */
+/* Bytes by class. They add up to rss_bytes of the same report. */
 struct flmem_memory_classes {
-	const char *unknown; /* static: why there are none, or NULL */
+	const char *unknown; /* static: why there are no amounts, or NULL */
 	uint64_t bytes[FLMEM_MEMORY_CLASS_COUNT];
-	uint64_t error_bytes; /* possibly in another class: sampling error and contradictions */
+	/* Bytes possibly in another class: sampling error and contradictions. */
+	uint64_t error_bytes;
 };
 
 /* Possible verdicts. X(NAME, text) */
@@ -58,7 +59,7 @@ enum flmem_verdict_kind {
 #undef FLMEM_VERDICT_ENUM
 };
 
-/* NULL for FLMEM_VERDICT_NONE. */
+/* Returns the name of a verdict; NULL for FLMEM_VERDICT_NONE. */
 FLMEM_API const char *flmem_verdict_name(enum flmem_verdict_kind kind);
 
 /* A command to run next, and its purpose. */
@@ -71,14 +72,14 @@ struct flmem_verdict {
 	enum flmem_verdict_kind kind;
 	const char *unknown; /* static: why there is no verdict, or NULL */
 	struct flmem_memory_classes classes;
-	unsigned confidence_percent; /* 0..100 */
+	unsigned confidence_percent; /* 0 to 100 */
 	char **reasons;		     /* sentences, most important first */
 	size_t reason_count;
 	struct flmem_advice *next;
 	size_t next_count;
 };
 
-/* "high" from 90 percent on, "medium" from 60 on, "low". */
+/* Returns "high" from 90 percent on, "medium" from 60 on, else "low". */
 FLMEM_API const char *flmem_confidence_word(unsigned percent);
 
 #endif

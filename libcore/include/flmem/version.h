@@ -6,23 +6,25 @@
 
 #include <flmem/visibility.h>
 
-/* "0.2.0"; set by the build from the project's version. */
+/* Returns "0.2.0", for example; the build sets it from the project's version. */
 FLMEM_API const char *flmem_version(void);
 
-/* How this library was built. All texts are constants. */
+/* How this library was built; all texts are static. */
 struct flmem_build {
 	const char *compiler;	  /* "gcc 12.2.0" */
-	const char *architecture; /* "x86_64", "aarch64"; NULL: another one */
+	const char *architecture; /* "x86_64" or "aarch64"; NULL: another architecture */
 	const char *libc;	  /* "glibc", "musl" */
 	const char
-		*libc_version; /* the oldest glibc it runs with, as far as known; NULL with musl */
-	bool trims;	       /* borrows threads: x86-64 only */
-	bool reads_addresses;  /* built with libcurl's headers: models by http:// and https:// */
-	bool bundles;	       /* cJSON, libyaml and zlib are linked in */
-	bool sanitized;	       /* built with AddressSanitizer */
+		/* The oldest glibc that the library runs with, as far as known; NULL with musl. */
+		*libc_version;
+	bool trims; /* the library can borrow threads: x86-64 only */
+	/* Built with libcurl's headers: reads models from http:// and https://. */
+	bool reads_addresses;
+	bool bundles;	/* cJSON, libyaml and zlib are linked in */
+	bool sanitized; /* built with AddressSanitizer */
 };
 
-/* Never NULL; the same on every call. */
+/* Returns the description of this build. Never NULL; the same on every call. */
 FLMEM_API const struct flmem_build *flmem_build_describe(void);
 
 #endif

@@ -3,7 +3,7 @@
 #define FLMEM_VISIBILITY_H
 
 /*
- * Marks the public symbols of libflmem, for C++ too; everything else is built with hidden
+ * Marks the public symbols of libflmem, also for C++; everything else is built with hidden
  * visibility.
  */
 #ifdef __cplusplus
@@ -13,7 +13,7 @@
 #endif
 
 /*
- * The result shows whether the call failed, or is memory that the caller has to free: the compiler
+ * The result shows whether the call failed, or is memory that the caller must free: the compiler
  * warns if it is not used.
  */
 #define FLMEM_MUST_CHECK __attribute__((warn_unused_result))

@@ -40,13 +40,15 @@ struct flmem_growth_limit {
  */
 struct flmem_watch_auto {
 	bool on;
-	struct flmem_trim_options trim; /* of each; start_time is not used; timeout_us 0: default */
+	/* Options of each trim; start_time is not used; timeout_us 0: the default. */
+	struct flmem_trim_options trim;
 	/*
-	 * Trims also while this holds; checked every 30 s, or at the cool-down if one is given.
-	 * NULL: FLMEM_WATCH_WHEN_DEFAULT for processes without known rounds, none for others.
+	 * Trims are also made while this condition holds. It is checked every 30 s, or at the
+	 * cool-down if one is given. NULL: FLMEM_WATCH_WHEN_DEFAULT for processes without known
+	 * rounds, none for others.
 	 */
 	const struct flmem_condition *when;
-	unsigned every_rounds;	    /* fixed, for all roles; 0: adaptive, by role */
+	unsigned every_rounds;	    /* rounds between trims, for all roles; 0: adaptive, by role */
 	uint64_t cool_down_us;	    /* minimum between two trims of a process; 0: the default */
 	uint64_t min_release_bytes; /* a trim that releases less is ineffective; 0: the default */
 	unsigned max_ineffective;   /* ineffective trims in a row before a pause; 0: the default */
@@ -59,10 +61,10 @@ struct flmem_watch_auto {
 struct flmem_watch_options {
 	struct flmem_selection selection;
 	uint64_t interval_us; /* 0: the default */
-	uint64_t duration_us; /* 0: until the processes have exited */
+	uint64_t duration_us; /* end after this time; 0: when the processes have exited */
 	uint64_t rounds;      /* end after this many complete rounds; 0: no limit */
-	int stop_fd;	      /* becomes readable to end the watch; -1: none */
-	bool wait;	      /* for the first process that matches; not by pid or tree */
+	int stop_fd;	      /* file descriptor that becomes readable to end the watch; -1: none */
+	bool wait; /* wait for the first process that matches; not with `pids` or `tree` */
 	/*
 	 * Logs of the job that contain its rounds. A process that has one of several logs open uses
 	 * the rounds of that log only; other processes use all logs, which may contain the same
@@ -76,24 +78,24 @@ struct flmem_watch_options {
 	 */
 	const char *round_regex;
 	const char *record_path;   /* append to this recording; NULL: do not record */
-	uint64_t fail_above_bytes; /* maximum resident memory of a sample; 0: no limit */
+	uint64_t fail_above_bytes; /* limit of resident memory in a sample; 0: no limit */
 	struct flmem_growth_limit fail_growth;
 	/*
-	 * The kernel's own peak for each round instead of the highest sample. It is reset at the
-	 * start of each round, and the process sees the reset too (ru_maxrss).
+	 * Record the kernel's own peak for each round instead of the highest sample. The peak is
+	 * reset at the start of each round, and the process sees the reset too (ru_maxrss).
 	 */
 	bool exact_peaks;
 	struct flmem_watch_auto automatic;
-	struct flmem_watch_snapshot *snapshot; /* for readers in other threads; NULL: none */
+	struct flmem_watch_snapshot *snapshot; /* filled for readers in other threads; NULL: none */
 };
 
-/* Any may be NULL. Returning false ends the watch. */
+/* Callbacks of a watch. Any may be NULL. If one returns false, the watch ends. */
 struct flmem_watch_callbacks {
 	void *context;
 	bool (*sample)(void *context, const struct flmem_watch_sample *sample);
 	bool (*round)(void *context, const struct flmem_watch_round *round);
 	bool (*action)(void *context, const struct flmem_watch_action *action);
-	bool (*tick)(void *context); /* after all samples of one interval */
+	bool (*tick)(void *context); /* called after all samples of one interval */
 	/* Messages for the user during the watch: lost blocks of a recording, a missing log. */
 	void (*warning)(void *context, const char *text);
 };
@@ -115,9 +117,10 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_watch(const struct flmem_watch_options *opt
 					   struct flmem_error *err);
 
 /*
- * The same from a recording: of the options only interval_us (0: that of the recording) and the
- * limits apply. Several sessions in one file are joined by process. FLMEM_EUSAGE for a file that is
- * not a recording or contains no process; damaged parts are skipped.
+ * Evaluates a recording as flmem_watch() evaluates processes. Of the options only the limits and
+ * interval_us (0: that of the recording) apply. Several sessions in one file are joined by process.
+ * FLMEM_EUSAGE for a file that is not a recording or contains no process; damaged parts are
+ * skipped.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_watch_replay(const char *path,
 						  const struct flmem_watch_options *options,
@@ -126,32 +129,32 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_watch_replay(const char *path,
 						  struct flmem_error *err);
 
 /*
- * A snapshot of a running watch, for other threads to read. The caller owns it, and it must outlive
- * the watch; one watch at a time.
+ * A snapshot of a running watch, which other threads can read. The caller owns it, and it must
+ * outlive the watch; one watch at a time.
  */
 struct flmem_watch_snapshot;
 
 struct flmem_watch_snapshot_data {
-	struct flmem_watch_summary summary; /* of the live processes; without findings */
-	struct flmem_u64 round;		    /* current one */
-	uint64_t alive;			    /* processes */
-	uint64_t at_us;			    /* of the latest samples, since 1970-01-01 UTC */
-	uint64_t self_began_at_us;	    /* creation of the snapshot, same clock */
-	uint64_t self_cpu_us;		    /* CPU time of the calling process, all threads */
+	struct flmem_watch_summary summary; /* results of the live processes, without findings */
+	struct flmem_u64 round;		    /* current round */
+	uint64_t alive;			    /* number of watched processes that are alive */
+	uint64_t at_us;			    /* time of the latest samples, since 1970-01-01 UTC */
+	uint64_t self_began_at_us;	    /* time when the snapshot was created, same clock */
+	uint64_t self_cpu_us; /* CPU time of the calling process, all threads together */
 	struct flmem_u64 self_rss_bytes;
 };
 
-/* FLMEM_EFAILED if memory is out. Release with flmem_watch_snapshot_free(). */
+/* Creates a snapshot. FLMEM_EFAILED if memory is out. Release with flmem_watch_snapshot_free(). */
 FLMEM_API FLMEM_MUST_CHECK int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_snapshot,
 							struct flmem_error *err);
 
-/* After the watch and all readers have ended. NULL is allowed. */
+/* Frees a snapshot, after the watch and all readers have ended. NULL is allowed. */
 FLMEM_API void flmem_watch_snapshot_free(struct flmem_watch_snapshot *snapshot);
 
 /*
- * For any thread, also in callbacks of the watch. The watch waits at most for the copy of one
- * process. FLMEM_ENOPROC while no watch runs, FLMEM_EUNSAFE if the watch does not respond for
- * seconds. Release with flmem_watch_summary_clear(&state.summary).
+ * Copies the current results. Any thread may call it, also in callbacks of the watch, which waits
+ * at most for the copy of one process. FLMEM_ENOPROC while no watch runs, FLMEM_EUNSAFE if the
+ * watch does not respond for seconds. Release with flmem_watch_summary_clear(&state.summary).
  */
 FLMEM_API FLMEM_MUST_CHECK int
 flmem_watch_snapshot_read(struct flmem_watch_snapshot *snapshot,

@@ -20,14 +20,17 @@
 
 struct flmem_watch_page;
 
-/* Release with flmem_watch_page_free(). FLMEM_EFAILED when memory is out. */
+/* Creates a page. Release with flmem_watch_page_free(). FLMEM_EFAILED if memory is out. */
 FLMEM_API FLMEM_MUST_CHECK int flmem_watch_page_new(struct flmem_watch_page **ret_page,
 						    struct flmem_error *err);
 
-/* NULL is allowed. */
+/* Frees a page; NULL is allowed. */
 FLMEM_API void flmem_watch_page_free(struct flmem_watch_page *page);
 
-/* For the callbacks of the same names. Out of memory is reported when the page is written. */
+/*
+ * Add an event to the page; call each in the callback of the same name. If memory is out,
+ * flmem_watch_page_write() reports it.
+ */
 FLMEM_API void flmem_watch_page_sample(struct flmem_watch_page *page,
 				       const struct flmem_watch_sample *sample);
 FLMEM_API void flmem_watch_page_round(struct flmem_watch_page *page,
@@ -35,11 +38,12 @@ FLMEM_API void flmem_watch_page_round(struct flmem_watch_page *page,
 FLMEM_API void flmem_watch_page_action(struct flmem_watch_page *page,
 				       const struct flmem_watch_action *action);
 
-/* A heap profile of one of the processes, which `flmem_watch_page_profiles()` shows. */
+/* A heap profile of one of the processes, for flmem_watch_page_profiles(). */
 struct flmem_watch_page_profile {
 	const char *path;
-	const struct flmem_heap_profile *profile; /* of all rounds; NULL: could not be read */
-	const char *reason;			  /* why it could not be read */
+	/* Profile of all rounds; NULL: it could not be read. */
+	const struct flmem_heap_profile *profile;
+	const char *reason; /* why it could not be read */
 };
 
 /*
@@ -51,20 +55,20 @@ FLMEM_API void flmem_watch_page_profiles(struct flmem_watch_page *page,
 					 const struct flmem_watch_page_profile *profiles,
 					 size_t count);
 
-/* The page as text, NUL-terminated, freed by the caller with free(); NULL when memory is out. */
+/* Returns the page as text. The caller frees it with free(). NULL if memory is out. */
 FLMEM_API FLMEM_MUST_CHECK char *flmem_watch_page_html(const struct flmem_watch_page *page,
 						       const struct flmem_watch_summary *summary,
 						       const struct flmem_watch_advice *advice);
 
 /*
- * Checks that a page can be written there: FLMEM_EUSAGE for an unwritable folder and for an
- * existing file, unless it is empty or a page of a watch. Call it before a long watch.
+ * Checks that a page can be written to `path`; call it before a long watch. FLMEM_EUSAGE for an
+ * unwritable folder and for an existing file, unless that is empty or a page of a watch.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_watch_page_place(const char *path, struct flmem_error *err);
 
 /*
- * Writes the page; an existing page is replaced atomically. Errors of flmem_watch_page_place(), and
- * FLMEM_EFAILED when memory is out or the file cannot be written.
+ * Writes the page to a file; an existing page is replaced atomically. Errors of
+ * flmem_watch_page_place(), and FLMEM_EFAILED if memory is out or the file cannot be written.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_watch_page_write(const struct flmem_watch_page *page,
 						      const struct flmem_watch_summary *summary,
