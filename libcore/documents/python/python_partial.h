@@ -10,7 +10,8 @@
 #define FLMEM_PYTHON_PARTIALS_MAX 32U
 
 /*
- * The calls of functools.partial() found so far. Names for calls beyond the limit are not followed.
+ * Calls of functools.partial() found so far; names bound to calls beyond the limit are not
+ * followed.
  */
 struct flmem_python_partials {
 	struct flmem_node *rows[FLMEM_PYTHON_PARTIALS_MAX];
@@ -18,11 +19,12 @@ struct flmem_python_partials {
 };
 
 /*
- * Turns a call of functools.partial(f, ...) into a call of f whose other arguments follow later.
- * `value` is the use of f as first argument, which then no longer counts as a value; or NULL.
- * `name` is the name that is called, "" for a call of anything else: if it stands for the result of
- * a partial(), the call gets the arguments of both, its own take precedence, and the partial() no
- * longer counts as a call of f.
+ * Follows functools.partial(). A call of functools.partial(f, ...) becomes a call of f, to which
+ * further arguments are added later, and is kept in `partials`. `value` is the node of the use of f
+ * as the first argument, or NULL; it then no longer counts as a value. A call of a name that is
+ * bound to such a result gets the arguments of both calls (its own take precedence), and the kept
+ * call counts as one of functools.partial() again. `name` is the called name, or "" if something
+ * else than a name is called. Returns 0 or the code of the cursor.
  */
 int flmem_python_partial_resolve(struct flmem_cursor *cursor,
 				 const struct flmem_python_names *names,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks memory limits of what scripts, units, Compose and Kubernetes files start. */
+/* Checks the memory limits of what scripts, units, Compose and Kubernetes files start. */
 #include "frameworks/limits.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "frameworks/launch/launch_limit_ranges.h"
 #include "frameworks/launch/launch_search.h"
 
-/* Levels of a document that are searched; deeper ones hold no container. */
+/* Levels of a document that are searched for containers. */
 #define DEPTH_MAX 32
 
 struct limit_search {
@@ -24,7 +24,7 @@ static bool is_planned(const struct limit_search *search, size_t launch)
 	       search->check->bundle->peaks->framework;
 }
 
-/* Whether a node or a node in it starts at this offset of the text. */
+/* Returns true if the node, or a part of it, starts at this place of the text. */
 static bool holds_launch(const struct flmem_node *node, size_t start)
 {
 	if (node->place.start == start)
@@ -36,8 +36,8 @@ static bool holds_launch(const struct flmem_node *node, size_t start)
 }
 
 /*
- * Whether other processes run the apps (isolation "process"): the long-running program then only
- * passes messages and needs little.
+ * Returns true if the node has Flower's option --isolation process: other processes then run the
+ * apps, and this one only passes messages.
  */
 static bool runs_apps_elsewhere(const struct flmem_node *node)
 {
@@ -52,7 +52,10 @@ static bool runs_apps_elsewhere(const struct flmem_node *node)
 	return false;
 }
 
-/* Adds the need of one process to that of `count` processes below the same limit. */
+/*
+ * Adds the need of one more process below the same limit; `count` is the number of processes added
+ * before.
+ */
 static void add_need(struct flmem_limit_need *need, const struct flmem_limit_need *more,
 		     size_t count)
 {
@@ -67,7 +70,7 @@ static void add_need(struct flmem_limit_need *need, const struct flmem_limit_nee
 }
 
 /*
- * Finds what the processes of a container need. Returns false if it starts none of the planned
+ * Adds up what the container's processes need. Returns false if it starts no process of the planned
  * framework.
  */
 static bool find_container_need(const struct limit_search *search, const struct flmem_node *map,
@@ -106,7 +109,9 @@ static void hold_container(const struct limit_search *search, const struct flmem
 		flmem_limit_compare(search->check, search->outcome, &limit);
 }
 
-/* Checks the limit that a container without one gets from a LimitRange. */
+/*
+ * Compares the default limit of a LimitRange with the need of a container that has no limit itself.
+ */
 static void hold_fallback(const struct limit_search *search, const struct flmem_node *map)
 {
 	struct flmem_limit limit = {.node = map, .style = FLMEM_LIMIT_KUBERNETES, .text = ""};
@@ -139,7 +144,9 @@ static void report_range(struct flmem_check *check, const struct flmem_node *nod
 			   &(struct flmem_remark){.node = node, .path = path, .detail = detail});
 }
 
-/* Checks the limit of a container, and what it needs, against the bounds of a LimitRange. */
+/*
+ * Compares the limit of a container, and the memory that it needs, with the bounds of a LimitRange.
+ */
 static void hold_range(const struct limit_search *search, const struct flmem_node *map)
 {
 	const struct flmem_node *value = FLMEM_NODE_AT(map, "resources", "limits", "memory");
@@ -181,8 +188,9 @@ static void hold_ranges(const struct limit_search *search, const struct flmem_no
 }
 
 /*
- * Checks each service of Compose and container of a pod. The outermost map is skipped: in a Helm
- * chart it describes a parent process, whose jobs run in separate pods.
+ * Checks the limits of each Compose service and each container of a pod at or below a node. The
+ * outermost map is skipped: in a Helm chart it describes a parent process, whose jobs run in
+ * separate pods.
  */
 static void hold_containers(const struct limit_search *search, const struct flmem_node *node,
 			    unsigned depth)
@@ -206,7 +214,10 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\\';
 }
 
-/* The command around an offset, with all its lines that a backslash joins. */
+/*
+ * Returns the command around a place of the text; a line that ends in a backslash continues in the
+ * next one.
+ */
 static struct flmem_place command_around(const char *text, size_t at)
 {
 	struct flmem_place command = {.start = at, .end = at};
@@ -220,7 +231,7 @@ static struct flmem_place command_around(const char *text, size_t at)
 	return command;
 }
 
-/* Finds the next word from *at to `end` and moves *at past it. Returns false after the last. */
+/* Finds the next word from `*at` on, before `end`; false after the last. */
 static bool next_command_word(const char *text, size_t end, size_t *at,
 			      struct flmem_place *ret_word)
 {
@@ -245,7 +256,7 @@ static bool starts_word(const char *text, const struct flmem_place *word, const 
 	       strncmp(text + word->start, start, strlen(start)) == 0;
 }
 
-/* Finds the value of "--mem=8G" or "--mem 8G" and makes `word` its place. */
+/* Recognises "--mem=8G" and "--mem 8G", and makes `word` the place of the value. */
 static bool find_limit_option(const char *text, size_t end, size_t at, const char *option,
 			      struct flmem_place *word)
 {
@@ -258,8 +269,8 @@ static bool find_limit_option(const char *text, size_t end, size_t at, const cha
 }
 
 /*
- * Finds the value of --memory or -m of docker. Python has an option -m, too, with a module as
- * value.
+ * Finds the value of docker's --memory or -m. Python has an option -m, too, but its value is the
+ * name of a module, which does not start with a digit, a variable or a quote.
  */
 static bool find_docker_value(const char *text, size_t end, size_t at, struct flmem_place *word)
 {
@@ -269,7 +280,7 @@ static bool find_docker_value(const char *text, size_t end, size_t at, struct fl
 	       strchr("0123456789$\"", text[word->start]);
 }
 
-/* Finds the memory option of docker run, podman run or srun. Returns false if there is none. */
+/* Finds the memory option of docker run, podman run or srun in a command; false without one. */
 static bool find_command_limit(const char *text, const struct flmem_place *command,
 			       struct flmem_place *ret_value, enum flmem_limit_style *ret_style)
 {
@@ -323,7 +334,10 @@ static void hold_text(const struct limit_search *search, const char *path, struc
 			.node = &node, .path = path, .text = copy, .style = style, .need = *need});
 }
 
-/* Finds the limit of a file: the last #SBATCH directive, or MemoryMax= of a unit. */
+/*
+ * Finds the limit in the #SBATCH directives of a batch script or in MemoryMax= of a unit; the last
+ * one counts.
+ */
 static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 			    enum flmem_limit_style *ret_style)
 {
@@ -348,7 +362,7 @@ static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 			for (size_t i = 0; i < FLMEM_ARRAY_SIZE(options); i++)
 				if (find_limit_option(text, end, at, options[i], &word)) {
 					/*
-					 * A limit per processor or GPU gives an unknown total: the
+					 * limit per processor or GPU: the total is unknown, so the
 					 * whole line is the value.
 					 */
 					word.start = i ? start : word.start;
@@ -360,7 +374,7 @@ static bool find_file_limit(const char *text, struct flmem_place *ret_value,
 	return found;
 }
 
-/* Whether a word of a command names the checked file, by the last part of the path. */
+/* Returns true if a word of a command names the checked file, by the last part of its path. */
 static bool names_checked_script(const struct limit_search *search, const char *text,
 				 const struct flmem_place *word)
 {
@@ -372,7 +386,8 @@ static bool names_checked_script(const struct limit_search *search, const char *
 }
 
 /*
- * Finds --mem of "sbatch --mem=8G SCRIPT" for the checked script. Returns false if there is none.
+ * Finds the option of "sbatch --mem=8G job.sh", where the command starts at sbatch; false without
+ * one.
  */
 static bool find_submitted_limit(const struct limit_search *search, const char *text,
 				 const struct flmem_place *command, struct flmem_place *ret_value)
@@ -441,7 +456,10 @@ static void hold_all_submissions(const struct limit_search *search, struct flmem
 		hold_submissions(search, &bundle->others[i], place, need);
 }
 
-/* Checks limits of single commands of a script, and the limit of the file for all others. */
+/*
+ * Compares the limit of each command that has one with the need of its process, and the limit of
+ * the file with the need of all other commands.
+ */
 static void hold_script(const struct limit_search *search)
 {
 	const char *text = search->check->input->document.text.data;

@@ -19,13 +19,13 @@
 #define CHUNK_STEP	  (UINT64_C(64) << 10)
 #define CHUNK_LARGEST	  (UINT64_C(1) << 30)
 #define INPUTS_MAX	  10000U
-#define DISTANCES_MAX	  256U /* their pairs take 18 MB per thread */
+#define DISTANCES_MAX	  256U /* limit of inputs compared in pairs, which take 18 MB per thread */
 #define THREADS_BY_ITSELF 8U
-/* While one waits for the disk or for the lock of the output file, another one computes. */
+/* While one thread waits for the disk or for the lock of the output file, another one computes. */
 #define THREADS_PER_PROCESSOR 2
 /*
- * Blocks of all inputs of a thread together: about a second-level cache, which matters less than
- * long writes, for which the kernel takes larger folios.
+ * Bytes of the blocks of all inputs that a thread holds together: about a second-level cache. The
+ * cache matters less than long writes, for which the kernel takes larger folios.
  */
 #define BLOCKS_BYTES   (UINT64_C(2) << 20)
 #define BLOCK_LARGEST  (UINT64_C(512) << 10)
@@ -105,7 +105,7 @@ static void size_run(struct flmem_aggregate_call *call)
 	flmem_run_limit(run, 0, bytes);
 }
 
-/* Called while flmem waits for servers: whether the caller, or the run, wants to stop. */
+/* Called while flmem waits for servers. Returns true if the caller or the run wants to stop. */
 static bool is_run_cancelled(void *context)
 {
 	const struct flmem_aggregate_call *call = context;
@@ -140,8 +140,8 @@ static bool is_name_or_part(const char *name, const char *other)
 }
 
 /*
- * Whether the other one is overwritten while one of them is written: the same file, or FILE.part of
- * it, in the same directory, whatever the paths are.
+ * Returns true if writing one file would overwrite the other: they are the same file, or one is
+ * FILE.part of the other in the same directory, whatever the paths are.
  */
 static bool is_written_with(const char *one, const char *other)
 {
@@ -156,7 +156,10 @@ static bool is_written_with(const char *one, const char *other)
 	       flmem_file_is_same(&x, &y) && is_name_or_part(a.name, b.name);
 }
 
-/* A round that is interrupted between its two renames is repeated with the same inputs. */
+/*
+ * Refuses an output that is also the state or an input: after an interruption between its two
+ * renames the round is repeated with the same inputs and the old state.
+ */
 static int check_state_names(const struct flmem_aggregate_request *request, struct flmem_error *err)
 {
 	if (is_written_with(request->state, request->output) ||
@@ -257,7 +260,7 @@ static int open_inputs(struct flmem_aggregate_call *call, struct flmem_error *er
 	return rc;
 }
 
-/* Parameters of other algorithms would be ignored. */
+/* Refuses parameters of other algorithms, which would be ignored. */
 static int check_parameters(const struct flmem_aggregate_request *request,
 			    const struct flmem_algorithm *algorithm, struct flmem_error *err)
 {
@@ -346,7 +349,10 @@ static int make_run(struct flmem_aggregate_call *call, struct flmem_error *err)
 	return 0;
 }
 
-/* Masks of secure aggregation cancel in a sum only, and only where nothing is rounded. */
+/*
+ * Checks types for secure aggregation: its masks cancel in a sum only, and only where nothing is
+ * rounded.
+ */
 static int check_types(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm = call->run.combination.algorithm;
@@ -375,7 +381,7 @@ static int check_types(const struct flmem_aggregate_call *call, struct flmem_err
 	return 0;
 }
 
-/* Journals of an earlier call with other inputs do not match. */
+/* Starts output and state over: their journals are of a call with other inputs. */
 static int restart_parts(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	uint64_t fingerprint = flmem_aggregate_call_fingerprint(call);
@@ -389,7 +395,7 @@ static int restart_parts(struct flmem_aggregate_call *call, struct flmem_error *
 	return rc;
 }
 
-/* Combines all inputs; repeats that without those that have to be skipped. */
+/* Combines all inputs. If some must be skipped for a NaN, the pass is repeated without them. */
 static int combine_all(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc = flmem_aggregate_call_pass(call, FLMEM_RUN_COMBINE, err);
@@ -404,7 +410,7 @@ static int combine_all(struct flmem_aggregate_call *call, struct flmem_error *er
 	return rc ? rc : flmem_aggregate_call_repeat(call, err);
 }
 
-/* The state is written last: until then the round can be repeated. */
+/* Completes the output, then the state: until the state is replaced, the round can be repeated. */
 static int finish_output(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_buf *state = &call->state.layout.header;
@@ -479,7 +485,7 @@ static int prepare_parts(struct flmem_aggregate_call *call, struct flmem_error *
 	return rc;
 }
 
-/* Each process writes a part; all of them go through the same steps. */
+/* Writes this process's range of the output; all processes go through the same steps. */
 static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	bool first = call->ranks.rank == 0, written = false;
@@ -509,7 +515,7 @@ static int write_shared(struct flmem_aggregate_call *call, struct flmem_error *e
 		written = !rc;
 	}
 	rc = flmem_shared_call_agree(call, rc, err);
-	if (rc && first && !written) /* the output cannot be resumed, so nothing is kept for it */
+	if (rc && first && !written) /* the output cannot be resumed: remove it */
 		call->part.keep = false;
 	return rc;
 }
@@ -537,7 +543,7 @@ static int write_output(struct flmem_aggregate_call *call, struct flmem_error *e
 	rc = combine_all(call, err);
 	if (!rc)
 		rc = finish_output(call, err);
-	if (rc) /* a failed read or write may succeed later; other inputs make other chunks */
+	if (rc) /* a later call may resume after a failed read or write */
 		call->part.keep = call->state.part.keep = rc == FLMEM_EFAILED;
 	return rc;
 }
@@ -575,7 +581,7 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 		rc = find_algorithm(&call, err);
 	if (!rc)
 		rc = flmem_shared_call_start(&call, err);
-	if (rc) /* the same in all processes */
+	if (rc) /* all processes fail here with the same reason */
 		return rc;
 	rc = open_inputs(&call, err);
 	if (!rc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a thread does with a block: bytes [begin, end) of the output's data. */
+/* What a thread does with a block, which is bytes [begin, end) of the output's data. */
 #include <string.h>
 
 #include <flmem/text.h>
@@ -8,7 +8,7 @@
 #include "ops/aggregate/generated.h"
 #include "ops/aggregate/run.h"
 
-/* Chunks and blocks are multiples of it. */
+/* Chunks and blocks are multiples of this. */
 #define UNIT_BYTES (UINT64_C(64) << 10)
 
 struct block {
@@ -17,9 +17,9 @@ struct block {
 	uint64_t begin, end;
 };
 
-/* Neighbouring tensors of one type are one array of elements. */
+/* Neighbouring tensors of one type, handled as one array of elements. */
 struct element_span {
-	size_t tensor; /* the first */
+	size_t tensor; /* index of the first tensor */
 	uint64_t begin, end;
 	enum flmem_element element;
 };
@@ -57,7 +57,10 @@ static bool is_real_span(const struct element_span *span)
 	return span->element != FLMEM_ELEMENTS_COUNT && flmem_element_is_real(span->element);
 }
 
-/* The tensor at an offset of a span, its name and the index of the element there. */
+/*
+ * Returns the tensor at an offset of a span, its escaped name in `shown`, and the index of the
+ * element there.
+ */
 static const struct flmem_tensor *block_tensor_at(const struct block *block,
 						  const struct element_span *span, uint64_t at,
 						  char shown[100], uint64_t *ret_element)
@@ -72,7 +75,10 @@ static const struct flmem_tensor *block_tensor_at(const struct block *block,
 	return layout->order[t];
 }
 
-/* False, with the place of the first one, if an input has a NaN or an infinity in a span. */
+/*
+ * Returns false, with the place of the first one in *ret_at, if an input has a NaN or an infinity
+ * in a span.
+ */
 static bool is_finite(const struct block *block, const struct element_span *span, size_t input,
 		      uint64_t *ret_at)
 {
@@ -170,8 +176,8 @@ static int copy_first(const struct block *block, const struct element_span *span
 		if (memcmp(first, other, bytes) == 0)
 			continue;
 		/*
-		 * The contents of mapped pages may have changed to equal bytes: flmem_input_check()
-		 * reports that.
+		 * Stop at the length: mapped pages may change to equal bytes meanwhile.
+		 * flmem_input_check() reports that later.
 		 */
 		while (same < bytes && first[same] == other[same])
 			same++;
@@ -182,7 +188,7 @@ static int copy_first(const struct block *block, const struct element_span *span
 	return 0;
 }
 
-/* Reads or writes the state of the elements of a span, and adds it to the checksum. */
+/* Reads or writes the state of the elements of a span, and adds it to the state's checksum. */
 static int move_state(const struct block *block, const struct element_span *span,
 		      enum flmem_state_move move, struct flmem_error *err)
 {
@@ -261,7 +267,10 @@ static int combine_span(const struct block *block, const struct element_span *sp
 	return combine_array(block, span, err);
 }
 
-/* A direct window covers what was not in the page cache when the chunk was read ahead. */
+/*
+ * Reads a block of an input. A direct window has the bytes that were not in the page cache when the
+ * chunk was read ahead.
+ */
 static int block_read_input(const struct block *block, size_t input, struct flmem_error *err)
 {
 	const struct flmem_run *run = block->run;
@@ -280,7 +289,7 @@ static int block_read_input(const struct block *block, size_t input, struct flme
 	return flmem_direct_read(window, run->layout, block->begin, block->end, out, err);
 }
 
-/* False: the bytes have to be read. */
+/* Returns false if the bytes cannot be mapped and must be read. */
 static bool block_map_input(const struct block *block, size_t input)
 {
 	const struct flmem_run *run = block->run;
@@ -320,7 +329,7 @@ static int combine_once(const struct block *block, struct flmem_error *err)
 	return rc;
 }
 
-/* Whatever was computed from pages that failed is repeated: the second time nothing is mapped. */
+/* Combines a block. If mapped pages could not be read, the work is repeated without mappings. */
 static int combine_block(const struct block *block, struct flmem_error *err)
 {
 	struct flmem_mapped_windows *mapped = &block->buffers->mapped;
@@ -344,8 +353,8 @@ static struct block block_at(struct flmem_run *run, struct flmem_run_buffers *bu
 }
 
 /*
- * The kernel lets one thread at a time write to a file while the others spin (inode lock); a thread
- * that sleeps instead leaves its processor to the arithmetic.
+ * Writes a block under a lock: the kernel lets one thread at a time write to a file while others
+ * spin (inode lock); a thread that sleeps here leaves its processor to the arithmetic.
  */
 static int write_output_block(struct flmem_run *run, const struct block *block, const char *bytes,
 			      struct flmem_error *err)
@@ -433,7 +442,7 @@ int flmem_run_scan(struct flmem_run *run, struct flmem_run_buffers *buffers, uin
 	return rc;
 }
 
-/* Adds what some elements contribute to each norm or distance. */
+/* Adds what `count` elements contribute to each norm or distance. */
 static void measure_rows(const struct block *block, size_t count)
 {
 	static const double zeros[FLMEM_ROW_LONGEST];
@@ -454,7 +463,7 @@ static void measure_rows(const struct block *block, size_t count)
 			flmem_exact_sum_add(sum++, c->kernels->distance(rows[i], rows[j], count));
 }
 
-/* Measures of inputs that are skipped for a NaN are not used. */
+/* Measures a span. Results for inputs that are skipped for a NaN are not used. */
 static int measure_span(const struct block *block, const struct element_span *span,
 			struct flmem_error *err)
 {
@@ -481,8 +490,8 @@ static int measure_span(const struct block *block, const struct element_span *sp
 }
 
 /*
- * The row boundaries depend on the model only, not on chunks or blocks: they determine how sums are
- * rounded.
+ * Measures a block. Row boundaries depend on the model only, not on chunks or blocks, because they
+ * determine how sums are rounded.
  */
 static int measure_block(struct block *block, struct flmem_error *err)
 {

@@ -2,7 +2,10 @@
 #ifndef FLMEM_OPS_AGGREGATE_CALL_H
 #define FLMEM_OPS_AGGREGATE_CALL_H
 
-/* One call of flmem_aggregate(), in its parts: which inputs, in which passes, into which files. */
+/*
+ * One call of flmem_aggregate(): the choice of its inputs, its passes over them, and the files that
+ * it writes.
+ */
 
 #include <stdint.h>
 
@@ -13,33 +16,38 @@
 #include "ops/aggregate/run.h"
 #include "ops/aggregate/state.h"
 
-/* Everything that the call owns. */
+/* Everything that one call owns. */
 struct flmem_aggregate_call {
 	const struct flmem_aggregate_request *request;
 	const struct flmem_input_stream *streams; /* one per input, or NULL */
 	uint64_t started_us;
 	struct flmem_http_access access;
-	bool reading; /* threads are; else this thread waits for servers, and reports progress */
+	/*
+	 * Threads read the inputs; false: the calling thread waits for servers and reports
+	 * progress.
+	 */
+	bool reading;
 	struct flmem_layout layout;
-	struct flmem_input *inputs; /* and the base */
+	struct flmem_input *inputs; /* the inputs, and after them the base */
 	struct flmem_state state;
 	struct flmem_part_file part;
 	struct flmem_output output;
 	struct flmem_run run;
-	double *weights, *factors; /* of the inputs that are not skipped */
+	double *weights, *factors; /* weights of the inputs that are not skipped */
 	uint64_t read_bytes;
-	uint32_t crc32c;	  /* of the output's data */
-	uint64_t mark;		  /* of the journal, by which other processes know it */
-	uint64_t samples;	  /* a hash of places of all inputs */
-	void *reports;		  /* room for one of each process, of shared_call.c */
-	struct flmem_ranks ranks; /* processes that share the work; one without request->mpi */
+	uint32_t crc32c;  /* CRC-32C of the output's data */
+	uint64_t mark;	  /* number in the journal by which other processes recognise it */
+	uint64_t samples; /* hash of a few places of all inputs */
+	void *reports;	  /* buffer of shared_call.c for one report of each process */
+	/* Processes that share the work; a single one without request->mpi. */
+	struct flmem_ranks ranks;
 };
 
 /*
- * flmem_aggregate() with inputs of which only the headers are in the files: their data are read
- * once, in order, from `streams`. With one thread, and an algorithm and a policy for NaN that need
- * one pass. FLMEM_EUSAGE for inputs in another order than that of the output. With generated inputs
- * and FLMEM_AGGREGATE_VERIFY what the streams have is compared, too.
+ * Aggregates inputs whose files contain only the headers: the data come once, in order, from
+ * `streams`. It needs one thread, and an algorithm and a NaN policy of one pass. FLMEM_EUSAGE for
+ * inputs in another order than that of the output. With generated inputs and FLMEM_AGGREGATE_VERIFY
+ * the contents of the streams are compared, too. Otherwise as flmem_aggregate().
  */
 int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 			     const struct flmem_input_stream *streams,
@@ -48,30 +56,31 @@ int flmem_aggregate_streamed(const struct flmem_aggregate_request *request,
 /* Takes the inputs that are not skipped, and prepares the algorithm for them. */
 int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_error *err);
 
-/* Skips those in which a pass found a NaN or an infinity. */
+/* Skips the inputs in which a pass found a NaN or an infinity. */
 int flmem_aggregate_call_skip_special(struct flmem_aggregate_call *call, struct flmem_error *err);
 
 int flmem_aggregate_call_pass(struct flmem_aggregate_call *call, enum flmem_run_kind kind,
 			      struct flmem_error *err);
 
-/* Combines once more, without inputs that were skipped; an error if the result has a NaN again. */
+/* Combines once more, without the skipped inputs; an error if the result has a NaN again. */
 int flmem_aggregate_call_repeat(struct flmem_aggregate_call *call, struct flmem_error *err);
 
-/* The first of two passes: skips the inputs that the algorithm does not choose. */
+/* Makes the first of two passes, and skips the inputs that the algorithm does not choose. */
 int flmem_aggregate_call_measure(struct flmem_aggregate_call *call, struct flmem_error *err);
 
-/* A hash of the options that decide the result, equal on all machines. */
+/* Returns a hash of the options that decide the result, equal on all machines. */
 uint64_t flmem_aggregate_call_options_print(const struct flmem_aggregate_call *call);
 
-/* Checks the request alone, before any pass. */
+/* Returns a hash of the request alone, known before any pass. */
 uint64_t flmem_aggregate_call_request_print(const struct flmem_aggregate_call *call);
 
-/* Equal for calls whose chunks have the same bytes. */
+/* Returns a hash that is equal for calls whose chunks have the same bytes. */
 uint64_t flmem_aggregate_call_fingerprint(const struct flmem_aggregate_call *call);
 
 /*
- * Gives an empty result its names while the call may still fail; clear it also after a failure. The
- * second one fills it once the output is in place.
+ * flmem_aggregate_call_name_result() puts names into an empty result while the call may still fail;
+ * clear the result also after a failure. flmem_aggregate_call_fill_result() completes it once the
+ * output is in place.
  */
 int flmem_aggregate_call_name_result(const struct flmem_aggregate_call *call,
 				     struct flmem_aggregate_result *result,

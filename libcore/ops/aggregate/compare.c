@@ -15,7 +15,7 @@
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
 
-/* The buffers of one call; two of each. */
+/* State of one call, with one buffer per model. */
 struct compare_run {
 	const struct flmem_compare_request *request;
 	struct flmem_comparison *comparison;
@@ -66,7 +66,7 @@ static char *print_shape(const struct compare_run *run, size_t model,
 	return flmem_buf_take(&text);
 }
 
-/* Adds a tensor that differs; `both` is as the models have it, or NULL. */
+/* Adds a tensor that differs to the result; `both` are the tensors in the two models, or NULL. */
 static int add_tensor(struct compare_run *run, const struct flmem_compared_tensor *tensor,
 		      const struct flmem_tensor *const both[2], struct flmem_error *err)
 {
@@ -99,7 +99,7 @@ static int add_tensor(struct compare_run *run, const struct flmem_compared_tenso
 	return 0;
 }
 
-/* A tensor that only the first or the second model has. */
+/* Adds a tensor that only one model has; `model` is 0 or 1. */
 static int add_unmatched(struct compare_run *run, const struct flmem_tensor *tensor, size_t model,
 			 struct flmem_error *err)
 {
@@ -143,7 +143,10 @@ static void compare_reals(struct flmem_compared_tensor *tensor, uint64_t at, con
 	}
 }
 
-/* As doubles, large ones that differ could be equal. The difference fits 64 bits without a sign. */
+/*
+ * Compares integers as such: as doubles, large ones that differ could be equal. The difference fits
+ * 64 bits without a sign.
+ */
 static void compare_whole(struct flmem_compared_tensor *tensor, uint64_t at,
 			  const char *const blocks[2], size_t count, bool is_signed)
 {
@@ -171,11 +174,11 @@ static void compare_bytes(struct flmem_compared_tensor *tensor, const char *cons
 		tensor->differing += blocks[0][i] != blocks[1][i];
 }
 
-/* Two tensors of the same shape. */
+/* Two tensors of the same name and shape. */
 struct compared_pair {
 	const struct flmem_tensor *tensors[2];
 	enum flmem_element elements[2];
-	bool numbers; /* both have arithmetic */
+	bool numbers; /* both types have arithmetic */
 };
 
 static int read_blocks(struct compare_run *run, const struct compared_pair *pair, uint64_t at,
@@ -273,7 +276,7 @@ static const struct flmem_tensor *listed_tensor_at(const struct flmem_tensor_lis
 	return i < list->count ? &list->tensors[i] : NULL;
 }
 
-/* Both lists are sorted by name. */
+/* Walks through both lists, which are sorted by name. */
 static int compare_all(struct compare_run *run, struct flmem_error *err)
 {
 	size_t i = 0, j = 0;
@@ -299,7 +302,7 @@ static int compare_all(struct compare_run *run, struct flmem_error *err)
 	return rc;
 }
 
-/* At most; those of tensors that only one model has are not read. */
+/* Upper bound of the bytes to read: tensors that only one model has are not read. */
 static uint64_t list_bytes(const struct flmem_tensor_list *list)
 {
 	uint64_t bytes = 0;

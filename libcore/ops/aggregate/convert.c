@@ -21,7 +21,7 @@
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ELEMENT_BYTES_MAX 8U
 #define BLOCK_BYTES	  (BLOCK_ELEMENTS * ELEMENT_BYTES_MAX)
-/* Of the output's data, as the journal lists them; a multiple of every element. */
+/* Size of the chunks of output data that the journal lists; a multiple of every element. */
 #define CHUNK_BYTES FLMEM_AGGREGATE_CHUNK_BYTES
 #define REPORT_US   UINT64_C(200000)
 
@@ -33,12 +33,13 @@ struct conversion_run {
 	struct flmem_part_file part;
 	struct flmem_output output;
 	const struct flmem_dtype *
-		*before; /* types in the input, by the position of the tensors in the list */
+		*before; /* types in the input, by the position of the tensors in its list */
 	char *from, *to;
 	double *rows[2];
 	struct flmem_journal_chunk *chunks;
 	size_t chunk_count;
-	size_t announced; /* tensors whose bytes were announced, in the order of the output */
+	/* Number of tensors whose bytes were announced, in the order of the output. */
+	size_t announced;
 	uint64_t converted, resumed_bytes;
 	struct flmem_progress_meter meter;
 };
@@ -78,7 +79,10 @@ static int find_type(const char *name, const struct flmem_dtype **ret_dtype,
 			       "invalid type '%.60s'; choose from F16, BF16, F32, F64", name);
 }
 
-/* The tensors with their new types and sizes; their positions stay those in the input. */
+/*
+ * Makes the output's list: the tensors with their new types and sizes, at their positions in the
+ * input.
+ */
 static int change_types(struct conversion_run *run, struct flmem_tensor_list *list,
 			const struct flmem_dtype *dtype, struct flmem_error *err)
 {
@@ -140,7 +144,10 @@ static int open_conversion(struct conversion_run *run, struct flmem_error *err)
 	return 0;
 }
 
-/* Equal for calls whose chunks have the same bytes: names and new types are in the header. */
+/*
+ * Returns a hash that is equal for calls whose chunks have the same bytes; the header, which it
+ * covers, has names and new types.
+ */
 static uint64_t conversion_fingerprint(const struct conversion_run *run)
 {
 	const struct flmem_buf *header = &run->layout.header;
@@ -154,7 +161,10 @@ static uint64_t conversion_fingerprint(const struct conversion_run *run)
 	return flmem_input_mix(&run->input, hash);
 }
 
-/* A checkpoint is a copy of the input, with the types of its pickle. */
+/*
+ * Plans the output. A checkpoint is a copy of the input, so its types must be those of the input's
+ * pickle.
+ */
 static int plan_conversion(struct conversion_run *run, struct flmem_error *err)
 {
 	struct flmem_output *output = &run->output;
@@ -197,7 +207,10 @@ static int report_infinite(const struct conversion_run *run, const struct flmem_
 			       run->input.path, tensor->dtype->stored, (unsigned long long)element);
 }
 
-/* Rounds `count` elements from `from` to `to`. `first` is for messages. */
+/*
+ * Rounds `count` elements from the buffer `from` to the buffer `to`. `first` is the index of the
+ * first element, for messages.
+ */
 static int round_block(const struct conversion_run *run, const struct flmem_tensor *tensor,
 		       const struct flmem_dtype *before, uint64_t first, size_t count,
 		       struct flmem_error *err)
@@ -217,7 +230,7 @@ static int round_block(const struct conversion_run *run, const struct flmem_tens
 	return 0;
 }
 
-/* Converts the bytes [begin, end) of the output that one tensor has. */
+/* Converts the part of one tensor that is within bytes [begin, end) of the output. */
 static int convert_piece(struct conversion_run *run, size_t index, uint64_t begin, uint64_t end,
 			 uint32_t *crc32c, struct flmem_error *err)
 {
@@ -225,7 +238,7 @@ static int convert_piece(struct conversion_run *run, size_t index, uint64_t begi
 	const struct flmem_dtype *before = run->before[tensor - run->layout.list.tensors];
 	const struct flmem_input_file *file = &run->input.files[tensor->file];
 	bool same = before == tensor->dtype;
-	/* Types that stay may have elements that are not whole bytes. */
+	/* Elements whose type stays may be no whole bytes: they are copied byte by byte. */
 	uint64_t old = same ? 1 : before->bits / 8, new = same ? 1 : tensor->dtype->bits / 8;
 	uint64_t start = run->layout.begins[index], most = same ? BLOCK_BYTES : BLOCK_ELEMENTS;
 	const char *bytes = same ? run->from : run->to;
@@ -283,7 +296,7 @@ static int write_converted(struct conversion_run *run, size_t chunk, struct flme
 	return 0;
 }
 
-/* Whether an earlier call wrote the chunk, and its bytes in the file are unchanged. */
+/* Returns true if an earlier call wrote the chunk and its bytes in the file are unchanged. */
 static bool is_written(struct conversion_run *run, size_t chunk)
 {
 	uint64_t end = conversion_chunk_end(run, chunk);
@@ -307,7 +320,7 @@ static int convert_chunk(struct conversion_run *run, size_t chunk, struct flmem_
 	if (!is_written(run, chunk))
 		return write_converted(run, chunk, err);
 	run->resumed_bytes += bytes;
-	run->announced = 0; /* the bytes that follow are not contiguous with those before */
+	run->announced = 0; /* the bytes that follow are not contiguous with the bytes before */
 	return flmem_progress_meter_add(&run->meter, bytes, err);
 }
 
@@ -323,7 +336,7 @@ static int convert_all(struct conversion_run *run, struct flmem_error *err)
 		rc = flmem_input_check(&run->input, err);
 	if (!rc)
 		rc = flmem_output_commit(&run->output, err);
-	if (rc) /* as of flmem_aggregate(): a failed read or write may succeed later */
+	if (rc) /* a later call may resume after a failed read or write */
 		run->part.keep = rc == FLMEM_EFAILED;
 	return rc;
 }

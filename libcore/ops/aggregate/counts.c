@@ -21,9 +21,9 @@
 #define COUNTS_BYTES_MAX (16U << 20)
 
 struct count_entry {
-	const char *name; /* in the text */
+	const char *name; /* points into the text */
 	uint64_t number;
-	const char *input; /* the one that took it */
+	const char *input; /* path of the input that took the count */
 };
 
 struct counts {
@@ -115,7 +115,10 @@ static struct count_entry *find_entry(const struct counts *counts, const char *n
 	return bsearch(&key, counts->entries, counts->count, sizeof(key), compare_entries);
 }
 
-/* By the input's path, by its last component, or by that without the extension. */
+/*
+ * Finds the count of an input: by its path, by the last component, or by that without its
+ * extension.
+ */
 static int find_input(const struct counts *counts, const char *input,
 		      struct count_entry **ret_entry, struct flmem_error *err)
 {
@@ -126,7 +129,7 @@ static int find_input(const struct counts *counts, const char *input,
 	if (!stem)
 		return flmem_error_nomem(err, "cannot read '%s'", counts->path);
 	length = strlen(stem);
-	while (length > 1 && stem[length - 1] == '/') /* a folder of shards */
+	while (length > 1 && stem[length - 1] == '/') /* a folder of shards may end in slashes */
 		stem[--length] = '\0';
 	name = strrchr(stem, '/') ? strrchr(stem, '/') + 1 : stem;
 	*ret_entry = find_entry(counts, input);

@@ -10,7 +10,7 @@
 
 #include "base/text/buf.h"
 
-/* Takes the weight of each input out of a text, which is changed. `path` is for messages. */
+/* Reads the weight of each input from `text`, which is changed. `path` is for messages. */
 int flmem_counts_parse(const char *path, struct flmem_buf *text, const char *const *inputs,
 		       size_t count, double *ret_weights, struct flmem_error *err);
 

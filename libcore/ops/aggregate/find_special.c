@@ -9,7 +9,10 @@
 #include "base/thread.h"
 
 #define PIECE_BYTES ((uint64_t)64 << 10)
-/* Two threads from this size on: a caller that waits for the result leaves its processor free. */
+/*
+ * Inputs of this size or more are searched by two threads; a caller that waits for the result
+ * leaves its processor free.
+ */
 #define SHARED_BYTES ((uint64_t)8 << 20)
 #define NO_TENSOR    SIZE_MAX
 
@@ -18,8 +21,9 @@
 #define WORDS(word)  ((word)*UINT64_C(0x0000000100000001))
 
 /*
- * Of a type, for as many elements as 64 bits have: the bits that are all set in a NaN and an
- * infinity and in nothing else, and the lowest of these. Its sum with such bits reaches the sign.
+ * For each element type, two words that cover as many elements as fit 64 bits: the bits that are
+ * all set in a NaN and an infinity and in nothing else, and the lowest of these bits. Adding the
+ * lowest bit to a NaN or an infinity carries into the sign bit.
  */
 static const struct {
 	uint64_t bits, lowest;
@@ -28,11 +32,11 @@ static const struct {
 	[FLMEM_ELEMENT_BF16] = {HALVES(0x7f80U), HALVES(0x0080U)},
 	[FLMEM_ELEMENT_F32] = {WORDS(0x7f800000U), WORDS(0x00800000U)},
 	[FLMEM_ELEMENT_F64] = {UINT64_C(0x7ff) << 52, UINT64_C(1) << 52},
-	[FLMEM_ELEMENT_F8_E4M3] = {EIGHTS(0x7fU), EIGHTS(0x01U)}, /* without infinities */
+	[FLMEM_ELEMENT_F8_E4M3] = {EIGHTS(0x7fU), EIGHTS(0x01U)}, /* the type has no infinities */
 	[FLMEM_ELEMENT_F8_E5M2] = {EIGHTS(0x7cU), EIGHTS(0x04U)},
 };
 
-/* The sign of an element is the bit above its exponent. */
+/* Returns the mask of sign bits: the sign of an element is the bit above its exponent. */
 static uint64_t signs_of(enum flmem_element element)
 {
 	uint64_t bits = specials[element].bits;
@@ -40,7 +44,7 @@ static uint64_t signs_of(enum flmem_element element)
 	return (bits + specials[element].lowest) & ~bits;
 }
 
-/* In vectors, also where the compiler would not make any of a loop. */
+/* Explicit vectors, because not every compiler makes them of a loop. */
 typedef uint64_t word_pair __attribute__((vector_size(16)));
 
 bool flmem_elements_have_special(enum flmem_element element, const char *from, size_t bytes)
@@ -70,9 +74,9 @@ struct special_search {
 	const struct flmem_input *input;
 	const struct flmem_layout *layout;
 	pthread_mutex_t lock;
-	size_t tensor; /* of the next piece */
-	uint64_t done; /* of that tensor */
-	size_t found;  /* the first tensor that has one, or NO_TENSOR */
+	size_t tensor; /* tensor of the next piece */
+	uint64_t done; /* bytes of that tensor that are taken */
+	size_t found;  /* first tensor with a NaN or an infinity, or NO_TENSOR */
 	int rc;
 	struct flmem_error why;
 };
@@ -82,7 +86,7 @@ struct search_piece {
 	uint64_t at, bytes;
 };
 
-/* The next piece; false if there is none, or it no longer matters. */
+/* Takes the next piece. Returns false if there is none, or if it lies behind the first find. */
 static bool take_piece(struct special_search *search, struct search_piece *ret_piece)
 {
 	const struct flmem_layout *layout = search->layout;

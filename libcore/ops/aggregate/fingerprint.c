@@ -8,7 +8,8 @@
 #include "ops/aggregate/generated.h"
 
 /*
- * Includes the time of the last change of any kind (ctime): a program may set the other one back.
+ * Mixes in a file's identity. It includes ctime, since a program may set the time of the last
+ * modification back.
  */
 static uint64_t mix_file(uint64_t hash, const struct stat *status)
 {
@@ -23,7 +24,10 @@ static uint64_t mix_file(uint64_t hash, const struct stat *status)
 	return flmem_fnv_mix(hash, file, sizeof(file));
 }
 
-/* Its tensors are in the header of the output. */
+/*
+ * Mixes in a generated input; its tensors need not be mixed in, because the output's header has
+ * them.
+ */
 static uint64_t mix_generated(uint64_t hash, const struct flmem_generated *generated)
 {
 	const uint64_t numbers[] = {generated->seed, generated->client};

@@ -14,7 +14,7 @@
 #define ROW		(ROW_GROUPS * FLMEM_GENERATOR_GROUP)
 #define ELEMENT_LARGEST 8U
 #define COMPARED	16384U
-#define BATCHES_TRACKED 1000.0 /* of every integer, equal in all clients */
+#define BATCHES_TRACKED 1000.0 /* value of every integer, equal in all clients */
 
 bool flmem_generated_is_name(const char *name)
 {
@@ -45,7 +45,7 @@ static bool read_number(const char *text, uint64_t *ret_number)
 	return flmem_text_read_digits(&text, ret_number) && !*text;
 }
 
-/* One part after the '?'. */
+/* Reads one parameter after the '?'. */
 static int read_part(const char *name, const char *part, struct flmem_generated *generated,
 		     const struct flmem_dtype **dtype, struct flmem_error *err)
 {
@@ -68,7 +68,7 @@ static int read_part(const char *name, const char *part, struct flmem_generated 
 			       part, name);
 }
 
-/* `text` is the name without its prefix, and is cut into its parts. */
+/* Reads a name. `text` is the name without its prefix; it is split into its parts in place. */
 static int read_name(const char *name, char *text, struct flmem_generated *generated,
 		     const struct flmem_dtype **dtype, struct flmem_error *err)
 {
@@ -104,7 +104,7 @@ static int make_generators(const char *name, struct flmem_generated *generated,
 	return 0;
 }
 
-/* The offsets of the tensors in the file that would hold them. */
+/* Fills in the offsets that the tensors have in the file that would hold them. */
 static void place_list(const struct flmem_layout *layout, struct flmem_tensor_list *list)
 {
 	list->data_offset = layout->header.length;
@@ -134,7 +134,7 @@ int flmem_generated_open(const char *name, struct flmem_generated **ret_generate
 		rc = flmem_layout_init(&generated->layout, &list, name, err);
 	if (!rc)
 		rc = make_generators(name, generated, err);
-	if (!rc) /* the layout took the first list */
+	if (!rc) /* the layout now owns the first list */
 		rc = flmem_shape_list(text, dtype, ret_list, err);
 	if (rc)
 		return rc;
@@ -143,7 +143,7 @@ int flmem_generated_open(const char *name, struct flmem_generated **ret_generate
 	return 0;
 }
 
-/* Makes `count` elements from a multiple of the group on. */
+/* Makes `count` elements from `first` on, which is a multiple of the group. */
 static void make_row(const struct flmem_generator *generator, enum flmem_element element,
 		     uint64_t first, size_t count, char *out)
 {
@@ -158,7 +158,7 @@ static void make_row(const struct flmem_generator *generator, enum flmem_element
 	kernels->store[element](row, out, count);
 }
 
-/* Bytes [begin, end) of a tensor. */
+/* Makes bytes [begin, end) of a tensor. */
 static void read_generated_tensor(const struct flmem_generated *generated, size_t tensor,
 				  uint64_t begin, uint64_t end, char *out)
 {

@@ -43,7 +43,10 @@ void flmem_inputs_clear(struct flmem_input *inputs, size_t count)
 	}
 }
 
-/* For a message: NULL is the model that an update is compared with. */
+/*
+ * Prints the place of an input for a message; path NULL is the model that an update is compared
+ * with.
+ */
 static void print_place(const char *path, struct flmem_buf *out)
 {
 	if (path)
@@ -66,7 +69,7 @@ static int report_lack(const char *with, const char *without, const struct flmem
 			       lacking.data, shown, having.data);
 }
 
-/* What is compared: the tensors of the first input and those of another. */
+/* Tensors to compare: those of the first input and those of another. */
 struct input_pair {
 	const char *first_path, *path;
 	const struct flmem_tensor_list *first, *list;
@@ -98,7 +101,7 @@ static bool is_alike(const struct input_pair *pair, const struct flmem_tensor *a
 				   a->rank * sizeof(*pair->list->extents)) == 0);
 }
 
-/* Both lists are sorted by name. */
+/* Compares two lists, both sorted by name. */
 static int compare_lists(const struct input_pair *pair, struct flmem_error *err)
 {
 	size_t i = 0;
@@ -122,7 +125,10 @@ static int compare_lists(const struct input_pair *pair, struct flmem_error *err)
 	return 0;
 }
 
-/* `list` has the same names in the same order as the layout's. */
+/*
+ * Takes the offsets of an input's tensors. `list` has the same names in the same order as the
+ * layout.
+ */
 static int take_offsets(struct flmem_input *input, const struct flmem_layout *layout,
 			const struct flmem_tensor_list *list, struct flmem_error *err)
 {
@@ -152,7 +158,7 @@ static int report_unreadable(const char *path, struct flmem_error *err)
 	return flmem_error_set(err, flmem_code_of_open(errno), errno, "cannot read '%s'", path);
 }
 
-/* Adds the tensors of the next file of several to the list. */
+/* Adds the tensors of the next of several files to the list. */
 static int read_shard(struct flmem_input *input, const struct flmem_source *source,
 		      struct flmem_tensor_list *list, struct flmem_error *err)
 {
@@ -168,7 +174,7 @@ static int read_shard(struct flmem_input *input, const struct flmem_source *sour
 	return rc;
 }
 
-/* Opens a file as the next one of an input and adds its tensors to the list. `path` is taken. */
+/* Opens the next file of an input and adds its tensors to the list. Takes ownership of `path`. */
 static int open_file(struct flmem_input *input, int dirfd, const char *name, char *path,
 		     struct flmem_tensor_list *list, struct flmem_error *err)
 {
@@ -179,7 +185,10 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 	file->fd = -1;
 	if (!path)
 		return flmem_error_nomem(err, "cannot read '%s'", input->path);
-	/* Not blocked by a FIFO; for regular files the flag has no effect. */
+	/*
+	 * O_NONBLOCK: the open must not wait for the writer of a FIFO; for regular files it has no
+	 * effect.
+	 */
 	file->fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (file->fd < 0 || fstat(file->fd, &file->status) < 0)
 		return report_unreadable(path, err);
@@ -192,7 +201,7 @@ static int open_file(struct flmem_input *input, int dirfd, const char *name, cha
 	return read_shard(input, FLMEM_SOURCE_FD(file->fd), list, err);
 }
 
-/* The index and the headers of the shards must agree about every tensor. */
+/* Checks that the index and the headers of the shards agree about every tensor. */
 static int check_shards(const struct flmem_input *input, const struct flmem_shards *shards,
 			struct flmem_tensor_list *list, struct flmem_error *err)
 {
@@ -226,7 +235,7 @@ static int reserve_files(struct flmem_input *input, size_t count, struct flmem_e
 	return input->files ? 0 : flmem_error_nomem(err, "cannot read '%s'", input->path);
 }
 
-/* Models that fit one file have no index. */
+/* Returns true if the folder holds one file: models that fit one file have no index. */
 static bool has_one_file(int dirfd)
 {
 	struct stat status;
@@ -358,7 +367,10 @@ static int open_generated(struct flmem_input *input, struct flmem_tensor_list *l
 	return rc;
 }
 
-/* s3://bucket/model and the like; a file may have such a name. */
+/*
+ * Refuses schemes other than http and https, such as s3://bucket/model, unless a file has that
+ * name.
+ */
 static int check_scheme(const char *path, struct flmem_error *err)
 {
 	size_t length = strcspn(path, ":/");
@@ -418,7 +430,7 @@ int flmem_input_open(const char *path, const char *first_path, const struct flme
 	int rc = flmem_input_load(path, input, &list, err);
 
 	pair.path = input->path;
-	flmem_tensor_file_clear(&input->kind); /* the entries of the first input suffice */
+	flmem_tensor_file_clear(&input->kind); /* only the entries of the first input are used */
 	if (!rc)
 		rc = compare_lists(&pair, err);
 	return rc ? rc : take_offsets(input, layout, &list, err);

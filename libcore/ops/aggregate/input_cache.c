@@ -8,7 +8,10 @@
 #include "ops/aggregate/input.h"
 #include "ops/aggregate/input_direct.h"
 
-/* A kernel or file system that does not support the flag counts as one without the page. */
+/*
+ * Returns true if the page cache has the page. A kernel or file system that does not support
+ * RWF_NOWAIT counts as one without the page.
+ */
 static bool is_cached(const struct flmem_input_file *file, uint64_t offset)
 {
 	char byte;
@@ -19,8 +22,8 @@ static bool is_cached(const struct flmem_input_file *file, uint64_t offset)
 }
 
 /*
- * Reading ahead pages that are already cached takes as long as looking up each of them. Missing
- * pages between the checked places are read when they are needed.
+ * Returns true if checked places of a piece are cached: reading ahead cached pages takes as long as
+ * looking up each of them. Missing pages between the checked places are read when they are needed.
  */
 static bool is_present(const struct flmem_input_piece *piece)
 {
@@ -34,15 +37,15 @@ bool flmem_input_file_has_pages(const struct flmem_input_file *file)
 	return !file->generated && !file->stream && !file->remote;
 }
 
-/* One file of a kind, or several of a folder. */
+/* An input is one file of a kind, or several files of a folder. */
 bool flmem_input_has_pages(const struct flmem_input *input)
 {
 	return flmem_input_file_has_pages(input->files);
 }
 
 /*
- * By default the kernel reads ahead, up to the read_ahead_kb of the device, also after a test with
- * RWF_NOWAIT. That would make later chunks look as if others had read them.
+ * By default the kernel reads ahead up to read_ahead_kb of the device, also after a test with
+ * RWF_NOWAIT. Later chunks would then look as if another program had read them.
  */
 void flmem_input_read_exactly(const struct flmem_input *input)
 {
@@ -54,7 +57,7 @@ void flmem_input_read_exactly(const struct flmem_input *input)
 bool flmem_input_is_cached(const struct flmem_input *input, const struct flmem_layout *layout,
 			   uint64_t begin, uint64_t end)
 {
-	/* Pages at the ends also belong to other chunks. */
+	/* Test the middle: pages at the ends also belong to other chunks. */
 	uint64_t middle = begin + (end - begin) / 2;
 	size_t tensor = input->offsets ? flmem_layout_find(layout, middle) : 0;
 	struct flmem_input_piece piece = flmem_input_piece(input, layout, middle, end, &tensor);

@@ -14,13 +14,13 @@
 
 #include "base/cleanup.h"
 
-/* Of offsets, lengths and addresses: the largest block of the devices that take fewer bytes. */
+/* Alignment of offsets, lengths and addresses: the largest block size of common devices. */
 #define ALIGNMENT      UINT64_C(4096)
 #define WINDOW_LARGEST (2UL << 20)
 /* Smaller pieces would be seeks on a rotating disk. */
 #define WINDOW_SMALLEST (256UL << 10)
 #define PIECE_SMALLEST	(1UL << 20)
-/* Of all windows: within the limits of anonymous memory that docs/guides/aggregate.md names. */
+/* Memory of all windows together, within the limits that docs/guides/aggregate.md names. */
 #define BUDGET_PER_INPUT (8UL << 20)
 #define BUDGET_SMALLEST	 (32UL << 20)
 #define BUDGET_LARGEST	 (128UL << 20)
@@ -28,7 +28,7 @@
 
 struct flmem_direct_file {
 	int fd;
-	atomic_bool refused; /* by the file system */
+	atomic_bool refused; /* the file system refused O_DIRECT */
 };
 
 size_t flmem_direct_window_bytes(unsigned threads, size_t inputs)
@@ -79,7 +79,10 @@ void flmem_direct_windows_clear(struct flmem_direct_windows *windows)
 	*windows = (struct flmem_direct_windows){0};
 }
 
-/* Leaves descriptors for the output, of which a model in many files needs many. */
+/*
+ * Returns true if descriptors are scarce: the output needs some, and many for a model in many
+ * files.
+ */
 static bool is_scarce(int fd)
 {
 	struct rlimit limit;
@@ -88,8 +91,8 @@ static bool is_scarce(int fd)
 }
 
 /*
- * File systems without a block device (network, FUSE, overlay, memory) have device numbers with the
- * major number 0. The cost of reading past the cache there was not measured.
+ * Opens a file on a block device for direct reads. Other file systems (network, FUSE, overlay,
+ * memory) have a major device number of 0; the cost of reading past their cache was not measured.
  */
 static struct flmem_direct_file *open_direct(const struct flmem_input_file *file)
 {
@@ -146,7 +149,9 @@ static bool has_byte(const struct flmem_direct_window *window,
 	       piece->offset < window->end;
 }
 
-/* The rest of a piece that was begun is never read ahead, however short it is. */
+/*
+ * Returns true if the window has begun this piece; its rest is then read directly, however short.
+ */
 static bool continues_window(const struct flmem_direct_window *window,
 			     const struct flmem_input_piece *piece)
 {
@@ -162,14 +167,16 @@ static bool is_worth_filling(const struct flmem_direct_window *window,
 	       (flmem_direct_takes(rest) || continues_window(window, piece));
 }
 
-/* A file that ends too early is reported by the code that reads it through the page cache. */
+/*
+ * Fills the window. The code that reads through the page cache reports a file that ends too early.
+ */
 static void fill_direct_window(struct flmem_direct_window *window,
 			       const struct flmem_input_piece *piece)
 {
 	struct flmem_direct_file *direct = piece->file->direct;
 	uint64_t begin = piece->offset / ALIGNMENT * ALIGNMENT;
 	uint64_t end = (piece->offset + piece->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-	/* In equal parts; otherwise a few pages of each chunk would be left for the last one. */
+	/* Read equal parts; otherwise a few pages of each chunk would be left for the last read. */
 	uint64_t reads = (end - begin + window->room - 1) / window->room;
 	size_t bytes = (size_t)((end - begin) / reads + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	ssize_t got = pread(direct->fd, window->memory, bytes, (off_t)begin);
@@ -184,7 +191,7 @@ static void fill_direct_window(struct flmem_direct_window *window,
 	window->end = begin + (uint64_t)got;
 }
 
-/* Reads the first bytes of a piece, as many as it can, and makes it as short. */
+/* Reads the first bytes of a piece, as many as it can, and shortens the piece to them. */
 static int read_some(struct flmem_direct_window *window, struct flmem_input_piece *piece, char *out,
 		     struct flmem_error *err)
 {

@@ -12,14 +12,17 @@
 
 #include "ops/aggregate/input_direct.h"
 
-/* Of the kernels: the largest element. */
+/* Alignment for the arithmetic kernels: the largest element. */
 #define ALIGNMENT 8U
-/* Of all windows together: while mapped, pages of the cache count as the process's memory. */
+/* Size of all windows together: mapped pages of the cache count as the process's memory. */
 #define BUDGET (64UL << 20)
 
 static atomic_bool enabled;
 static struct sigaction earlier;
-/* Of this thread. A signal handler must not be the first to allocate the thread's local data. */
+/*
+ * Windows of the current thread. A signal handler must not be the first to allocate thread-local
+ * data, hence this TLS model.
+ */
 static _Thread_local struct flmem_mapped_windows *attached
 	__attribute__((tls_model("initial-exec")));
 
@@ -33,8 +36,8 @@ static bool replace_pages(const struct flmem_mapped_window *window, uintptr_t at
 }
 
 /*
- * What the kernel would have done; the access that raised the signal is repeated, and may raise it
- * again.
+ * Does what would have happened without this handler. The access that raised the signal is repeated
+ * and may raise it again.
  */
 static void pass_on_signal(int number, siginfo_t *info, void *context)
 {
@@ -120,14 +123,18 @@ void flmem_mapped_attach(struct flmem_mapped_windows *windows)
 	attached = windows;
 	if (!windows || !windows->windows)
 		return;
-	/* Threads of the library block all signals; a blocked one of a read ends the process. */
+	/*
+	 * Threads of the library block all signals; a blocked SIGBUS of a read would end the
+	 * process.
+	 */
 	sigemptyset(&bus);
 	sigaddset(&bus, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
 }
 
 /*
- * Pages that a tmpfs does not have yet would be allocated permanently when read through a mapping.
+ * Returns true if a file has holes: a tmpfs would allocate missing pages permanently when they are
+ * read through a mapping.
  */
 static bool has_holes(const struct stat *status)
 {
@@ -135,9 +142,10 @@ static bool has_holes(const struct stat *status)
 }
 
 /*
- * The descriptor to map, or -1. Pages that are not in the cache after all are read ahead as usual
- * by that for direct reads, and not by the other one (flmem_input_read_exactly()). Files in memory
- * need none. Of other file systems it was not measured.
+ * Returns the descriptor to map, or -1. Pages that have left the cache are read ahead as usual
+ * through the descriptor for direct reads, but not through the other one
+ * (flmem_input_read_exactly()). Files in memory need no read-ahead. Other file systems were not
+ * measured.
  */
 static int find_descriptor(const struct flmem_input_file *file)
 {

@@ -13,42 +13,43 @@
 
 #include "ops/aggregate/input.h"
 
-/* What a thread has mapped of an input, at most `room` bytes. */
+/* What a thread has mapped of one input, at most `room` bytes. */
 struct flmem_mapped_window {
-	/* Set by the caller. */
+	/* The caller sets these two. */
 	const struct flmem_input *input;
-	uint64_t limit; /* end of what may be mapped along, in the output's data */
+	uint64_t limit; /* end of what may be mapped in advance, in the output's data */
 
 	size_t room;
-	char *pages; /* NULL: nothing */
+	char *pages; /* NULL: nothing is mapped */
 	size_t length;
 	const struct flmem_input_file *file;
-	uint64_t begin, end; /* in the file */
+	uint64_t begin, end; /* offsets in the file */
 };
 
 /* The windows of a thread, one for each input. */
 struct flmem_mapped_windows {
-	struct flmem_mapped_window *windows; /* NULL: none */
+	struct flmem_mapped_window *windows; /* NULL: no windows */
 	size_t count;
-	volatile sig_atomic_t failed; /* pages were replaced by zeros */
+	volatile sig_atomic_t failed; /* pages were replaced by zeros after a SIGBUS */
 };
 
 /*
- * None before flmem_aggregate_map_inputs(), or if windows of a useful size would take too much
- * together. False without memory.
+ * Allocates the windows. There are none before flmem_aggregate_map_inputs(), or if windows of a
+ * useful size would take too much together. Returns false if memory is out.
  */
 bool flmem_mapped_windows_init(struct flmem_mapped_windows *windows, unsigned threads,
 			       size_t inputs, size_t block_bytes);
 void flmem_mapped_windows_clear(struct flmem_mapped_windows *windows);
 
 /*
- * Called once by the reading thread: its windows get the signals that its reads raise; NULL: none.
+ * The reading thread calls this once: its windows then handle the SIGBUS that its reads raise;
+ * NULL: none.
  */
 void flmem_mapped_attach(struct flmem_mapped_windows *windows);
 
 /*
- * Bytes [begin, end) of the output's data as the window's input has them, aligned to 8 bytes; valid
- * until the next call for it. NULL if they have to be read.
+ * Maps bytes [begin, end) of the output's data of the window's input, aligned to 8 bytes; valid
+ * until the next call for the window. NULL if the bytes must be read.
  */
 char *flmem_mapped_find(struct flmem_mapped_window *window, const struct flmem_layout *layout,
 			uint64_t begin, uint64_t end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which inputs are combined: those that are not skipped, for a NaN or by the algorithm. */
+/* Chooses the inputs that are combined: those not skipped for a NaN or by the algorithm. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ int flmem_aggregate_call_choose(struct flmem_aggregate_call *call, struct flmem_
 	struct flmem_combination *combination = &call->run.combination;
 	int rc = take_inputs(call, err);
 
-	/* Their defaults depend on how many inputs are left. */
+	/* Reset to the request: the defaults depend on how many inputs are left. */
 	combination->hostile = call->request->hostile;
 	combination->keep = call->request->keep;
 	if (!rc && combination->algorithm->prepare)
@@ -68,7 +68,10 @@ int flmem_aggregate_call_skip_special(struct flmem_aggregate_call *call, struct 
 	return flmem_aggregate_call_choose(call, err);
 }
 
-/* If a file changes, a value found in it may be missing later: then the change is the error. */
+/*
+ * If a file changed meanwhile, a value found in it may have disappeared: then the change is the
+ * error to report.
+ */
 static void name_changed_input(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	int rc = 0;
@@ -101,13 +104,13 @@ int flmem_aggregate_call_repeat(struct flmem_aggregate_call *call, struct flmem_
 
 	if (rc || !call->run.found_special)
 		return rc;
-	/* The pass ended at that value, and no input is left that could be skipped for it. */
+	/* The pass ended at a NaN, and no input is left that could be skipped for it. */
 	rc = flmem_run_report_special(&call->run, err);
 	name_changed_input(call, err);
 	return rc;
 }
 
-/* The squares of inputs that were skipped after the measurement are left out. */
+/* Copies the squares without those of inputs that were skipped after the measurement. */
 static double *take_squares(const struct flmem_aggregate_call *call, size_t measured,
 			    const bool *left)
 {
@@ -132,7 +135,7 @@ static double *take_squares(const struct flmem_aggregate_call *call, size_t meas
 	return squares;
 }
 
-/* Lets the algorithm decide which inputs it uses, and with which weight. */
+/* Lets the algorithm decide which inputs it uses, and with which weights. */
 static int judge_inputs(struct flmem_aggregate_call *call, size_t measured, const bool *left,
 			struct flmem_error *err)
 {

@@ -19,14 +19,14 @@
 
 #define BLOCK_BYTES (UINT64_C(256) << 10)
 
-/* What one call reads with. */
+/* State of one call. */
 struct inspection_run {
 	const struct flmem_inspect_request *request;
 	struct flmem_input input;
 	struct flmem_http_access access;
 	struct flmem_progress_meter meter;
 	struct flmem_tensor_list list;
-	const struct flmem_tensor **order; /* as they are stored */
+	const struct flmem_tensor **order; /* sorted by their places in the files */
 	char *block;
 	double *row;
 };
@@ -97,7 +97,8 @@ static bool fill_tensor(const struct inspection_run *run, const struct flmem_ten
 		.dtype = tensor->dtype->stored,
 		.shape = calloc(rank + 1, sizeof(*out->shape)),
 		.rank = rank,
-		.elements = tensor->bytes * 8 / tensor->dtype->bits, /* inside one file */
+		/* Their sum fits 64 bits: all bytes are in one file. */
+		.elements = tensor->bytes * 8 / tensor->dtype->bits,
 		.bytes = tensor->bytes,
 		.file = tensor->file,
 		.no_statistics = lack_of_statistics(run, tensor),
@@ -206,7 +207,7 @@ static int inspect_tensor_data(struct inspection_run *run, const struct flmem_te
 	return 0;
 }
 
-/* Continues the checksum of a file with bytes that are read only for it. */
+/* Adds to the checksum of a file bytes that belong to no tensor. */
 static int add_bytes(struct inspection_run *run, size_t file, uint64_t begin, uint64_t end,
 		     uint32_t *crc32c, struct flmem_error *err)
 {
@@ -225,7 +226,10 @@ static int add_bytes(struct inspection_run *run, size_t file, uint64_t begin, ui
 	return 0;
 }
 
-/* Reads a tensor, and the checksum of its file up to its end. Tensors may share bytes. */
+/*
+ * Reads a tensor, and continues the checksum of its file up to the tensor's end. Tensors may share
+ * bytes.
+ */
 static int read_next(struct inspection_run *run, struct flmem_inspection *inspection,
 		     const struct flmem_tensor *tensor, uint64_t *at, struct flmem_error *err)
 {
@@ -247,7 +251,10 @@ static int read_next(struct inspection_run *run, struct flmem_inspection *inspec
 	return rc;
 }
 
-/* A file that is read through struct flmem_source, whose failures have no reason. */
+/*
+ * A file that is read through struct flmem_source, and the reason of a failure, which a source does
+ * not pass on.
+ */
 struct inspected_source {
 	const struct flmem_input_file *file;
 	struct flmem_progress_meter *meter;
@@ -271,7 +278,7 @@ static bool is_pickle(const struct flmem_archive_entry *entry)
 	return flmem_text_ends(entry->name, "/data.pkl");
 }
 
-/* The checksums that an archive has itself. */
+/* Verifies the checksums that are stored in an archive. */
 static int verify_entries(struct inspection_run *run, bool pickles_only, struct flmem_error *err)
 {
 	const struct flmem_archive *archive = &run->input.kind.archive;
@@ -296,14 +303,14 @@ static int verify_entries(struct inspection_run *run, bool pickles_only, struct 
 	return from.rc ?: rc;
 }
 
-/* Read once more, for the checksums of the archive. */
+/* Bytes that are read once more, for the checksums stored in the archive. */
 static uint64_t archive_bytes(const struct inspection_run *run)
 {
 	const struct flmem_archive *archive = &run->input.kind.archive;
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < archive->count; i++)
-		bytes += archive->entries[i].bytes; /* they do not overlap */
+		bytes += archive->entries[i].bytes; /* no overflow: entries do not overlap */
 	return bytes;
 }
 
@@ -344,7 +351,7 @@ static int inspect_loaded(struct inspection_run *run, struct flmem_inspection *i
 	return run->request->headers_only ? 0 : read_data(run, inspection, err);
 }
 
-/* Checkpoints from before PyTorch 1.6 are one pickle. */
+/* Measures a checkpoint from before PyTorch 1.6, which is one pickle. */
 static int measure_pickle(const struct inspection_run *run, struct flmem_inspection *inspection,
 			  struct flmem_error *err)
 {
@@ -360,7 +367,7 @@ static int measure_pickle(const struct inspection_run *run, struct flmem_inspect
 	return 0;
 }
 
-/* The sizes are in the directory; nothing is taken from an archive that is damaged. */
+/* Measures an archive by the sizes in its directory; a damaged archive is an error. */
 static int measure_archive(struct inspection_run *run, struct flmem_inspection *inspection,
 			   struct flmem_error *err)
 {
@@ -383,7 +390,10 @@ static int measure_archive(struct inspection_run *run, struct flmem_inspection *
 	return 0;
 }
 
-/* A checkpoint whose pickle describes more than tensors: `why` gives the reason. */
+/*
+ * Reports only sizes, for a checkpoint whose pickle describes more than tensors; `why` is the
+ * reason.
+ */
 static int inspect_sizes(struct inspection_run *run, const char *why,
 			 struct flmem_inspection *inspection, struct flmem_error *err)
 {
@@ -403,7 +413,10 @@ static int inspect_sizes(struct inspection_run *run, const char *why,
 	return 0;
 }
 
-/* Archives that could not be read as such have no entries here. */
+/*
+ * Returns true for an archive whose tensors cannot be listed; archives that could not be read at
+ * all have no entries here.
+ */
 static bool has_sizes_only(const struct inspection_run *run)
 {
 	const struct flmem_inspect_request *request = run->request;

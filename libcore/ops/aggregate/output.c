@@ -61,7 +61,7 @@ size_t flmem_output_suffix_length(const char *path)
 	return suffix ? strlen(suffix->text) : 0;
 }
 
-/* A suffix of another format would mislead the readers of the file. */
+/* Refuses a suffix of another format, which would mislead readers of the file. */
 static int check_suffix(const char *path, struct flmem_error *err)
 {
 	static const char *const others[] = {".npy", ".tar",  ".gz",   ".zip", ".h5",
@@ -100,7 +100,10 @@ static int plan_safetensors(struct flmem_output *output, struct flmem_error *err
 	return 0;
 }
 
-/* A link as output is itself replaced, and of a file with several names only one is. */
+/*
+ * Returns true if the output would replace the input's file. A symbolic link as output is itself
+ * replaced, and of a file with several names only one is.
+ */
 static bool would_replace(const struct stat *output, const struct flmem_input *input)
 {
 	for (size_t i = 0; i < input->file_count; i++)
@@ -134,7 +137,7 @@ int flmem_output_plan(struct flmem_output *output, const struct flmem_layout *la
 	output->map.path = output->path;
 	output->map.files = &output->file;
 	output->map.file_count = 1;
-	output->file.path = (char *)output->path; /* for messages */
+	output->file.path = (char *)output->path; /* the path is for messages */
 	output->format = flmem_output_format(output->path);
 	rc = check_suffix(output->path, err);
 	if (rc)
@@ -229,8 +232,8 @@ int flmem_output_commit(struct flmem_output *output, struct flmem_error *err)
 }
 
 /*
- * The places of bytes [begin, end); of a single file the range that has all of them. Returns the
- * last errno of `act`.
+ * Calls `act` for the places of bytes [begin, end): for each of them in shards, in a single file
+ * once for the range that covers all. Returns the last errno of `act`.
  */
 static int for_places(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		      int (*act)(int fd, off_t offset, off_t bytes))
@@ -272,7 +275,7 @@ static int drop_range(int fd, off_t offset, off_t bytes)
 			    : 0;
 
 	posix_fadvise(fd, offset, bytes, POSIX_FADV_DONTNEED);
-	/* Sandboxes lack the call; then only the flush at the end waits for the disk. */
+	/* Sandboxes lack sync_file_range(); then only the flush at the end waits for the disk. */
 	return error == ENOSYS || error == EPERM || error == EINVAL ? 0 : error;
 }
 
@@ -281,7 +284,10 @@ void flmem_output_push(const struct flmem_output *output, uint64_t begin, uint64
 	for_places(output, begin, end, push_range);
 }
 
-/* The kernel reports a failed write to a descriptor once: here, and not again at the last flush. */
+/*
+ * The kernel reports a failed write to a descriptor only once: here, and not again at the last
+ * flush.
+ */
 int flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		      struct flmem_error *err)
 {
@@ -290,7 +296,7 @@ int flmem_output_drop(const struct flmem_output *output, uint64_t begin, uint64_
 	return error ? flmem_part_file_report_unflushed(output->part, error, err) : 0;
 }
 
-/* Copies bytes of the source to the same place. */
+/* Copies bytes of the source to the same place of the output. */
 static int copy_bytes(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		      struct flmem_error *err)
 {
@@ -318,7 +324,7 @@ static int compare_range(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Copies all of the source that is not a tensor of the layout. */
+/* Copies all bytes of the source that are not of a tensor of the layout. */
 static int copy_rest(const struct flmem_output *output, struct flmem_error *err)
 {
 	size_t count = output->layout->list.count;
@@ -357,7 +363,7 @@ static int write_texts(const struct flmem_output *output, struct flmem_error *er
 	return rc;
 }
 
-/* Reads back bytes for their checksums; `crc32` may be NULL. */
+/* Reads bytes of the output back and adds them to checksums; `crc32` may be NULL. */
 static int sum_bytes(const struct flmem_output *output, uint64_t begin, uint64_t end,
 		     uint32_t *crc32, uint32_t *crc32c, struct flmem_error *err)
 {
@@ -392,7 +398,10 @@ static int sum_entry(const struct flmem_output *output, struct flmem_output_entr
 	return rc;
 }
 
-/* All checksums of entries are in the file before the rest of it is read. */
+/*
+ * Computes the checksums of an archive. Those of its entries must be in the file before the rest of
+ * it is read.
+ */
 static int sum_archive(struct flmem_output *output, struct flmem_error *err)
 {
 	uint64_t at = 0;

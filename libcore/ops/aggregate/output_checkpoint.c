@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A PyTorch checkpoint as output: a copy of the first input with other tensors. Its pickle is the
- * same, so names, shapes and types are, and all that is beside the tensors is kept.
+ * Writes a PyTorch checkpoint as output: a copy of the first input with other tensors. The pickle
+ * stays the same, so names, shapes and types do, and everything besides the tensors is kept.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "base/bytes/little_endian.h"
 #include "ops/aggregate/output.h"
 
-#define FLAG_LATER	(1U << 3)   /* the checksum follows the bytes */
-#define DESCRIPTOR_MARK 0x08074b50U /* before it, optional (APPNOTE.TXT 4.3.9.3) */
-#define LOCAL_CHECKSUM	14U	    /* its place in a local header */
-#define RECORD_CHECKSUM 16U	    /* in a record of the directory */
+#define FLAG_LATER	(1U << 3)   /* flag of an entry whose checksum follows its bytes */
+#define DESCRIPTOR_MARK 0x08074b50U /* optional mark before that checksum (APPNOTE.TXT 4.3.9.3) */
+#define LOCAL_CHECKSUM	14U	    /* place of the checksum in a local header */
+#define RECORD_CHECKSUM 16U	    /* place of the checksum in a record of the directory */
 
 static int read_checksum_fields(const struct flmem_input *source, uint64_t at, uint32_t *numbers,
 				size_t count, struct flmem_error *err)
@@ -28,7 +28,7 @@ static int read_checksum_fields(const struct flmem_input *source, uint64_t at, u
 	return rc;
 }
 
-/* The places of an entry's checksum. The directory, which is longer, follows all entries. */
+/* Finds the places of an entry's checksum. The directory, which is longer, follows all entries. */
 static int make_entry(const struct flmem_input *source, const struct flmem_archive_entry *from,
 		      struct flmem_output_entry *ret_entry, struct flmem_error *err)
 {
@@ -70,7 +70,7 @@ static int compare_offset(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Whether one of the sorted places is inside an entry. */
+/* Returns true if one of the sorted places is inside the entry. */
 static bool has_place(const struct flmem_archive_entry *entry, const uint64_t *places, size_t count)
 {
 	size_t low = 0, high = count;
@@ -86,7 +86,7 @@ static bool has_place(const struct flmem_archive_entry *entry, const uint64_t *p
 	return low < count && places[low] < entry->offset + entry->bytes;
 }
 
-/* Entries without tensors of the layout are copied with their checksums. */
+/* Lists the entries with tensors; entries without are copied together with their checksums. */
 static int make_entries(struct flmem_output *output, struct flmem_error *err)
 {
 	const struct flmem_archive *archive = &output->source->kind.archive;
@@ -123,7 +123,7 @@ static int copy_places(struct flmem_output *output, struct flmem_error *err)
 	return 0;
 }
 
-/* Whether two tensors of the layout are the same bytes of an input. */
+/* Returns true if two tensors of the layout are the same bytes of an input. */
 static bool is_tied(const struct flmem_input *input, size_t a, size_t b)
 {
 	return input->offsets && input->offsets[a] == input->offsets[b] &&
@@ -152,9 +152,10 @@ static int compare_record_places(const void *a, const void *b, void *context)
 }
 
 /*
- * Tensors of the same bytes get the same result if they are the same bytes in all inputs. `places`
- * are those of the layout's tensors in one of them, which may not be tied at all where `untied`.
- * Returns 1 and a pair where that is not so, 0 if there is none, -1 without memory.
+ * Finds two tensors that share bytes in one input but not in all. Only tensors that are the same
+ * bytes in all inputs get the same result. `places` are the places of the layout's tensors in one
+ * of the inputs; with `untied`, no two of them may share bytes. Returns 1 and the pair, 0 if there
+ * is none, -1 if memory is out.
  */
 static int find_split(const struct flmem_layout *layout, uint64_t *places, bool untied,
 		      const struct flmem_input *inputs, size_t count,
@@ -193,7 +194,7 @@ int flmem_output_find_split(const struct flmem_layout *layout, const struct flme
 {
 	int found = 0;
 
-	/* Without offsets nothing is shared. */
+	/* An input without offsets shares nothing. */
 	for (size_t i = 0; i < 2 && !found; i++)
 		if (inputs[i].offsets)
 			found = find_split(layout, inputs[i].offsets, false, inputs, 2, ret_split);

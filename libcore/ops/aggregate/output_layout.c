@@ -25,7 +25,7 @@ static void place_tensors(struct flmem_layout *layout)
 		layout->begins[i] = at;
 		layout->elements[i] =
 			(unsigned char)flmem_element_find(layout->order[i]->dtype->stored);
-		at += layout->order[i]->bytes; /* their sum is the size of one file */
+		at += layout->order[i]->bytes; /* no overflow: the sum is the size of one file */
 	}
 	layout->begins[count] = at;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An archive of NumPy as output, as numpy.savez() writes it: one stored entry per tensor, with
- * sizes and places of 64 bits where they do not fit 32 (APPNOTE.TXT 4.3, 4.5.3).
+ * Writes a NumPy archive as output, as numpy.savez() does: one stored entry per tensor, with sizes
+ * and places of 64 bits where they do not fit 32 (APPNOTE.TXT 4.3, 4.5.3).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,9 @@
 #define LARGE		0xffffffffU
 #define MANY		0xffffU
 #define EXTRA_SIZES	1U
-#define VERSION		45U /* with sizes of 64 bits */
+#define VERSION		45U /* version of the format with sizes of 64 bits */
 #define FLAG_UTF8	(1U << 11)
-#define FIRST_DAY	0x21U /* 1 January 1980 */
+#define FIRST_DAY	0x21U /* 1 January 1980, the first day of the format */
 #define LOCAL_CHECKSUM	14U
 #define RECORD_CHECKSUM 16U
 
@@ -40,15 +40,17 @@ static uint64_t short_size(uint64_t size)
 	return size < LARGE ? size : LARGE;
 }
 
-/* What a local header and a record have in common, up to the length of the name. */
+/*
+ * Writes the fields that a local header and a record have in common, up to the length of the name.
+ */
 static void put_common(struct flmem_buf *buf, uint64_t size, size_t name_bytes)
 {
 	put_npz_number(buf, VERSION, 2);
 	put_npz_number(buf, FLAG_UTF8, 2);
-	put_npz_number(buf, 0, 2); /* stored */
+	put_npz_number(buf, 0, 2); /* method: stored */
 	put_npz_number(buf, 0, 2);
 	put_npz_number(buf, FIRST_DAY, 2);
-	put_npz_number(buf, 0, 4); /* the checksum */
+	put_npz_number(buf, 0, 4); /* checksum, written later */
 	put_npz_number(buf, short_size(size), 4);
 	put_npz_number(buf, short_size(size), 4);
 	put_npz_number(buf, name_bytes, 2);
@@ -131,7 +133,10 @@ static int report_unfit(const struct flmem_output *output, const struct flmem_te
 			       tensor->dtype->stored, why);
 }
 
-/* NumPy searches for a file of that name first, then for one with the suffix. */
+/*
+ * Returns true if NumPy would read another tensor by this name: it searches for an entry of that
+ * name first, then for one with the suffix.
+ */
 static bool is_name_of_other(const struct flmem_output *output, const struct flmem_tensor *tensor)
 {
 	char stem[FLMEM_ARCHIVE_NAME_MAX];
@@ -144,7 +149,7 @@ static bool is_name_of_other(const struct flmem_output *output, const struct flm
 	return flmem_tensor_list_find(&output->layout->list, stem);
 }
 
-/* NumPy multiplies what is not 0. */
+/* Returns true if NumPy can represent the shape: it multiplies all dimensions that are not 0. */
 static bool has_numpy_shape(const struct flmem_output *output, const struct flmem_tensor *tensor)
 {
 	uint64_t extent, bytes = tensor->dtype->bits / 8U;
@@ -157,7 +162,7 @@ static bool has_numpy_shape(const struct flmem_output *output, const struct flme
 	return bytes <= INT64_MAX;
 }
 
-/* Local header and header of the array; the elements follow. */
+/* Writes a local header and the header of the array; the elements follow. */
 static int place_array(struct flmem_output *output, size_t i, struct flmem_error *err)
 {
 	const struct flmem_tensor *tensor = output->layout->order[i];

@@ -13,13 +13,13 @@
 #include "base/text/text.h"
 #include "model/shards.h"
 
-/* Each is open while the output is written. */
+/* Limit of files: each is open while the output is written. */
 #define FILES_MAX      500U
 #define NAME_MAX_BYTES 64U
 
 struct shard {
 	char name[NAME_MAX_BYTES];
-	size_t first, count; /* tensors, in the order of the layout */
+	size_t first, count; /* range of tensors, in the order of the layout */
 	uint64_t bytes;
 	struct flmem_buf header;
 };
@@ -29,9 +29,11 @@ struct flmem_output_shards {
 	struct flmem_input_file *files;
 	size_t count;
 	struct flmem_buf index;
-	bool index_named; /* by this call; afterwards the folder does not have its final name yet */
-	char *folder, *unfinished, *index_path; /* of which the second has the third */
-	struct flmem_file_place place;		/* of the folder */
+	/* This call named the index; until the rename the folder does not have its final name. */
+	bool index_named;
+	/* Folder, its unfinished name, and the path of the index in the latter. */
+	char *folder, *unfinished, *index_path;
+	struct flmem_file_place place; /* place of the folder */
 };
 
 static void clear_files(struct flmem_output_shards *shards)
@@ -71,7 +73,7 @@ static int shards_nomem(const struct flmem_output *output, struct flmem_error *e
 	return flmem_error_nomem(err, "cannot write '%s'", output->path);
 }
 
-/* Fills each with tensors until the next one would not fit. */
+/* Cuts the layout: fills each shard with tensors until the next one would not fit. */
 static void cut_layout(const struct flmem_output *output, struct shard *rows, size_t *ret_count)
 {
 	const struct flmem_layout *layout = output->layout;
@@ -136,7 +138,7 @@ static int make_shard_tensors(struct flmem_output *output, struct flmem_output_s
 		print_header(output->layout, shard);
 		output->bytes += shard->bytes;
 		shards->files[i].fd = -1;
-		shards->files[i].path = (char *)output->path; /* for messages */
+		shards->files[i].path = (char *)output->path; /* the path is for messages */
 		if (shard->header.failed)
 			return shards_nomem(output, err);
 		if (shard->header.length > FLMEM_SAFETENSORS_HEAD_MAX)
@@ -184,7 +186,7 @@ static int compare_named(const void *a, const void *b)
 	return strcmp(x->tensor, y->tensor);
 }
 
-/* By names, as the index of the transformers package is. */
+/* Prints the index, sorted by names as that of the transformers package is. */
 static int print_index(const struct flmem_output *output, struct flmem_output_shards *shards,
 		       struct flmem_error *err)
 {
@@ -262,7 +264,10 @@ int flmem_output_plan_shards(struct flmem_output *output, struct flmem_error *er
 	return rc;
 }
 
-/* With nothing in it but a file of this name, perhaps. False for one that cannot be listed. */
+/*
+ * Returns true if the directory is empty, or has only a file of the name `but`; false also if it
+ * cannot be listed.
+ */
 static bool is_empty_but(int directory, const char *name, const char *but)
 {
 	DIR *list = flmem_io_open_dir(directory, name);
@@ -277,7 +282,10 @@ static bool is_empty_but(int directory, const char *name, const char *but)
 	return empty;
 }
 
-/* The old model stays: a folder cannot be exchanged without a moment in which there is none. */
+/*
+ * Refuses an existing folder that is not empty: it cannot be exchanged without a moment in which
+ * there is no model.
+ */
 static int check_output_folder(const struct flmem_output_shards *shards, struct flmem_error *err)
 {
 	struct stat status;
@@ -300,8 +308,8 @@ static int check_output_folder(const struct flmem_output_shards *shards, struct 
 }
 
 /*
- * Files that a call leaves before its journal exists: shards are created later. A part that was
- * written to has a journal.
+ * Returns true if the unfinished folder has only files that a call leaves before its journal
+ * exists. Shards are created later, and a part that was written to has a journal.
  */
 static bool is_just_begun(const struct flmem_output_shards *shards)
 {
@@ -321,7 +329,7 @@ static int report_just_written(const struct flmem_output_shards *shards, struct 
 			       shards->folder);
 }
 
-/* A folder of another program may have the name of an unfinished one: it has no journal. */
+/* Creates the unfinished folder. A folder without a journal may belong to another program. */
 static int make_unfinished(const struct flmem_output_shards *shards, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *journal = NULL;
@@ -336,7 +344,7 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 		journal = NULL;
 		return flmem_error_nomem(err, "cannot write '%s'", shards->folder);
 	}
-	/* Another call may put the journal into the empty folder meanwhile. */
+	/* Test for the journal again: another call may put it into the empty folder meanwhile. */
 	if (lstat(shards->unfinished, &status) == 0 && S_ISDIR(status.st_mode) &&
 	    status.st_uid == geteuid() &&
 	    (access(journal, F_OK) == 0 || is_just_begun(shards) || access(journal, F_OK) == 0))
@@ -351,8 +359,8 @@ static int make_unfinished(const struct flmem_output_shards *shards, struct flme
 }
 
 /*
- * 1; 0 if the folder got its name before it was locked, by a writer that finished, or moved; a
- * negative errno.
+ * Returns 1; 0 if the folder was renamed before it was locked, by a writer that finished, or was
+ * moved; a negative errno.
  */
 static int is_still_unfinished(const struct flmem_output_shards *shards,
 			       const struct flmem_part_file *part)
@@ -377,7 +385,8 @@ int flmem_output_open_shards(struct flmem_output *output, struct flmem_error *er
 		rc = named ? flmem_part_file_report_lost(shards->folder, named, err)
 			   : report_just_written(shards, err);
 	if (!rc)
-		rc = check_output_folder(shards, err); /* it may have been created since */
+		/* The output folder may have been created since the first check. */
+		rc = check_output_folder(shards, err);
 	for (size_t i = 0; i < shards->count && !rc; i++)
 		rc = flmem_part_file_open_other(output->part, shards->rows[i].name,
 						&shards->files[i].fd, err);
@@ -421,7 +430,7 @@ int flmem_output_join_shards(struct flmem_output *output, uint64_t begin, uint64
 	return rc;
 }
 
-/* 1, 0 or a negative errno. */
+/* Returns 1 if all files have their sizes, 0 if not, or a negative errno. */
 static int have_sizes(const struct flmem_output_shards *shards)
 {
 	struct stat status;
@@ -435,7 +444,7 @@ static int have_sizes(const struct flmem_output_shards *shards)
 	return 1;
 }
 
-/* With all of them, so that the message has what is missing for all. */
+/* Checks the room for all files together, so that the message has what is missing for all. */
 static int check_room(const struct flmem_output *output, struct flmem_error *err)
 {
 	const struct flmem_output_shards *shards = output->shards;
@@ -449,7 +458,7 @@ static int check_room(const struct flmem_output *output, struct flmem_error *err
 			       (unsigned long long)(output->bytes - free_bytes));
 }
 
-/* Of any model: "model-00001-of-00003.safetensors". */
+/* Returns true for a name of a shard of any model: "model-00001-of-00003.safetensors". */
 static bool is_shard_name(const char *name)
 {
 	static const char pattern[] = "model-#####-of-#####.safetensors";
@@ -462,7 +471,8 @@ static bool is_shard_name(const char *name)
 }
 
 /*
- * The folder is renamed with all its contents, so remove what a killed call had split differently.
+ * The folder is renamed with all its contents, so remove shards that a killed call had split
+ * differently.
  */
 static int remove_other_shards(const struct flmem_output_shards *shards,
 			       const struct flmem_part_file *part, struct flmem_error *err)
@@ -494,8 +504,10 @@ int flmem_output_prepare_shards(struct flmem_output *output, uint64_t fingerprin
 
 	if (rc)
 		return rc;
-	/* The index is lost by a crash between its rename and that of the folder: it is written
-	   again in any case. */
+	/*
+	 * Write the index again in any case: a crash between its rename and that of the folder
+	 * loses it.
+	 */
 	if (complete && ftruncate(part->fd, (off_t)shards->index.length) < 0)
 		complete = false;
 	rc = flmem_part_file_prepare(part, shards->index.length, fingerprint,

@@ -13,7 +13,10 @@
 
 #define TRIES 10
 
-/* All bytes are reserved before the first is written, so a smaller file was cut by others. */
+/*
+ * Returns true if the file has its size. All bytes are reserved before the first is written, so a
+ * smaller file was cut by another program.
+ */
 static bool has_prepared_bytes(int fd, uint64_t bytes)
 {
 	struct stat status;
@@ -24,7 +27,10 @@ static bool has_prepared_bytes(int fd, uint64_t bytes)
 int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint64_t offset,
 				const char *bytes, size_t length, struct flmem_error *err)
 {
-	/* Writing past the end would leave zeros in place of the missing bytes. */
+	/*
+	 * Writing past the end of a file that was cut would leave zeros in place of the missing
+	 * bytes.
+	 */
 	if (!has_prepared_bytes(fd, offset + length))
 		return fd == part->fd
 			       ? flmem_part_file_report_cut(part->place.path, err)
@@ -50,7 +56,8 @@ int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint
 }
 
 /*
- * The journal of a call that was refused: it lists nothing. Not that of a call that has just begun.
+ * Removes a journal that lists nothing, which is that of a refused call, unless another call has
+ * just created it.
  */
 static void remove_empty_journal(const struct flmem_part_file *part)
 {
@@ -62,13 +69,16 @@ static void remove_empty_journal(const struct flmem_part_file *part)
 		unlinkat(part->place.directory, part->journal_name, 0);
 }
 
-/* 1, 0 or a negative errno. */
+/* Returns 1 if the part still has its name, 0 if not, or a negative errno. */
 static int has_its_name(const struct flmem_part_file *part)
 {
 	return flmem_file_place_has_name(part->fd, part->place.directory, part->name);
 }
 
-/* By another file. Nothing has the name of a part that was published or removed. */
+/*
+ * Returns true if another file has the part's name. If the part was published or removed, none has
+ * it.
+ */
 static bool is_name_taken(const struct flmem_part_file *part)
 {
 	return faccessat(part->place.directory, part->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -94,9 +104,9 @@ bool flmem_part_file_is_dropped(const struct flmem_part_file *part)
 void flmem_part_file_clear(struct flmem_part_file *part)
 {
 	/*
-	 * Only its owner removes it, while it still has the lock, and not what another program has
-	 * put in its place. The part first: without its journal it would be refused as another
-	 * program's after a kill between the two.
+	 * The owner alone removes its files, while it still holds the lock, and not what another
+	 * program has put in their place. The part is removed first: after a kill in between, a
+	 * part without its journal would be refused as another program's.
 	 */
 	if (flmem_part_file_is_dropped(part) && !is_name_taken(part)) {
 		unlinkat(part->place.directory, part->name, 0);
@@ -117,7 +127,10 @@ static int report_unwritable(const struct flmem_part_file *part, int sys_errno,
 			       "cannot write '%s.part'", part->place.path);
 }
 
-/* Others may have put a link or a file into the directory. A part without a name is finished. */
+/*
+ * Returns true if the file is a regular file of this user: others may have put a link or a file
+ * into the directory. A part without a name is finished.
+ */
 static bool is_own_file(const struct stat *status)
 {
 	return S_ISREG(status->st_mode) && status->st_nlink <= 1 && status->st_uid == geteuid();
@@ -139,7 +152,7 @@ static int open_own(const struct flmem_part_file *part, const char *name, int fl
 	if (fd >= 0 && fstat(fd, &status) < 0) {
 		int sys_errno = errno;
 
-		/* Otherwise the next call would take it for another program's. */
+		/* Otherwise the next call would take the created file for another program's. */
 		if (made)
 			unlinkat(part->place.directory, name, 0);
 		return report_unwritable(part, sys_errno, err);
@@ -172,7 +185,10 @@ static int report_other(const struct flmem_part_file *part, struct flmem_error *
 		part->place.path);
 }
 
-/* Others hold the lock, or the file system has no locks, as Lustre without its mount option. */
+/*
+ * Reports a failed lock: another process holds it, or the file system has no locks, as Lustre
+ * without its mount option.
+ */
 static int report_unlocked(const struct flmem_part_file *part, const char *name, int sys_errno,
 			   struct flmem_error *err)
 {
@@ -184,7 +200,10 @@ static int report_unlocked(const struct flmem_part_file *part, const char *name,
 			       name, part->place.path);
 }
 
-/* False, with 0 in *ret_rc, if the file lost its name before it was locked. */
+/*
+ * Opens and locks a file. Returns false, with 0 in *ret_rc, if the file lost its name before it was
+ * locked.
+ */
 static bool lock_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
 		     int *ret_rc, struct flmem_error *err)
 {
@@ -222,8 +241,8 @@ static int check_journal(const struct flmem_part_file *part, struct flmem_error 
 }
 
 /*
- * The journal first: it has its name until the output has its own, unlike the part. So no process
- * takes the journal, or the folder of the part, from a writer that is about to finish.
+ * Locks the journal first: unlike the part it keeps its name until the output has its own. So no
+ * process takes the journal, or the folder of the part, from a writer that is about to finish.
  */
 static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 {
@@ -231,7 +250,10 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 		int rc = 0;
 
 		if (lock_own(part, part->journal_name, O_APPEND, &part->journal, &rc, err)) {
-			/* Before the part, which would be made beside a journal of others. */
+			/*
+			 * Check before opening the part, which would otherwise be created beside a
+			 * foreign journal.
+			 */
 			rc = check_journal(part, err);
 			if (rc || lock_own(part, part->name, 0, &part->fd, &rc, err))
 				return rc;
@@ -244,21 +266,25 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 }
 
 /*
- * A file of another program may have the name: it has no journal. What a killed call left has one,
- * since that is written first.
+ * Refuses a part without a journal, which may be a file of another program. What a killed call left
+ * has a journal, since that is written first.
  */
 static int check_part(struct flmem_part_file *part, struct flmem_error *err)
 {
 	struct stat status, journal;
 
-	part->keep = true; /* of an earlier call, or of another program, until it is prepared */
+	/* Kept until it is prepared: it may be of an earlier call, or of another program. */
+	part->keep = true;
 	if (fstat(part->fd, &status) < 0 || fstat(part->journal, &journal) < 0)
 		return report_unwritable(part, errno, err);
 	part->keep = status.st_size > 0;
 	return !status.st_size || journal.st_size ? 0 : report_others_part(part, err);
 }
 
-/* A rename would turn a device into a plain file; the mode of an existing file gives no access. */
+/*
+ * Refuses an output that cannot be replaced: a rename would turn a device into a plain file. The
+ * mode of an existing file gives no access to the new one.
+ */
 static int check_output(const struct flmem_part_file *part, struct flmem_error *err)
 {
 	struct stat old, new;
@@ -368,7 +394,8 @@ int flmem_part_file_share(struct flmem_part_file *part, uint64_t mark, struct fl
 	else if (has_its_name(part) != 1)
 		rc = report_other(part, err);
 	if (rc)
-		release_files(part); /* they are another's: the lock was free for a moment */
+		/* The files now belong to another process: the lock was free for a moment. */
+		release_files(part);
 	return rc;
 }
 
@@ -395,14 +422,17 @@ int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_
 				       "cannot open the directory of '%s', where the first process "
 				       "writes: all of them need the same directory",
 				       path);
-	part->keep = true; /* they belong to the other process */
+	part->keep = true; /* the files belong to the first process */
 	if (!name_files(part))
 		return flmem_error_nomem(err, "cannot write '%s'", path);
 	rc = flmem_part_file_join_other(part, part->name, bytes, &part->fd, err);
 	return rc ? rc : check_joined(part, mark, err);
 }
 
-/* The space that the file system lacks for a file of `bytes`; false: it does not report that. */
+/*
+ * Finds the space that the file system lacks for a file of `bytes`; false if it does not report
+ * that.
+ */
 static bool read_missing_bytes(int fd, uint64_t bytes, uint64_t *ret_missing)
 {
 	struct stat status;
@@ -421,7 +451,7 @@ static int report_full(const struct flmem_part_file *part, int fd, uint64_t byte
 {
 	uint64_t missing;
 
-	/* Some file systems have free bytes that a file cannot get. */
+	/* Some file systems report free bytes that a file cannot get. */
 	if (sys_errno != ENOSPC || !read_missing_bytes(fd, bytes, &missing) || !missing)
 		return flmem_error_set(err, FLMEM_EFAILED, sys_errno,
 				       "cannot reserve %llu bytes for '%s'",
@@ -432,7 +462,7 @@ static int report_full(const struct flmem_part_file *part, int fd, uint64_t byte
 			       (unsigned long long)missing);
 }
 
-/* Reserves the blocks; file systems without that operation get the size only. */
+/* Reserves the blocks of a file; file systems without that operation only get the size. */
 static int reserve_blocks(const struct flmem_part_file *part, int fd, uint64_t bytes,
 			  struct flmem_error *err)
 {
@@ -440,7 +470,8 @@ static int reserve_blocks(const struct flmem_part_file *part, int fd, uint64_t b
 	int rc;
 
 	/*
-	 * The kernel would use all free space before it fails, and others would find a full disk.
+	 * Check first: the kernel would use all free space before it fails, and others would find a
+	 * full disk.
 	 */
 	if (read_missing_bytes(fd, bytes, &missing) && missing)
 		return report_full(part, fd, bytes, ENOSPC, err);
@@ -464,7 +495,10 @@ int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s.part.journal'",
 				       part->place.path);
-	/* A power failure must not leave a part with a size and without a journal: check_part(). */
+	/*
+	 * After a power failure there must not be a part with a size and without a journal: see
+	 * check_part().
+	 */
 	rc = flmem_file_place_sync(part->place.directory);
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
 				    "cannot flush the directory of '%s' to the disk",
@@ -545,7 +579,7 @@ int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *er
 
 	if (fdatasync(part->fd) < 0)
 		return flmem_part_file_report_unflushed(part, errno, err);
-	/* The name may by now belong to another call's part, which is not complete. */
+	/* The part's name may by now belong to another call's part, which is not complete. */
 	named = has_its_name(part);
 	if (named != 1)
 		return flmem_part_file_report_lost(part->place.path, named, err);
@@ -555,7 +589,7 @@ int flmem_part_file_publish(struct flmem_part_file *part, struct flmem_error *er
 	    0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot rename '%s.part'",
 				       part->place.path);
-	part->keep = true; /* it has its final name now */
+	part->keep = true; /* the file has its final name now */
 	return 0;
 }
 

@@ -14,7 +14,7 @@ bool flmem_progress_meter_has_ended(void *context)
 {
 	const struct flmem_progress_meter *meter = context;
 	const struct flmem_aggregate_progress progress = {
-		/* Tensors that share bytes are read twice. */
+		/* Tensors that share bytes are read twice, so the sum can exceed the total. */
 		.done_bytes = meter->done_bytes < meter->total_bytes ? meter->done_bytes
 								     : meter->total_bytes,
 		.total_bytes = meter->total_bytes,

@@ -8,9 +8,11 @@
 
 #define INDEX_SUFFIX	".safetensors.index.json"
 #define INDEX_BYTES_MAX (100U << 20)
-/* The end of an archive is searched in as many bytes; longer parts are read for themselves. */
+/*
+ * Size of the window in which the end of an archive is searched; longer reads bypass the windows.
+ */
 #define WINDOW_LARGEST (128U << 10)
-/* A local header of an archive, with that of an array. */
+/* Size of the other windows: a local header of an archive, with the header of its array. */
 #define WINDOW_SMALLEST 4096U
 
 static int read_remote(const struct flmem_input_file *file, uint64_t offset, size_t bytes,
@@ -26,7 +28,10 @@ static bool has_bytes(const struct flmem_remote_window *window, uint64_t offset,
 	       length <= window->length - (offset - window->begin);
 }
 
-/* The headers of an archive's entries are read twice, in the same order. */
+/*
+ * Finds a window that has these bytes: the headers of an archive's entries are read twice, in the
+ * same order.
+ */
 static struct flmem_remote_window *find_window(struct flmem_remote_source *remote, uint64_t offset,
 					       size_t length)
 {
@@ -41,7 +46,7 @@ static struct flmem_remote_window *find_window(struct flmem_remote_source *remot
 	return NULL;
 }
 
-/* Reads from this offset on into a window, the oldest one if all are in use. */
+/* Reads from this offset on into a window; the oldest one if all are in use. */
 static int fill_remote_window(struct flmem_remote_source *remote, uint64_t offset, size_t length,
 			      struct flmem_remote_window **ret_window)
 {
@@ -66,7 +71,10 @@ static int fill_remote_window(struct flmem_remote_source *remote, uint64_t offse
 	return 0;
 }
 
-/* For struct flmem_source. A failure is kept, since readers do not pass on its reason. */
+/*
+ * Reads for struct flmem_source. A failure is kept in the source, since readers do not pass on its
+ * reason.
+ */
 static bool read_through_windows(void *context, uint64_t offset, void *out, size_t length)
 {
 	struct flmem_remote_source *remote = context;

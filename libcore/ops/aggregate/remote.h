@@ -13,7 +13,7 @@
 #include "net/http.h"
 #include "ops/aggregate/input.h"
 
-/* Of 4 KiB each, most of them: headers of an archive's entries. */
+/* Number of windows, most of 4 KiB, for the headers of an archive's entries. */
 #define FLMEM_REMOTE_WINDOWS 1024U
 
 struct flmem_remote_window {
@@ -22,32 +22,32 @@ struct flmem_remote_window {
 	size_t length;
 };
 
-/* The source for readers of headers and directories, which fetches a part of the file at a time. */
+/* A source for readers of headers and directories, which fetches parts of the file as needed. */
 struct flmem_remote_source {
 	struct flmem_source source;
 	const struct flmem_input_file *file;
 	struct flmem_remote_window windows[FLMEM_REMOTE_WINDOWS];
 	size_t window_count, next, found;
-	int rc; /* of the first failure, with its reason */
+	int rc; /* code of the first failure; `error` has its reason */
 	struct flmem_error error;
 };
 
-/* Opens an address as `file`, and as a source, which must not move. */
+/* Opens an address as `file`, and as a source, which must not move in memory afterwards. */
 int flmem_remote_open(struct flmem_http *http, const char *url, struct flmem_input_file *file,
 		      struct flmem_remote_source *ret_source, struct flmem_error *err);
 
-/* The result of a reader that returned `rc`: a failure of the server comes first. */
+/* Returns the result of a reader that returned `rc`: a failure of the server takes precedence. */
 int flmem_remote_source_end(struct flmem_remote_source *source, int rc, struct flmem_error *err);
 
 void flmem_remote_source_clear(struct flmem_remote_source *source);
 
-/* Whether an address is that of an index: its path ends with ".safetensors.index.json". */
+/* Returns true if the address is that of an index: its path ends with ".safetensors.index.json". */
 bool flmem_remote_is_index(const char *url);
 
 int flmem_remote_read_index(struct flmem_http *http, const char *url, struct flmem_shards *shards,
 			    struct flmem_error *err);
 
-/* The address of a shard beside its index, with the same query; NULL if memory is out. */
+/* Makes the address of a shard beside its index, with the same query; NULL if memory is out. */
 char *flmem_remote_shard_url(const char *index, const char *name);
 
 #endif

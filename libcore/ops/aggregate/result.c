@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call returns. */
+/* Fills the result of a call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void fill_numbers(const struct flmem_aggregate_call *call,
 	result->crc32c = output_crc32c(call);
 }
 
-/* A mistake in a list of files, or intended: both count. */
+/* Finds inputs that are the same file, by mistake or on purpose: both count. */
 static void find_repeated(const struct flmem_aggregate_call *call,
 			  struct flmem_aggregate_result *result)
 {

@@ -16,11 +16,9 @@
 
 #define TICK_US		 200000
 #define BUFFER_ALIGNMENT 4096U
-/*
- * Chunks of its output that a thread may have in flight to the disk before it waits for the oldest.
- */
+/* Chunks of output that a thread may have in flight to the disk before it waits for the oldest. */
 #define WRITES_PENDING 4U
-/* Of all inputs, in the page cache. */
+/* Bytes of all inputs that are read ahead into the page cache. */
 #define AHEAD_BYTES (256ULL << 20)
 
 struct run_worker {
@@ -55,7 +53,10 @@ static void clear_buffers(struct flmem_run_buffers *buffers)
 	free(buffers->state_memory);
 }
 
-/* An element of the state has at most four times the bytes of one of the model. */
+/*
+ * Allocates buffers for the state: one of its elements has at most four times the bytes of one of
+ * the model.
+ */
 static bool make_state(struct flmem_run_buffers *buffers, const struct flmem_run *run)
 {
 	size_t slots = run->state ? run->state->slots : 0, bytes = 4 * run->block_bytes;
@@ -69,8 +70,8 @@ static bool make_state(struct flmem_run_buffers *buffers, const struct flmem_run
 }
 
 /*
- * What was computed from pages that failed is repeated from the block's beginning. That is correct
- * if nothing is kept in between: no state, no sums.
+ * Allocates the windows. After a failed page the block is computed again from its beginning, so
+ * mappings are used only if nothing is kept in between: no state, no sums.
  */
 static bool make_windows(struct flmem_run_buffers *buffers, const struct flmem_run *run)
 {
@@ -145,8 +146,8 @@ uint32_t flmem_run_crc32c(const struct flmem_run *run)
 }
 
 /*
- * A device that others use too answers late, so more is read ahead than the threads work on, within
- * bounds, because it stays in the page cache.
+ * Returns how many chunks to read ahead: more than the threads work on, because a shared device
+ * answers late; within bounds, because they stay in the page cache.
  */
 static size_t chunks_ahead(const struct flmem_run *run)
 {
@@ -176,7 +177,7 @@ static void read_soon(struct flmem_run *run, size_t chunk)
 	}
 }
 
-/* For chunks of an earlier run it is not known yet whether they are needed. */
+/* Reads ahead, except chunks of an earlier run: it is not known yet whether they are needed. */
 static void read_ahead(struct flmem_run *run, size_t chunk)
 {
 	if (chunk >= run->resumed_limit && chunk < run->chunk_limit)
@@ -195,7 +196,7 @@ static void drop_inputs(struct flmem_run *run, size_t chunk)
 					 flmem_run_chunk_end(run, chunk));
 }
 
-/* Whether the page cache had these bytes of all inputs before. */
+/* Returns true if the page cache had these bytes of all inputs before the run. */
 static bool had_inputs(const struct flmem_run *run, size_t chunk)
 {
 	size_t sources = flmem_run_sources(run);
@@ -208,9 +209,9 @@ static bool had_inputs(const struct flmem_run *run, size_t chunk)
 }
 
 /*
- * Starts to write a chunk to the disk, then waits for an earlier one and drops its pages. Without
- * that the disk would start late, and the output would fill the page cache. If the inputs were
- * cached, there is room for the output, which is a fraction of their size and often read next.
+ * Starts to write a chunk to the disk, then waits for an earlier one and drops its pages. Otherwise
+ * the disk would start late, and the output would fill the page cache. If the inputs were cached,
+ * there is room for the output, which is a fraction of their size and often read next.
  */
 static int write_behind(struct run_worker *worker, size_t chunk, struct flmem_error *err)
 {
@@ -230,7 +231,7 @@ static int write_behind(struct run_worker *worker, size_t chunk, struct flmem_er
 	return rc;
 }
 
-/* Whether a chunk that the journal lists is in the file as it was written. */
+/* Returns true if a chunk that the journal lists is in the file as it was written. */
 static bool is_intact(const struct run_worker *worker, size_t chunk)
 {
 	const struct flmem_run *run = worker->run;
@@ -266,7 +267,7 @@ static bool is_state_intact(struct run_worker *worker, size_t chunk)
 static int append_record(const struct flmem_run *run, const struct flmem_part_file *part,
 			 size_t chunk, uint32_t crc32c, struct flmem_error *err)
 {
-	/* Of several processes only the first one has the journal. */
+	/* Of several processes only the first one has the journal open. */
 	int rc = part->journal >= 0 ? flmem_journal_append(part->journal, chunk, crc32c) : 0;
 
 	if (rc)
@@ -283,7 +284,7 @@ static int write_chunk(struct run_worker *worker, size_t chunk, struct flmem_err
 	int rc = flmem_run_combine(run, &worker->buffers, begin, end, &crc, err);
 
 	if (rc || run->stop)
-		return rc; /* perhaps not all of it */
+		return rc; /* the chunk may be incomplete */
 	run->chunks[chunk].crc32c = crc;
 	if (run->verifies)
 		return 0;
@@ -352,7 +353,10 @@ static void *run_worker(void *context)
 		struct flmem_error error = {0};
 		int rc = process_chunk(worker, chunk, &error);
 
-		/* The next pass reads all again, and a pass that waits for a server was stopped. */
+		/*
+		 * After a special value no error is kept: the next pass reads all again, and a pass
+		 * that waited for a server was stopped.
+		 */
 		if (rc && !run->found_special)
 			fail_run(run, rc, &error);
 	}
@@ -364,7 +368,7 @@ static void *run_worker(void *context)
 	return NULL;
 }
 
-/* Resident memory without pages of files (proc(5), statm). */
+/* Samples resident memory without pages of files (proc(5), statm). */
 static void sample_memory(struct flmem_run *run)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -448,7 +452,7 @@ static int start_workers(struct flmem_run *run, struct run_worker *workers, pthr
 	return i ? 0 : flmem_error_nomem(err, "cannot start a thread");
 }
 
-/* After the last chunk that an earlier run has written. */
+/* Returns the index after the last chunk that an earlier run has written. */
 static size_t find_resumed_limit(const struct flmem_run *run)
 {
 	size_t limit = run->chunk_limit;

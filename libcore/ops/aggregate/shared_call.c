@@ -9,24 +9,27 @@
 #include "base/bytes/fnv.h"
 #include "base/clock.h"
 
-/* The longest part has at most half as much again as the average: a quarter at each end. */
+/*
+ * A share may end a quarter of the average earlier or later at each end, so the longest has at most
+ * half as much again as the average.
+ */
 #define SHARE_TOLERANCE 4U
 
-/* Of each input, from its first bytes to its last ones. */
+/* Samples of each input, spread from its first bytes to its last ones. */
 #define SAMPLES	     4U
 #define SAMPLE_BYTES 4096U
 
-/* What a process reports to all. */
+/* Report of one process to all others. */
 struct call_report {
 	struct flmem_error error;
 	int rc;
-	uint64_t print;		    /* of what it writes; 0: not known */
-	uint64_t bytes, read_bytes; /* of its part */
+	uint64_t print;		    /* hash of what the process writes; 0: not known yet */
+	uint64_t bytes, read_bytes; /* bytes of its part, and bytes that it has read */
 	uint32_t crc32c;
-	uint64_t mark; /* of the journal, from the first process */
+	uint64_t mark; /* mark of the journal, from the first process */
 };
 
-static unsigned own_rank; /* for flmem_aggregate_process() */
+static unsigned own_rank; /* rank of this process, for flmem_aggregate_process() */
 
 unsigned flmem_aggregate_process(void)
 {
@@ -64,7 +67,7 @@ int flmem_shared_call_start(struct flmem_aggregate_call *call, struct flmem_erro
 		return rc;
 	own_rank = call->ranks.rank;
 	/*
-	 * Allocated now, because the others wait for the report of a process that later runs out of
+	 * Allocated now: the others would wait for the report of a process that later runs out of
 	 * memory.
 	 */
 	call->reports = calloc(call->ranks.count, sizeof(struct call_report));
@@ -104,7 +107,7 @@ static uint64_t make_print(const struct flmem_aggregate_call *call)
 
 	hash = flmem_fnv_mix(hash, numbers, sizeof(numbers));
 	hash = flmem_fnv_mix(hash, call->weights, count * sizeof(*call->weights));
-	for (size_t i = 0; i <= call->request->input_count; i++) /* and the base */
+	for (size_t i = 0; i <= call->request->input_count; i++) /* includes the base */
 		for (size_t f = 0; f < call->inputs[i].file_count; f++)
 			hash = flmem_fnv_mix(hash, &call->inputs[i].files[f].status.st_size,
 					     sizeof(off_t));
@@ -154,8 +157,9 @@ int flmem_shared_call_agree(const struct flmem_aggregate_call *call, int rc,
 }
 
 /*
- * The parts are about equal; the last ones are empty if there are more processes than chunks. A
- * part begins with a shard if one begins near: then no two processes write to one file.
+ * Returns the beginning of a process's part. The parts are about equal; the last ones are empty if
+ * there are more processes than chunks. A part begins with a shard if one begins near: then no two
+ * processes write to one file.
  */
 static uint64_t part_begin(const struct flmem_aggregate_call *call, unsigned rank,
 			   enum flmem_run_kind kind)
@@ -167,7 +171,7 @@ static uint64_t part_begin(const struct flmem_aggregate_call *call, unsigned ran
 	if (rank == call->ranks.count)
 		return bytes;
 	at = at < bytes ? at : bytes;
-	/* The sums of that are rounded at places that depend on the model only. */
+	/* The sums of a measuring pass are rounded at places that depend on the model only. */
 	if (kind == FLMEM_RUN_MEASURE)
 		return at;
 	near = flmem_output_nearest_shard(&call->output, at);
@@ -197,7 +201,7 @@ int flmem_shared_call_join(struct flmem_aggregate_call *call, struct flmem_error
 
 int flmem_shared_call_add_sums(struct flmem_aggregate_call *call, int rc, struct flmem_error *err)
 {
-	struct flmem_exact_sum *all = call->reports; /* one of each process */
+	struct flmem_exact_sum *all = call->reports; /* one set of sums of each process */
 	size_t count = call->ranks.count > 1 ? flmem_run_measured(&call->run) : 0;
 
 	_Static_assert(sizeof(*all) <= sizeof(struct call_report), "no room for a sum");

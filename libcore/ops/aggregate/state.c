@@ -20,7 +20,7 @@
 #define NOTE_ROUND     "flmem.round"
 #define NOTE_REQUEST   "flmem.request"
 #define PREFIX_MAX     (sizeof("momentum.") - 1)
-#define BYTES_MAX      (UINT64_C(1) << 56) /* its sizes fit 63 bits then */
+#define BYTES_MAX      (UINT64_C(1) << 56) /* limit with which all sizes fit 63 bits */
 
 static const char *const state_prefixes[] = {
 	[FLMEM_SLOT_MODEL] = "model.",
@@ -53,7 +53,7 @@ static bool is_kept(const struct flmem_layout *model, size_t tensor)
 	return element != FLMEM_ELEMENTS_COUNT && flmem_element_is_real(element);
 }
 
-/* The tensor of the state for a slot of one of the model's. */
+/* Adds the state's tensor for one slot of one tensor of the model. */
 static bool add_state_tensor(struct flmem_state *state, const struct flmem_layout *model,
 			     size_t slot, size_t t, struct flmem_tensor_list *list)
 {
@@ -72,12 +72,13 @@ static bool add_state_tensor(struct flmem_state *state, const struct flmem_layou
 		.bytes = tensor->bytes / flmem_element_bytes(element) * (wide ? 8 : 4),
 		.shape = tensor->shape,
 		.rank = tensor->rank,
-		.file = (uint32_t)(slot * state->tensors + t), /* unused after find_places() */
+		/* Not used after find_state_places(). */
+		.file = (uint32_t)(slot * state->tensors + t),
 	};
 	return true;
 }
 
-/* Finds where each slot of each tensor is: the state's own order is by type and name. */
+/* Finds the place of each slot of each tensor: the state's own order is by type and name. */
 static void find_state_places(struct flmem_state *state)
 {
 	for (size_t s = 0; s < state->layout.list.count; s++) {
@@ -108,7 +109,7 @@ static int make_list(struct flmem_state *state, const struct flmem_layout *model
 	return 0;
 }
 
-/* A state that is too large for its format could be written, but not be read again. */
+/* Refuses a state that is too large for its format: it could be written, but not be read again. */
 static int check_state_size(const struct flmem_state *state, const struct flmem_layout *model,
 			    struct flmem_error *err)
 {
@@ -137,7 +138,7 @@ static const char *note_of(const struct flmem_tensor_list *list, const char *key
 	return "";
 }
 
-/* The metadata of an existing state. */
+/* Checks the metadata of an existing state. */
 static int check_notes(struct flmem_state *state, const struct flmem_tensor_list *list,
 		       const struct flmem_state_round *round, const char *request,
 		       struct flmem_error *err)
@@ -228,7 +229,7 @@ int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 	snprintf(number, sizeof(number), "%" PRIu64, state->round);
 	add_notes(&list, round, number, request);
 	rc = flmem_layout_init(&state->layout, &list, path, err);
-	state->layout.list.note_count = 0; /* their texts end here */
+	state->layout.list.note_count = 0; /* their texts go out of scope here */
 	if (rc)
 		return rc;
 	if (state->layout.header.length > FLMEM_SAFETENSORS_HEAD_MAX)

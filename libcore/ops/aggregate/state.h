@@ -3,10 +3,9 @@
 #define FLMEM_OPS_AGGREGATE_STATE_H
 
 /*
- * What a server keeps from round to round, as a safetensors file: the model before it was rounded
- * to the types of the output, and moments of its steps. It is replaced after the output: as long as
- * that has not happened, a round that was interrupted can be computed again from the old state,
- * with the same result.
+ * What a server keeps from round to round, in a safetensors file: the model before it was rounded
+ * to the types of the output, and moments of its steps. The file is replaced after the output:
+ * until then, an interrupted round can be computed again from the old state, with the same result.
  */
 
 #include <stdbool.h>
@@ -21,14 +20,15 @@
 #include "ops/aggregate/part_file.h"
 
 struct flmem_state {
-	const char *path; /* the caller's; NULL: the algorithm keeps none */
-	bool exists;	  /* an earlier round wrote it */
-	uint64_t round;	  /* the next one, from 1 */
+	/* Path of the file, owned by the caller; NULL: the algorithm keeps no state. */
+	const char *path;
+	bool exists;	/* an earlier round wrote the file */
+	uint64_t round; /* number of the next round, from 1 */
 	struct flmem_layout layout;
-	struct flmem_input input; /* of the round before */
+	struct flmem_input input; /* state after the round before */
 	struct flmem_part_file part;
-	struct flmem_journal_chunk *chunks; /* as many as of the output */
-	uint64_t *places; /* of each slot of each tensor of the model, in the state's data */
+	struct flmem_journal_chunk *chunks; /* as many as the chunks of the output */
+	uint64_t *places; /* place of each slot of each tensor of the model, in the state's data */
 	size_t tensors, slots;
 	char **names;
 };
@@ -38,38 +38,38 @@ struct flmem_state {
 		.layout = {.header = FLMEM_BUF_INIT}, .part = FLMEM_PART_FILE_INIT \
 	}
 
-/* The part of a round that does not depend on its progress. */
+/* Properties of a round that do not depend on its progress. */
 struct flmem_state_round {
 	const char *model; /* path of an input, for messages */
 	const char *output;
 	const char *algorithm;
-	uint64_t request; /* a fingerprint of inputs and parameters */
-	bool resume;	  /* refuse a round that is complete */
+	uint64_t request; /* fingerprint of inputs and parameters */
+	bool resume;	  /* refuse a round that is already complete */
 };
 
 /*
- * Opens a state for a model; one that does not exist starts empty. FLMEM_EUSAGE for one of another
- * model or algorithm. `path` is kept. Clear it also after a failure.
+ * Opens the state of a model; a state that does not exist starts empty. FLMEM_EUSAGE for a state of
+ * another model or algorithm. `path` is not copied. Clear it also after a failure.
  */
 int flmem_state_open(struct flmem_state *state, const char *path, size_t slots,
 		     const struct flmem_layout *model, const struct flmem_state_round *round,
 		     struct flmem_error *err);
 
 /*
- * With the lock of its part: fails if another round has written the state since it was opened.
- * Replacing that would lose this round.
+ * Checks, with the lock of its part, that no other round has written the state since it was opened:
+ * replacing it would lose that round.
  */
 int flmem_state_check(const struct flmem_state *state, struct flmem_error *err);
 
 void flmem_state_clear(struct flmem_state *state);
 
-/* The type of a state's elements for elements of the model. */
+/* Returns the type of a state's elements for elements of the model. */
 static inline enum flmem_element flmem_state_element(enum flmem_element element)
 {
 	return element == FLMEM_ELEMENT_F64 ? FLMEM_ELEMENT_F64 : FLMEM_ELEMENT_F32;
 }
 
-/* Elements of one tensor, in one slot. */
+/* A range of elements of one tensor, in one slot. */
 struct flmem_state_piece {
 	size_t tensor, slot;
 	uint64_t first, count;
@@ -77,9 +77,9 @@ struct flmem_state_piece {
 };
 
 enum flmem_state_move {
-	FLMEM_STATE_READ,   /* from the round before */
-	FLMEM_STATE_WRITE,  /* for the next round */
-	FLMEM_STATE_VERIFY, /* what was written */
+	FLMEM_STATE_READ,   /* state of the round before */
+	FLMEM_STATE_WRITE,  /* state for the next round */
+	FLMEM_STATE_VERIFY, /* state that was written, to verify it */
 };
 
 int flmem_state_move(const struct flmem_state *state, enum flmem_state_move move,

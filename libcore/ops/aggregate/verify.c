@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output that is not written but compared with exact means. */
+/* Compares the output, which is not written, with exact means. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,10 +44,10 @@ int flmem_verify_prepare(const struct flmem_run *run, struct flmem_error *err)
 	return rc;
 }
 
-/* A block of the mean, and of the inputs if they are from elsewhere. */
+/* A block of the mean, and of the inputs if they are streamed. */
 struct verified_block {
 	struct flmem_run *run;
-	uint64_t begin; /* of the block */
+	uint64_t begin; /* first byte of the block */
 	char *const *inputs;
 	const char *values;
 	struct flmem_exact_mean mean;
@@ -55,7 +55,7 @@ struct verified_block {
 	const void **found;
 };
 
-/* `input` identifies the wrong element; the number of inputs stands for the mean. */
+/* Reports a wrong element of `input`; the number of inputs stands for the mean. */
 static int report_wrong(const struct verified_block *v, size_t tensor, uint64_t element,
 			size_t input, struct flmem_error *err)
 {
@@ -75,7 +75,7 @@ static int report_wrong(const struct verified_block *v, size_t tensor, uint64_t 
 			       shown, (unsigned long long)element);
 }
 
-/* Integers are equal in all inputs, so their mean is any of them. */
+/* Checks integers: they are equal in all inputs, so their mean is any of them. */
 static int check_integers(const struct verified_block *v, size_t tensor, uint64_t begin,
 			  uint64_t end, struct flmem_error *err)
 {
@@ -99,7 +99,7 @@ static int check_integers(const struct verified_block *v, size_t tensor, uint64_
 	return 0;
 }
 
-/* Generated models of one shape have one layout. */
+/* Checks a range of one tensor. Generated models of one shape have one layout. */
 static int check_tensor(struct verified_block *v, size_t tensor, uint64_t begin, uint64_t end,
 			struct flmem_error *err)
 {
