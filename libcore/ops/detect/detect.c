@@ -59,8 +59,8 @@ struct flmem_detect_session {
 	struct flmem_nvml *nvml;
 	bool nvml_tried;
 	struct flmem_python_places pythons;
-	uint64_t ends_us;      /* end of the budget for all heaps; 0: no budget */
-	uint64_t heap_ends_us; /* end of the budget for the heap of the current process */
+	uint64_t ends_us;      /* time at which the budget for all heaps ends; 0: no budget */
+	uint64_t heap_ends_us; /* time at which the budget for the current process's heap ends */
 };
 
 static int open_shared_state(struct flmem_detect_session *session, struct flmem_error *err)
@@ -277,7 +277,7 @@ static struct flmem_borrow_options query_options(const struct flmem_detect_sessi
 					     .assume_seccomp = session->options.assume_seccomp};
 }
 
-/* Runs code there only if the process uses a GPU and has an interpreter. */
+/* Queries CUDA's pools; code runs in the process only if it uses a GPU and has an interpreter. */
 static void query_cuda(const struct flmem_detect_session *session, const struct flmem_view *view,
 		       const struct program_files *found, struct flmem_process_report *report)
 {
@@ -385,7 +385,7 @@ static int read_backings(const struct flmem_process *process, const struct flmem
 	return 0;
 }
 
-/* A trim is advised only where it would not be refused. */
+/* Returns true if a trim would not be refused: only then is it advised. */
 static bool is_trim_advisable(const struct flmem_process_report *report)
 {
 	struct flmem_heap_report heap = flmem_heap_sum(report->allocators, report->allocator_count,
@@ -484,7 +484,7 @@ static void read_cgroup_limit(struct flmem_detect_session *session,
 	report->headroom_bytes = limit.headroom_bytes;
 }
 
-/* `limits`: of /proc/PID/limits. */
+/* Finds a limit in `limits`, the contents of /proc/PID/limits. */
 static void find_ulimit(const char *limits, const char *name, struct flmem_u64 used,
 			struct flmem_u64 *ret_max, struct flmem_u64 *ret_left)
 {

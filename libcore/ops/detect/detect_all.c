@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads many processes. A read of one may never be answered; the others are still reported. */
+/* Reads many processes. If one does not answer, the others are still reported. */
 #include <flmem/detect.h>
 
 #include <errno.h>

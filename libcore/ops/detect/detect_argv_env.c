@@ -22,8 +22,8 @@ static int read_command(const struct flmem_argv_env *command, struct flmem_proce
 	size_t count = command->count;
 
 	/*
-	 * Class paths can have a megabyte and add nothing; a report may hold thousands of
-	 * processes.
+	 * Leave out long arguments: class paths can have a megabyte and add nothing, and a report
+	 * may hold thousands of processes.
 	 */
 	while (count && (size_t)(command->values[count - 1] - command->text) > COMMAND_MAX)
 		count--;
@@ -57,7 +57,10 @@ static int read_identity(struct flmem_relatives *relatives, const struct flmem_p
 	return report->site ? 0 : -ENOMEM;
 }
 
-/* The directory into which servers of some frameworks offload tensors. */
+/*
+ * Finds out whether the directory into which servers of some frameworks offload tensors is in
+ * memory.
+ */
 static void read_temporary(const struct flmem_process *process,
 			   const struct flmem_argv_env *environment,
 			   struct flmem_process_report *report)

@@ -15,8 +15,7 @@ struct flmem_process;
 /*
  * Reads the command line (redacted), the framework and role that it and the environment show, the
  * settings, and the directory of temporary files. `*ret_denied`: the caller has no access to the
- * environment, so the report has no settings, and a role that only the environment shows is
- * missing.
+ * environment, so the report lacks settings, and a role that only the environment shows.
  */
 int flmem_detect_argv_env(const struct flmem_process *process, struct flmem_relatives *relatives,
 			  struct flmem_process_report *report, bool *ret_denied,

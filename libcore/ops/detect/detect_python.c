@@ -46,7 +46,10 @@ void flmem_python_report_init(const char *why, struct flmem_python_report *ret_p
 	set_state_unknown(why, ret_python);
 }
 
-/* PYTHONMALLOC=malloc or malloc_debug: small objects come from malloc, too. */
+/*
+ * Returns true if the interpreter has no arenas: with PYTHONMALLOC=malloc or malloc_debug, small
+ * objects come from malloc, too.
+ */
 static bool has_no_arenas(const struct flmem_setting_report *settings, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -66,7 +69,7 @@ static bool is_named_free_threaded(const struct flmem_module *module)
 	return *series == 't';
 }
 
-/* The data of the interpreter: from its first writable mapping to the end of its .bss. */
+/* Finds the data of the interpreter: from its first writable mapping to the end of its .bss. */
 static void find_data_segment(const struct flmem_module *module, const struct flmem_maps *maps,
 			      uint64_t *ret_start, uint64_t *ret_end)
 {
@@ -157,7 +160,7 @@ static void read_state(const struct flmem_view *view, const struct flmem_cpython
 	report->finalizing = FLMEM_KNOWN(state.finalizing);
 }
 
-/* Why its arenas must not be searched for, or NULL. */
+/* Returns why the interpreter's arenas must not be searched for, or NULL. */
 static const char *why_no_arenas(const struct flmem_view *view, const struct flmem_cpython *python)
 {
 	if (is_named_free_threaded(python->module) || flmem_cpython_is_free_threaded(view, python))

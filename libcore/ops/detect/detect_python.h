@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_DETECT_DETECT_PYTHON_H
 #define FLMEM_OPS_DETECT_DETECT_PYTHON_H
 
-/* The CPython part of a report. */
+/* Fills the CPython part of a report. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +13,10 @@
 #include "elf/view.h"
 #include "runtimes/cpython.h"
 
-/* A report in which every number is unknown for the same reason. */
+/* Makes a report in which every number is unknown for the same reason. */
 void flmem_python_report_init(const char *why, struct flmem_python_report *ret_python);
 
-/* A cache: where the interpreters read last keep their arenas, by file. */
+/* A cache of where recently read interpreters keep their arenas, by file. */
 #define FLMEM_PYTHON_PLACES 8U
 
 struct flmem_python_places {
@@ -43,8 +43,9 @@ int flmem_python_report_read(const struct flmem_view *view,
 			     struct flmem_process_report *report);
 
 /*
- * CPython contains mimalloc from 3.13 on, without symbols to query it by. Free-threaded builds and
- * PYTHONMALLOC=mimalloc use it in place of arenas: if there are arenas, its heap is empty.
+ * Corrects the report of mimalloc, which CPython contains from 3.13 on, without symbols to query it
+ * by. Free-threaded builds and PYTHONMALLOC=mimalloc use it in place of arenas: if there are
+ * arenas, its heap is empty.
  */
 void flmem_python_settle_mimalloc(const struct flmem_cpython *python,
 				  struct flmem_process_report *report);

@@ -4,7 +4,7 @@
 
 #include <flmem/process_report.h>
 
-/* Notes settings of allocators that are not in the process, where its allocators are known. */
+/* Adds notes to settings of allocators that are not in the process, if its allocators are known. */
 void flmem_detect_note_settings(struct flmem_process_report *report);
 
 #endif

@@ -215,7 +215,7 @@ static void classify_anonymous(const struct flmem_process_report *report,
 		held = remaining_or_0(held, locked.idle);
 	if (report->allocators_unknown)
 		share->open = true;
-	/* Stacks, data segments and the program's own mappings count as live. */
+	/* Count stacks, data segments and the program's own mappings as live. */
 	if (!share->open && held < share->left)
 		held = share->left;
 	move_to_class(share, FLMEM_MEMORY_LIVE, held);
@@ -233,7 +233,7 @@ void flmem_memory_classify(const struct flmem_process_report *report,
 		classes.unknown = memory->rss_bytes.unknown;
 	} else if (memory->anon_bytes.unknown || memory->file_bytes.unknown ||
 		   memory->shmem_bytes.unknown) {
-		/* Before Linux 4.5, the kernel reports only the sum. */
+		/* All memory is unknown: before Linux 4.5, the kernel reports only the sum. */
 		classes.bytes[FLMEM_MEMORY_UNKNOWN] = memory->rss_bytes.value;
 	} else {
 		classes.bytes[FLMEM_MEMORY_FILE] = memory->file_bytes.value;

@@ -12,8 +12,8 @@
 #include "runtimes/cuda_pools.h"
 
 /*
- * The strength of the evidence that malloc reaches this row; `owner` is the module that the dynamic
- * linker chose.
+ * Returns the strength of the evidence that malloc reaches this row; `owner` is the module that the
+ * dynamic linker chose.
  */
 static int evidence_rank(const struct flmem_allocator *row, const struct flmem_module *owner)
 {
@@ -59,8 +59,8 @@ static struct flmem_target_inspection *inspect_own_process(struct flmem_error *e
 }
 
 /*
- * Index of the allocator + 1, 0 until known. Concurrent threads find the same value, so no lock is
- * needed.
+ * Index of the allocator + 1; 0 until it is known. Concurrent threads find the same value, so no
+ * lock is needed.
  */
 static atomic_int known;
 
@@ -83,7 +83,10 @@ enum flmem_allocator_kind flmem_get_allocator_type(void)
 	return self ? cache_allocator_kind(find_malloc_allocator(self)) : FLMEM_ALLOCATOR_UNKNOWN;
 }
 
-/* Without the inspection, which takes longer. */
+/*
+ * Returns true if memory is registered with a device; reads only the status, since an inspection
+ * takes longer.
+ */
 static bool has_registered_memory(void)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
@@ -120,7 +123,10 @@ static int call_chain_directly(struct flmem_chain *chain, struct flmem_error *er
 	return 0;
 }
 
-/* The hooks that only calls show; each answer is that of libcore/ops/target/target_hooks.c. */
+/*
+ * Answers the hooks that only calls in the process can query, as libcore/ops/target/target_hooks.c
+ * does from outside.
+ */
 static int query_own_hooks(const struct flmem_target_inspection *self,
 			   const struct flmem_allocator *serving, struct flmem_error *err)
 {
@@ -143,7 +149,7 @@ static int query_own_hooks(const struct flmem_target_inspection *self,
 	return 0;
 }
 
-/* What a trim from outside would refuse, where a device may still use what was freed. */
+/* Refuses what a trim from outside would refuse, if a device may still use freed memory. */
 static int check_registered_memory(const struct flmem_target_inspection *self,
 				   const struct flmem_allocator *serving, struct flmem_error *err)
 {
@@ -225,7 +231,7 @@ int flmem_cleanup_memory(struct flmem_error *err)
 	const struct flmem_allocator *serving;
 	struct flmem_error local = {0};
 
-	/* The only release call that needs no symbol lookup. */
+	/* Try malloc_trim() first: it is the only release call that needs no symbol lookup. */
 	if (flmem_try_malloc_trim() >= 0)
 		return 0;
 	if (!err)

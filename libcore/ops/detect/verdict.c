@@ -8,7 +8,7 @@
 
 #define CONFIDENCE_HIGH	  90U
 #define CONFIDENCE_MEDIUM 60U
-#define CONFIDENCE_SPLIT  50U /* upper limit if the error could change the verdict */
+#define CONFIDENCE_SPLIT  50U /* most, if the error could change the verdict */
 
 static const char nothing_resident[] = "the process has no resident memory";
 static const char no_heap[] = "its heap could not be read";

@@ -16,9 +16,7 @@
 #define FLMEM_VERDICT_DOMINANT_PERCENT 50U
 #define FLMEM_VERDICT_UNKNOWN_PERCENT  10U
 
-/*
- * Smaller amounts get no sentence and no command: this part of RSS, but at least this many bytes.
- */
+/* An amount below both this part of RSS and this many bytes gets no sentence and no command. */
 #define FLMEM_VERDICT_WORTH_PERCENT 2U
 #define FLMEM_VERDICT_WORTH_BYTES   ((uint64_t)1 << 20)
 
@@ -33,10 +31,10 @@ void flmem_verdict_judge(const struct flmem_process_report *report,
 /* Leaves the classes, but gives no verdict, for this reason (static text). */
 void flmem_verdict_withhold(struct flmem_verdict *verdict, const char *why);
 
-/* Why part of the memory could not be classified; static text. */
+/* Returns why part of the memory could not be classified; static text. */
 const char *flmem_verdict_reason(const struct flmem_process_report *report);
 
-/* The smallest amount that gets a sentence. */
+/* Returns the smallest amount that gets a sentence. */
 uint64_t flmem_verdict_worth(const struct flmem_process_report *report);
 
 /*

@@ -18,13 +18,13 @@
 #include "runtimes/cpython_call.h"
 
 #define SENTENCES_MAX 24
-#define BECAUSE_MAX   5 /* as many as fit on one screen */
+#define BECAUSE_MAX   5 /* number of sentences that fit on one screen */
 #define ADVICE_MAX    5
-#define ARENAS_MANY   4U /* no advice about a limit for fewer */
+#define ARENAS_MANY   4U /* smallest number of arenas for which a limit is advised */
 
 struct sentence {
 	char *text;
-	uint64_t weight; /* the number of bytes the sentence describes */
+	uint64_t weight; /* number of bytes that the sentence describes */
 };
 
 /* The input of the sentences, and the sentences and commands so far. */
@@ -150,7 +150,7 @@ static void explain_cached(struct explanation *explanation,
 			     flmem_allocator_name(allocator->kind), SIZE(cached.value));
 }
 
-/* Explains why freed memory stays resident; only if much of it does. */
+/* Explains why freed memory stays resident, if much of it does. */
 static void explain_tuning(struct explanation *explanation,
 			   const struct flmem_allocator_report *allocator)
 {
@@ -235,8 +235,8 @@ static bool may_use_gpu(const struct flmem_process_report *report)
 }
 
 /*
- * True if its shared memory without a name may be page-locked memory for the GPU: it cannot be
- * distinguished from outside.
+ * Returns true if shared memory without a name may be page-locked memory for the GPU, which cannot
+ * be distinguished from outside.
  */
 static bool may_hide_page_locked(const struct explanation *explanation)
 {
@@ -269,7 +269,7 @@ static void explain_page_locked(struct explanation *explanation)
 			SIZE(nameless));
 }
 
-/* " (64 MiB of it is /dev/shm/x)": the largest file of a kind, or "" if all are small. */
+/* Names the largest file of a kind: " (64 MiB of it is /dev/shm/x)", or "" if all are small. */
 static void name_largest(const struct explanation *explanation, bool files, uint64_t total,
 			 struct flmem_buf *name)
 {
@@ -317,7 +317,7 @@ static void explain_shared_and_files(struct explanation *explanation)
 			     SIZE(file), file_name.data);
 }
 
-/* Why a part may belong to another class. */
+/* Returns why a part may belong to another class. */
 static const char *find_error_cause(const struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
@@ -370,7 +370,9 @@ static void explain_uncertain(struct explanation *explanation)
 			     SIZE(report->memory.hugetlb_bytes.value));
 }
 
-/* The role for `flmem env`; NULL for a process whose role is unknown: it may be a server. */
+/*
+ * Returns the role for `flmem env`; NULL for a process whose role is unknown: it may be a server.
+ */
 static const char *role_for_settings(enum flmem_role role)
 {
 	if (role == FLMEM_ROLE_NONE)
@@ -389,7 +391,7 @@ static bool has_queryable_allocator(const struct flmem_process_report *report)
 	return false;
 }
 
-/* Advises no trim that would be refused; the command is a dry run, which checks the rest. */
+/* Advises a dry run of a trim, unless the trim would be refused; the dry run checks the rest. */
 static void advise_trim(struct explanation *explanation, uint64_t returned)
 {
 	const struct flmem_process_report *report = explanation->report;
@@ -439,7 +441,7 @@ static bool is_attachable_python(const char *version)
 	return flmem_cpython_runs_code(number.parts[0], number.parts[1]);
 }
 
-/* Attaching is refused where a trim with Python code is. */
+/* Advises to attach a profiler. Attaching is refused where a trim with Python code is. */
 static void advise_profile(struct explanation *explanation)
 {
 	const struct flmem_process_report *report = explanation->report;
@@ -455,7 +457,10 @@ static void advise_profile(struct explanation *explanation)
 				   "flmem profile attach --pid %d --output FILE", (int)report->pid);
 }
 
-/* Only growth shows whether it is a leak, also where it is less than half of RSS. */
+/*
+ * Returns true if live memory is the largest class, also below half of RSS: only its growth shows
+ * whether it is a leak.
+ */
 static bool is_mostly_live(const struct explanation *explanation)
 {
 	enum flmem_verdict_kind kind = explanation->verdict->kind;

@@ -48,7 +48,7 @@ static bool is_client_ended(void *context)
 	return !flmem_exchange_client_continues(context);
 }
 
-/* RFC 6750: visible characters. */
+/* Returns true if the line can be a bearer token (RFC 6750): visible characters. */
 static bool is_token_line(const char *token)
 {
 	const char *at = token;
@@ -83,7 +83,7 @@ static int read_token(struct flmem_exchange_client *client, struct flmem_error *
 	return 0;
 }
 
-/* Whether data sent to the host of this address stays on this machine. */
+/* Returns true if data sent to the host of this address stays on this machine. */
 static bool is_loopback(const char *url)
 {
 	const char *host = url + strlen("http://");
@@ -121,7 +121,7 @@ static int check_credential_files(const struct flmem_exchange_server *server,
 	const char *const paths[] = {server->cacert, server->cert, server->key};
 	int rc = 0;
 
-	/* First: NAME of the server's --key is not a file. */
+	/* Check this first: the user may mean --key NAME of the server, which is no file. */
 	if (server->key && !server->cert)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "a key needs its certificate; name it with --cert FILE "
@@ -261,7 +261,7 @@ int flmem_exchange_client_ask(struct flmem_exchange_client *client,
 	}
 }
 
-/* The meaning of a status for the user; `hint` advises what to do. */
+/* Describes a status to the user; `hint` advises what to do. */
 static const struct refused_status {
 	unsigned status;
 	int code;

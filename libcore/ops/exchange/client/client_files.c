@@ -63,7 +63,7 @@ static int report_push_change(const struct flmem_push_file *file, struct flmem_e
 			       file->path);
 }
 
-/* Where a listed file is found. */
+/* Opens a listed file. */
 static int open_listed(const struct flmem_push_files *files, const struct flmem_push_file *file,
 		       struct stat *ret_status)
 {
@@ -114,7 +114,10 @@ static struct flmem_push_file *add_push_file(struct flmem_push_files *files, cha
 	return file;
 }
 
-/* The suffix shows the format; other characters of a name do not matter to the server. */
+/*
+ * Chooses the name that the server gets: the suffix shows the format; its other characters do not
+ * matter.
+ */
 static void choose_name(const char *name, struct flmem_push_file *file)
 {
 	const char *dot = strrchr(name, '.');

@@ -7,7 +7,7 @@
 #include "exchange/valid_names.h"
 #include "model/json_scan.h"
 
-/* A member of an object that is read; others are skipped. */
+/* A member of an object to read; other members are skipped. */
 struct document_field {
 	const char *name;
 	bool (*read)(struct flmem_json_scan *scan, void *out);
@@ -38,7 +38,7 @@ static bool read_member(struct flmem_json_scan *scan, const struct document_fiel
 	return flmem_json_scan_skip(scan);
 }
 
-/* `fields` ends in a row without a name and has at most 32 of them. */
+/* Reads an object. `fields` ends in a row without a name and has at most 32 rows. */
 static bool read_document_object(struct flmem_json_scan *scan, const struct document_field *fields,
 				 void *out)
 {
@@ -108,7 +108,7 @@ static bool read_schema_name(struct flmem_json_scan *scan, const char *expected)
 	       (strcmp(text, expected) == 0 || refuse_document(scan, "has another schema"));
 }
 
-/* Problems. */
+/* Problem documents. */
 
 static bool read_title(struct flmem_json_scan *scan, void *out)
 {
@@ -127,7 +127,8 @@ void flmem_exchange_problem_parse(const struct flmem_buf *body, struct flmem_exc
 		{.name = "detail", .read = read_detail},
 		{0},
 	};
-	FLMEM_AUTO_BUF struct flmem_buf copy = FLMEM_BUF_INIT; /* the scan changes what it reads */
+	/* Copied, because the scan changes what it reads. */
+	FLMEM_AUTO_BUF struct flmem_buf copy = FLMEM_BUF_INIT;
 	const char *why;
 
 	*ret = (struct flmem_exchange_problem){0};
@@ -136,7 +137,7 @@ void flmem_exchange_problem_parse(const struct flmem_buf *body, struct flmem_exc
 		*ret = (struct flmem_exchange_problem){0};
 }
 
-/* State. */
+/* State documents. */
 
 static const char *const phase_names[] = {
 #define FLMEM_PHASE_NAME(name, text) text,
@@ -201,7 +202,10 @@ static bool read_complete(struct flmem_json_scan *scan, void *out)
 	return read_bounded(scan, UINT32_MAX, &STATE->clients_complete);
 }
 
-/* The names of clients that are complete: the caller's own, or none. */
+/*
+ * Reads the names of clients whose updates are complete. The server lists the caller's own name, or
+ * none.
+ */
 static bool read_names(struct flmem_json_scan *scan, void *out)
 {
 	if (!flmem_json_scan_expect(scan, '['))
@@ -294,7 +298,7 @@ int flmem_exchange_state_parse(struct flmem_buf *body, const char *server,
 	return 0;
 }
 
-/* Index. */
+/* Index documents. */
 
 #define INDEX ((struct flmem_exchange_index *)out)
 #define ENTRY ((struct flmem_exchange_file *)out)

@@ -23,10 +23,10 @@ struct flmem_exchange_problem {
 	char title[FLMEM_EXCHANGE_REASON_MAX], detail[FLMEM_EXCHANGE_REASON_MAX];
 };
 
-/* Empty where the body is none. */
+/* Reads a problem document; the result is empty if the body is none. */
 void flmem_exchange_problem_parse(const struct flmem_buf *body, struct flmem_exchange_problem *ret);
 
-/* "flmem.exchange-state/1". The body is changed. `server` is for messages. */
+/* Reads a document "flmem.exchange-state/1". The body is changed. `server` is for messages. */
 int flmem_exchange_state_parse(struct flmem_buf *body, const char *server,
 			       struct flmem_exchange_status *ret_status, struct flmem_error *err);
 
@@ -39,16 +39,19 @@ struct flmem_exchange_file {
 /* The files of a published model. */
 struct flmem_exchange_index {
 	uint64_t round;
-	struct flmem_exchange_file *files; /* sorted by name, each once, at least one */
+	struct flmem_exchange_file *files; /* sorted by name, without duplicates; at least one */
 	size_t count, room;
-	uint64_t bytes; /* of all */
+	uint64_t bytes; /* size of all files together */
 };
 
 void flmem_exchange_index_clear(struct flmem_exchange_index *index);
 
 #define FLMEM_AUTO_EXCHANGE_INDEX FLMEM_AUTO(flmem_exchange_index_clear)
 
-/* "flmem.exchange-model/1". The body is changed. Clear the index in any case. */
+/*
+ * Reads a document "flmem.exchange-model/1". The body is changed. Clear the index also after a
+ * failure.
+ */
 int flmem_exchange_index_parse(struct flmem_buf *body, const char *server,
 			       struct flmem_exchange_index *ret_index, struct flmem_error *err);
 

@@ -20,8 +20,8 @@
 
 #define INDEX_MAX (8U << 20)
 /*
- * The minimum progress between failures, unless half of the rest is less: with less a pull might
- * never end.
+ * Progress that resets the count of failures, unless half of the rest is less: with smaller steps a
+ * pull might never end.
  */
 #define PROGRESS_BYTES (UINT64_C(64) << 10)
 
@@ -31,8 +31,8 @@ struct pull_session {
 	struct flmem_exchange_pull_result *result;
 	struct flmem_exchange_index index;
 	struct flmem_connection_answer answer;
-	struct flmem_file_place place; /* of an output that is a file */
-	int directory;		       /* an output that is one */
+	struct flmem_file_place place; /* place of the output file */
+	int directory;		       /* the output directory; -1: the output is a file */
 	struct flmem_pull_target *targets;
 	uint64_t finished; /* bytes of files that are complete */
 };
@@ -81,8 +81,9 @@ static bool compares_only(const struct pull_session *pull)
 }
 
 /*
- * Complete parts are closed, because a model may have more files than can be open; closing one
- * releases its lock. Some network file systems cannot lock a directory.
+ * Locks the output directory: complete parts are closed, because a model may have more files than
+ * can be open, and closing one releases its lock. Some network file systems cannot lock a
+ * directory.
  */
 static int lock_output(const struct pull_session *pull, struct flmem_error *err)
 {
@@ -95,7 +96,7 @@ static int lock_output(const struct pull_session *pull, struct flmem_error *err)
 			       pull->request->output);
 }
 
-/* A directory that exists, a new one for several files, or a file. */
+/* Opens the output: a directory that exists, a new one for several files, or a file. */
 static int open_output(struct pull_session *pull, struct flmem_error *err)
 {
 	const char *output = pull->request->output;
@@ -131,11 +132,12 @@ static int open_output(struct pull_session *pull, struct flmem_error *err)
 struct part_request {
 	struct pull_session *pull;
 	struct flmem_pull_target *target;
-	uint64_t highest; /* earlier failures are forgotten up to this offset */
-	bool checked;	  /* the headers of this answer */
-	bool restarted;	  /* the server sends the file from its start */
+	/* Highest offset so far; progress above it resets the count of failures. */
+	uint64_t highest;
+	bool checked;	/* the headers of this answer were checked */
+	bool restarted; /* the server sends the file from its start */
 	struct flmem_error why;
-	int rc; /* why its bytes are rejected */
+	int rc; /* why the received bytes are rejected; 0: they are not */
 };
 
 static int refuse_part(struct part_request *part, const char *why)
@@ -167,7 +169,10 @@ static int check_part_reply(struct part_request *part, const struct flmem_reply 
 	return part->restarted ? flmem_pull_target_restart(part->target, &part->why) : 0;
 }
 
-/* Otherwise a server that closes after each byte would be asked for each. */
+/*
+ * Notes progress of at least PROGRESS_BYTES; otherwise a server that closes after each byte would
+ * be asked for each.
+ */
 static void note_part(struct part_request *part)
 {
 	uint64_t at = part->target->at, left = part->target->file->bytes - part->highest;
@@ -200,7 +205,7 @@ static bool take_part(void *context, const struct flmem_reply *reply, const char
 	return true;
 }
 
-/* One request; FLMEM_CONNECTION_OK: go on if the part is not complete. */
+/* Sends one request. FLMEM_CONNECTION_OK: continue if the part is not complete. */
 static enum flmem_connection_step request_part(struct part_request *part, const char *url,
 					       struct flmem_error *err)
 {
@@ -260,7 +265,10 @@ static int fetch_part(struct part_request *part, const char *url, struct flmem_e
 	return 0;
 }
 
-/* Data of an earlier run that turn out to be damaged are downloaded again, once. */
+/*
+ * Fetches a file and verifies it. Data of an earlier run that turn out to be damaged are fetched
+ * again, once.
+ */
 static int fetch_verified(struct part_request *part, const char *url, struct flmem_error *err)
 {
 	struct flmem_pull_target *target = part->target;
@@ -312,7 +320,7 @@ static int fetch_file(struct pull_session *pull, size_t number, struct flmem_err
 	return rc;
 }
 
-/* Whether the received file is at its path, where users expect it. */
+/* Checks that the received file is at the path where the user expects it. */
 static int check_output_place(const struct pull_session *pull, struct flmem_error *err)
 {
 	struct stat there, here;
@@ -333,7 +341,10 @@ static int check_output_place(const struct pull_session *pull, struct flmem_erro
 			       pull->request->output);
 }
 
-/* The index of shards is written last: through it readers of the folder see old or new shards. */
+/*
+ * Renames all files. The index of shards is written last: through it readers of the folder see
+ * either old or new shards.
+ */
 static int rename_targets(struct pull_session *pull, struct flmem_error *err)
 {
 	int rc;

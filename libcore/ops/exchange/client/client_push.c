@@ -22,10 +22,13 @@
 /* The largest chunk that a server may propose without the user's consent. */
 #define PROPOSED_MAX   (UINT64_C(16) << 20)
 #define CHUNK_MAX      (UINT64_C(256) << 20)
-#define CHUNK_SMALLEST (UINT64_C(16) << 10) /* below it a refused size is final */
+#define CHUNK_SMALLEST (UINT64_C(16) << 10) /* if this size is refused, the push fails */
 #define RECREATED_MAX  3U
 #define ID_MAX	       128U
-/* The request that completes an update is answered once the server has checked it. */
+/*
+ * The server checks an update before it answers the request that completes it; this is its time for
+ * that.
+ */
 #define CHECK_SECONDS	       60U
 #define CHECK_BYTES_PER_SECOND (UINT64_C(100) << 20)
 
@@ -34,13 +37,14 @@
 struct push_session {
 	struct flmem_exchange_client *client;
 	const struct flmem_exchange_push_request *request;
-	bool sha256; /* as requested, or as nothing else identifies an update */
+	/* Announce digests: they were requested, or nothing else identifies an update. */
+	bool sha256;
 	struct flmem_exchange_push_result *result;
 	struct flmem_push_files files;
 	struct flmem_connection_answer answer;
 	struct flmem_push_reader reader;
 	uint64_t chunk_bytes;
-	uint64_t finished; /* bytes of files that are complete */
+	uint64_t finished; /* bytes of files that are already complete */
 };
 
 static void clear_push_session(struct push_session *push)
@@ -50,16 +54,16 @@ static void clear_push_session(struct push_session *push)
 	flmem_connection_answer_clear(&push->answer);
 }
 
-/* One file on its way. */
+/* The upload of one file. */
 struct file_upload {
 	const struct flmem_push_file *file;
 	char *url;
 	uint64_t offset;
-	uint64_t highest; /* that was committed before */
-	uint64_t ours;	  /* the server certainly has the bytes of this file up to here */
-	uint32_t crc32c;  /* of these */
+	uint64_t highest; /* highest offset that the server has confirmed */
+	uint64_t ours;	  /* up to this offset the server certainly has the bytes of this file */
+	uint32_t crc32c;  /* CRC-32C of these bytes */
 	unsigned wait_seconds;
-	bool known; /* offset is the server's */
+	bool known; /* `offset` is the server's offset */
 	bool gone;  /* the server has forgotten the upload */
 };
 
@@ -96,7 +100,10 @@ static void make_metadata(const struct push_session *push, const struct flmem_pu
 		add_metadata(line, "sha256", file->sha256);
 }
 
-/* Only the identifier is taken: an address could lead elsewhere, and proxies add prefixes. */
+/*
+ * Takes only the identifier of the upload: an address could lead elsewhere, and proxies add
+ * prefixes.
+ */
 static int take_location(const struct push_session *push, struct file_upload *upload,
 			 struct flmem_error *err)
 {
@@ -124,8 +131,8 @@ static bool is_gone(const struct flmem_reply *reply)
 }
 
 /*
- * Only an upload from before this call: two clients of one name must not delete each other's in
- * turns.
+ * Returns true if an unfinished upload may be deleted: only one from before this call, because two
+ * clients of one name must not delete each other's uploads in turns.
  */
 static bool may_replace(const struct push_session *push, const struct file_upload *upload)
 {
@@ -141,7 +148,7 @@ static int delete_upload(struct push_session *push, struct file_upload *upload,
 	return rc;
 }
 
-/* A refusal that names an unfinished upload. `gone` if that was deleted. */
+/* Handles a refusal that may name an unfinished upload. Sets `gone` if that was deleted. */
 static int handle_begun(struct push_session *push, struct file_upload *upload,
 			struct flmem_error *err)
 {
@@ -155,7 +162,7 @@ static int handle_begun(struct push_session *push, struct file_upload *upload,
 	return rc ? rc : delete_upload(push, upload, err);
 }
 
-/* The server returns the upload that an earlier push has begun, if there is one. */
+/* Creates the upload. If an earlier push has begun it, the server returns that one. */
 static int create_file_upload(struct push_session *push, struct file_upload *upload,
 			      struct flmem_error *err)
 {
@@ -202,7 +209,7 @@ static void note_offset(struct push_session *push, struct file_upload *upload, u
 	}
 }
 
-/* The server has bytes of another file with this name and length. */
+/* Handles an upload that holds bytes of another file with this name and length. */
 static int handle_other(struct push_session *push, struct file_upload *upload, uint64_t offset,
 			struct flmem_error *err)
 {
@@ -223,8 +230,8 @@ static int handle_other(struct push_session *push, struct file_upload *upload, u
 }
 
 /*
- * What the server has may be of another file with this name and length. Once it is compared, only
- * requests for the next offset are sent, so bytes of two files are never mixed.
+ * Compares what the server has, which may be of another file with this name and length. Afterwards
+ * only requests for the next offset are sent, so bytes of two files are never mixed.
  */
 static int compare_sent(struct push_session *push, struct file_upload *upload, uint64_t offset,
 			struct flmem_error *err)
@@ -257,7 +264,8 @@ static int compare_sent(struct push_session *push, struct file_upload *upload, u
 }
 
 /*
- * Asks how much of the file the server has. 423: an earlier request of ours is still ending there.
+ * Asks how much of the file the server has. Status 423: an earlier request of this client is still
+ * ending there.
  */
 static int ask_offset(struct push_session *push, struct file_upload *upload,
 		      struct flmem_error *err)
@@ -342,7 +350,10 @@ static enum flmem_connection_step send_body(struct push_session *push,
 	return flmem_exchange_client_try(push->client, &request, &push->answer, err);
 }
 
-/* 409 has several reasons: continuing makes sense only if the server has another offset. */
+/*
+ * Handles status 409, which has several reasons: continuing makes sense only if the server has
+ * another offset.
+ */
 static int handle_conflict(struct push_session *push, struct file_upload *upload,
 			   struct flmem_error *err)
 {
@@ -362,7 +373,10 @@ static int handle_conflict(struct push_session *push, struct file_upload *upload
 	return flmem_exchange_client_pause(push->client, &push->answer, err);
 }
 
-/* A proxy may have a limit that it does not announce: send smaller chunks at once. */
+/*
+ * Halves the chunk size, because a proxy may have a limit that it does not announce. Returns false
+ * if the chunk is already small.
+ */
 static bool shrink_chunk(struct push_session *push, size_t bytes)
 {
 	if (bytes <= CHUNK_SMALLEST)
@@ -371,7 +385,7 @@ static bool shrink_chunk(struct push_session *push, size_t bytes)
 	return true;
 }
 
-/* The answer to a chunk. */
+/* Handles the answer to a chunk. */
 static int handle_answer(struct push_session *push, struct file_upload *upload,
 			 const struct flmem_push_chunk *chunk, struct flmem_error *err)
 {
@@ -436,7 +450,7 @@ static int send_chunk(struct push_session *push, struct file_upload *upload,
 	}
 }
 
-/* Until the server has the file, or has forgotten it. */
+/* Sends chunks until the server has the file, or has forgotten the upload. */
 static int send_chunks(struct push_session *push, struct file_upload *upload,
 		       struct flmem_error *err)
 {
@@ -509,7 +523,10 @@ static int push_files(struct push_session *push, struct flmem_error *err)
 		return rc;
 	push->result->round = push->request->has_round ? push->request->round : status.round;
 	rc = choose_push_chunk(push, &status, err);
-	/* A server that keeps no data cannot compute a checksum of them after a restart. */
+	/*
+	 * In lockstep the server keeps no data, so it cannot compute their checksum after a
+	 * restart.
+	 */
 	push->sha256 = push->request->sha256 || (!rc && status.lockstep);
 	if (!rc && push->sha256)
 		rc = flmem_push_files_digest(&push->files, push->client, err);

@@ -39,8 +39,8 @@ static void *run_push_reader(void *context)
 	struct flmem_push_reader *reader = context;
 
 	/*
-	 * The next chunk is needed when this one was acknowledged, and must not be read before this
-	 * one is sent.
+	 * Wait: the next chunk is needed only when this one was acknowledged, and reading it must
+	 * not delay the sending of this one.
 	 */
 	flmem_thread_give_way();
 	pthread_mutex_lock(&reader->lock);
@@ -104,7 +104,7 @@ void flmem_push_reader_clear(struct flmem_push_reader *reader)
 	*reader = (struct flmem_push_reader){0};
 }
 
-/* The likely next request, of the same size or the rest. */
+/* Reads the likely next request, which has the same size or is the rest. */
 void flmem_push_reader_ahead(struct flmem_push_reader *reader)
 {
 	const struct flmem_push_chunk *chunk = &reader->chunks[reader->current];

@@ -3,8 +3,8 @@
 #define FLMEM_EXCHANGE_CLIENT_READER_H
 
 /*
- * Chunks of files that are sent, with their checksums. While the server takes one, a thread reads
- * the one after it.
+ * Reads the chunks of files that are sent, with their checksums. While the server takes a chunk, a
+ * thread reads the next one.
  */
 
 #include <pthread.h>
@@ -32,12 +32,16 @@ struct flmem_push_reader {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t thread;
-	bool initialised, started; /* without the thread each chunk is read when it is asked for */
-	bool wanted;		   /* the thread has to read the next chunk, or is reading it */
+	/* `started` false: no thread; each chunk is read when it is asked for. */
+	bool initialised, started;
+	bool wanted; /* the thread reads the next chunk, or is about to */
 	bool ending;
 };
 
-/* For chunks of at most `bytes`. Clear it in any case; a zeroed one may be cleared, too. */
+/*
+ * Prepares for chunks of at most `bytes`. Clear the reader also after a failure; a zeroed one may
+ * be cleared, too.
+ */
 int flmem_push_reader_init(struct flmem_push_reader *reader, uint64_t bytes,
 			   struct flmem_error *err);
 
@@ -49,19 +53,19 @@ int flmem_push_reader_get(struct flmem_push_reader *reader, const struct flmem_p
 			  struct flmem_error *err);
 
 /*
- * Begins to read the chunk after the last one. Not before that was sent: where client and server
- * share two processors, the server would get none. The file stays open until
+ * Begins to read the chunk after the last one. Call it once that one was sent: where client and
+ * server share two processors, the server would get none. The file stays open until
  * flmem_push_reader_idle().
  */
 void flmem_push_reader_ahead(struct flmem_push_reader *reader);
 
-/* In the byte order of digests in headers: the most significant byte first. */
+/* Prints a CRC-32C in the byte order of digests in headers: the most significant byte first. */
 void flmem_push_print_crc32c(uint32_t crc32c, unsigned char out[4]);
 
 /* Waits until the thread is idle, and discards what it has read. */
 void flmem_push_reader_idle(struct flmem_push_reader *reader);
 
-/* Continues the checksum of what comes before `from` to `to`, with reads of the file. */
+/* Continues the checksum of the bytes before span[0] up to span[1], by reading the file. */
 int flmem_push_reader_sum(struct flmem_push_reader *reader, struct flmem_exchange_client *client,
 			  const struct flmem_push_file *file, const uint64_t span[2],
 			  uint32_t *crc32c, struct flmem_error *err);

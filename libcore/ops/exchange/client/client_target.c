@@ -57,19 +57,25 @@ static int report_write(const struct flmem_pull_target *target, int error, struc
 			       "cannot write '%s" FLMEM_TARGET_SUFFIX "'", shown);
 }
 
-/* Others may have put a link or a file of theirs into the directory. */
+/*
+ * Returns true if the file is of this user: others may have put a link or a file into the
+ * directory.
+ */
 static bool is_left_by_user(const struct stat *status)
 {
 	return S_ISREG(status->st_mode) && status->st_nlink == 1 && status->st_uid == geteuid();
 }
 
-/* 0 if it lost its name before it was locked, to a process that completed it; else 1, or -errno. */
+/*
+ * Returns 1 if the part still has its name, 0 if it lost it before it was locked, to a process that
+ * completed it, or -errno.
+ */
 static int has_part_name(const struct flmem_pull_target *target, const struct part_names *names)
 {
 	return flmem_file_place_has_name(target->fd, target->directory, names->part);
 }
 
-/* Negative errno; -EPERM for a file of others. */
+/* Opens or creates the part. Returns a descriptor or -errno; -EPERM for a file of another user. */
 static int open_or_create_part(const struct flmem_pull_target *target,
 			       const struct part_names *names)
 {
@@ -101,7 +107,7 @@ static int report_fetched(const struct part_names *names, struct flmem_error *er
 			       names->part);
 }
 
-/* Others hold the lock, or the file system has none. */
+/* Reports a failed lock: another process holds it, or the file system has no locks. */
 static int report_unlocked_part(const struct part_names *names, int sys_errno,
 				struct flmem_error *err)
 {
@@ -141,8 +147,8 @@ static int open_target_part(struct flmem_pull_target *target, const struct part_
 }
 
 /*
- * A file of another program may have the name: it has no identity. What an interrupted pull left
- * has one, since that is written before the first byte.
+ * Refuses a file of another program with the part's name. What an interrupted pull left has an
+ * identity file, since that is written before the first byte.
  */
 static int check_left_part(const struct flmem_pull_target *target, const struct part_names *names,
 			   struct flmem_error *err)
@@ -159,7 +165,7 @@ static int check_left_part(const struct flmem_pull_target *target, const struct 
 	return report_foreign_part(names->part, err);
 }
 
-/* Whether the part is of the same file. */
+/* Returns true if the part belongs to the same file. */
 static bool is_same_target(const struct flmem_pull_target *target, const struct part_names *names)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -169,7 +175,10 @@ static bool is_same_target(const struct flmem_pull_target *target, const struct 
 	       strcmp(text.data, target->file->sha256) == 0;
 }
 
-/* An identity beside an empty part may not have reached the disk yet. */
+/*
+ * Returns true if the part has bytes: the identity beside an empty part may not have reached the
+ * disk yet.
+ */
 static bool has_part_bytes(const struct flmem_pull_target *target)
 {
 	struct stat part;
@@ -177,7 +186,7 @@ static bool has_part_bytes(const struct flmem_pull_target *target)
 	return fstat(target->fd, &part) == 0 && part.st_size > 0;
 }
 
-/* Flushed to the disk, with its name, before the part has a byte. */
+/* Writes the identity file; it is on the disk, with its name, before the part has a byte. */
 static int write_identity(const struct flmem_pull_target *target, const struct part_names *names,
 			  struct flmem_error *err)
 {
@@ -195,7 +204,7 @@ static int write_identity(const struct flmem_pull_target *target, const struct p
 	return rc ? report_write(target, -rc, err) : 0;
 }
 
-/* Continues the digest with what an earlier run has written. */
+/* Continues the digest with the bytes that an earlier run has written. */
 static int read_earlier_part(struct flmem_pull_target *target, struct flmem_error *err)
 {
 	FLMEM_AUTO_FREE char *block = malloc(BLOCK_BYTES);
@@ -245,7 +254,7 @@ int flmem_pull_target_restart(struct flmem_pull_target *target, struct flmem_err
 	return rc;
 }
 
-/* A device or a socket must not be replaced by a file. */
+/* Refuses to replace a device or a socket by a file. */
 static int check_target_replaced(const struct flmem_pull_target *target, struct flmem_error *err)
 {
 	struct stat status;
@@ -287,7 +296,7 @@ int flmem_pull_target_open(struct flmem_pull_target *target, struct flmem_error 
 
 void flmem_pull_target_clear(struct flmem_pull_target *target)
 {
-	/* What arrived is kept for the next run. */
+	/* Keep what has arrived for the next run. */
 	flmem_pull_writer_close(FLMEM_TAKE(target->writer));
 	flmem_digest_end(&target->sha, NULL);
 	if (target->fd >= 0)
@@ -344,7 +353,8 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	}
 	if (!target->unwritten && fsync(target->fd)) {
 		error = errno;
-		remove_part(target, true); /* the page cache has bytes that the disk lacks */
+		/* The page cache has bytes that the disk lacks, so the part cannot be continued. */
+		remove_part(target, true);
 		return report_write(target, error, err);
 	}
 	if (!target->unwritten && fstat(target->fd, &target->part))
@@ -355,7 +365,7 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	return 0;
 }
 
-/* The name may by now belong to another pull's part, which is not complete. */
+/* Checks that the part still has its name, which may by now belong to another pull's part. */
 static int check_part_place(const struct flmem_pull_target *target, const struct part_names *names,
 			    struct flmem_error *err)
 {

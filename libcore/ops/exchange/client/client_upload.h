@@ -11,7 +11,7 @@
 
 int flmem_push_check(const struct flmem_exchange_push_request *request, struct flmem_error *err);
 
-/* Without a round in the request it waits until one is collected. */
+/* Finds the round of a push. If the request has none, the call waits until a round is collected. */
 int flmem_push_choose_round(struct flmem_exchange_client *client,
 			    const struct flmem_exchange_push_request *request,
 			    struct flmem_exchange_status *ret_status, struct flmem_error *err);

@@ -6,7 +6,7 @@
 #include "ops/exchange/client/client.h"
 
 #define PAUSE_US      UINT64_C(200000)
-#define GRACE_US      UINT64_C(2000000) /* the answer to the last request may be late */
+#define GRACE_US      UINT64_C(2000000) /* the answer to the last request may be this late */
 #define US_PER_SECOND UINT64_C(1000000)
 
 int flmem_exchange_status_read(const struct flmem_exchange_server *server,
@@ -18,7 +18,7 @@ int flmem_exchange_status_read(const struct flmem_exchange_server *server,
 	return rc ? rc : flmem_exchange_client_state(&client, NULL, 0, ret_status, err);
 }
 
-/* The round can no longer be published. */
+/* Reports that the exchange ended and the round can no longer be published. */
 static int check_ended(const struct flmem_exchange_client *client,
 		       const struct flmem_exchange_status *status, uint64_t round,
 		       struct flmem_error *err)
@@ -60,7 +60,7 @@ static int report_late(const struct flmem_exchange_client *client, uint64_t roun
 			       (unsigned long long)status->clients_expected);
 }
 
-/* Asks until the round is published; `until` is the deadline. */
+/* Asks until the round is published or the deadline `until` has passed. */
 static int ask_for_published(struct flmem_exchange_client *client, uint64_t round, uint64_t until,
 			     struct flmem_exchange_status *status, struct flmem_error *err)
 {
@@ -76,7 +76,7 @@ static int ask_for_published(struct flmem_exchange_client *client, uint64_t roun
 			return report_late(client, round, status, err);
 		rc = flmem_exchange_client_state(client, &after, seconds_to_wait(until - began),
 						 status, err);
-		/* A server that answers at once must not be asked in a tight loop. */
+		/* Pause, so that a server that answers at once is not asked in a tight loop. */
 		if (!rc && status->published_round < round && flmem_clock_us() - began < PAUSE_US)
 			flmem_clock_sleep_us(PAUSE_US);
 		if (!rc)

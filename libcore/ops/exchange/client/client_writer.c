@@ -12,12 +12,15 @@
 #include "base/thread.h"
 
 #define RING_BYTES  ((size_t)4 << 20)
-#define BLOCK_BYTES ((size_t)1 << 20) /* at most at once: room comes back early */
-/* Records of TLS have 16 KiB: each would wake both threads. File systems take whole steps best. */
+#define BLOCK_BYTES ((size_t)1 << 20) /* most bytes of one write: room in the ring returns early */
+/*
+ * Size of the steps in which bytes are handed over. TLS records have 16 KiB, and each would wake
+ * both threads; file systems write aligned steps best.
+ */
 #define STEP_BYTES ((size_t)256 << 10)
 
 /*
- * One of the two threads; what is in the ring is used up when both have passed it. Positions are
+ * One of the two threads. Bytes in the ring are used up when both have passed them. Positions are
  * those in the file.
  */
 struct ring_reader {
@@ -38,18 +41,19 @@ struct flmem_pull_writer {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int fd;
-	uint64_t at; /* only the thread that writes uses it */
+	uint64_t at; /* offset in the file; used by the writing thread only */
 	struct flmem_digest *digest;
 	char *ring;
-	uint64_t added;	 /* bytes that the threads may take */
-	uint64_t filled; /* with what they may not; used by the adding thread only, as the next */
-	uint64_t end;	 /* of the room that is known to be free */
+	uint64_t added; /* end of the bytes that the threads may take */
+	/* End of all bytes in the ring; used by the adding thread only, as is `end`. */
+	uint64_t filled;
+	uint64_t end; /* end of the room that is known to be free */
 	struct ring_reader readers[READERS];
 	bool ending;
 	int error;
 };
 
-/* What is written after the end of a part that others cut would leave zeros in it. */
+/* Returns true if another program cut the part: writing past its end would leave zeros in it. */
 static bool is_part_cut(const struct flmem_pull_writer *writer)
 {
 	struct stat status;
@@ -58,7 +62,7 @@ static bool is_part_cut(const struct flmem_pull_writer *writer)
 	       (uint64_t)status.st_size != writer->at;
 }
 
-/* An errno. */
+/* Writes bytes to the part. Returns 0 or an errno. */
 static int write_received(struct flmem_pull_writer *writer, const char *bytes, size_t length)
 {
 	size_t put = 0;
@@ -85,7 +89,7 @@ static int digest_received(struct flmem_pull_writer *writer, const char *bytes, 
 	return 0;
 }
 
-/* With the lock, which is released meanwhile. */
+/* Takes the next bytes from the ring. Called with the lock held, which is released meanwhile. */
 static void take_received(struct ring_reader *reader)
 {
 	struct flmem_pull_writer *writer = reader->writer;
@@ -142,7 +146,7 @@ static void free_writer(struct flmem_pull_writer *writer)
 	free(writer);
 }
 
-/* An errno. */
+/* Starts both threads. Returns 0 or an errno. */
 static int start_readers(struct flmem_pull_writer *writer)
 {
 	int error = 0;
@@ -188,7 +192,7 @@ int flmem_pull_writer_open(int fd, uint64_t at, struct flmem_digest *digest,
 	return 0;
 }
 
-/* With the lock. */
+/* Returns the end of the free room. Called with the lock held. */
 static uint64_t end_of_room(const struct flmem_pull_writer *writer)
 {
 	uint64_t passed = writer->readers[WRITES].passed;
@@ -198,7 +202,10 @@ static uint64_t end_of_room(const struct flmem_pull_writer *writer)
 	return passed + RING_BYTES;
 }
 
-/* Hands over what was filled, and waits for room if there is none. An errno. */
+/*
+ * Hands the filled bytes over to the threads, and waits for room if there is none. Returns 0 or an
+ * errno.
+ */
 static int hand_over_step(struct flmem_pull_writer *writer)
 {
 	int error;
@@ -224,7 +231,9 @@ int flmem_pull_writer_add(struct flmem_pull_writer *writer, const char *bytes, s
 
 		if (some > writer->end - writer->filled)
 			some = writer->end - writer->filled;
-		/* Only this thread uses that part of the ring. */
+		/*
+		 * No lock: only this thread uses the part of the ring between `filled` and `end`.
+		 */
 		memcpy(writer->ring + at, bytes, (size_t)some);
 		writer->filled += some;
 		bytes += some;

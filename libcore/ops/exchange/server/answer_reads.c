@@ -25,7 +25,7 @@ static const char *const phases[] = {
 	[FLMEM_PHASE_FAILED] = "failed",
 };
 
-/* A number of the query; false if it is there, but invalid. */
+/* Reads a number of the query. Returns false if it is present, but invalid. */
 static bool read_query(const struct flmem_http_request *request, const char *name,
 		       uint64_t *ret_number, bool *ret_given)
 {
@@ -35,7 +35,7 @@ static bool read_query(const struct flmem_http_request *request, const char *nam
 	return !text || flmem_tus_number_parse(text, ret_number);
 }
 
-/* With the lock. */
+/* Waits until a round after `after` is published. Called with x->lock held. */
 static void wait_for_round(struct flmem_exchange *x, uint64_t after, uint64_t seconds)
 {
 	struct timespec end = flmem_clock_after_us(
@@ -55,7 +55,7 @@ static bool is_complete(const struct flmem_exchange *x, const char *name)
 	return false;
 }
 
-/* With the lock. */
+/* Prints the state document. Called with x->lock held. */
 static void print_exchange_state(struct flmem_exchange *x, const char *name, struct flmem_buf *text)
 {
 	uint64_t now_us = flmem_clock_us();
@@ -104,7 +104,7 @@ void flmem_exchange_status(struct flmem_exchange *x, struct flmem_http_request *
 	flmem_exchange_answer_text(request, "application/json", &text);
 }
 
-/* "ROUND/model" or "ROUND/model/FILE". False for other paths. */
+/* Splits "ROUND/model" or "ROUND/model/FILE". Returns false for other paths. */
 static bool split_model_path(struct flmem_exchange *x, const char *rest, uint64_t *ret_round,
 			     const char **ret_file)
 {
@@ -160,7 +160,10 @@ static void answer_index(struct flmem_exchange *x, struct flmem_http_request *re
 		refuse_round(x, request, round);
 }
 
-/* Whether a list of entity tags has this one. A strong comparison skips weak ones (RFC 9110). */
+/*
+ * Returns true if a list of entity tags has this one. A strong comparison skips weak tags (RFC
+ * 9110).
+ */
 static bool has_tag(const char *list, const char *tag, bool strong)
 {
 	size_t length = strlen(tag);
@@ -195,7 +198,7 @@ static void make_generated(const void *context, uint64_t offset, uint64_t bytes,
 	flmem_generated_read(context, offset, bytes, out);
 }
 
-/* Takes its descriptor. */
+/* Answers with a file, and takes ownership of its descriptor. */
 static void answer_file(struct flmem_http_request *request, struct flmem_published_source *source)
 {
 	const struct flmem_published_file *file = &source->file;

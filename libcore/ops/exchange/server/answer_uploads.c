@@ -13,11 +13,14 @@
 #include "ops/exchange/server/uploads.h"
 #include "ops/exchange/server/verified_round.h"
 
-/* Small uploads cost a file each. */
+/* Limits of uploads: small ones cost a file each. */
 #define UPLOADS_PER_CLIENT 1024U
 #define UPLOADS_MAX	   20000U
 _Static_assert(FLMEM_UPDATE_FILES_MAX < UPLOADS_PER_CLIENT, "an update can be complete");
-/* A commit costs a record: one for so many bytes on average, and some more. */
+/*
+ * Limit of commits, each of which costs a record: one per COMMIT_BYTES on average, and
+ * COMMITS_SMALL more.
+ */
 #define COMMIT_BYTES  4096U
 #define COMMITS_SMALL 65536U
 
@@ -28,7 +31,7 @@ static bool is_body_type(const struct flmem_http_request *request)
 	return type && strcasecmp(type, FLMEM_TUS_BODY_TYPE) == 0;
 }
 
-/* The length of the body, 0 if it is not announced. */
+/* Returns the length of the body; 0 if it is not announced. */
 static uint64_t body_length(const struct flmem_http_request *request)
 {
 	const char *text = flmem_http_request_header(request, "Content-Length");
@@ -56,7 +59,7 @@ static bool is_body_allowed(struct flmem_exchange *x, struct flmem_http_request 
 	return true;
 }
 
-/* Reads Upload-Checksum; *ret_given is false without one. */
+/* Reads the header Upload-Checksum; *ret_given is false without one. */
 static bool read_checksum(struct flmem_http_request *request,
 			  struct flmem_tus_checksum *ret_checksum, bool *ret_given)
 {
@@ -85,7 +88,7 @@ static void answer_options(struct flmem_exchange *x, struct flmem_http_request *
 	flmem_http_request_answer(request, &answer);
 }
 
-/* Round and client of the record; false if it was refused. */
+/* Finds round and client of the new upload. Returns false if it was refused. */
 static bool check_upload_owner(struct flmem_exchange *x, struct flmem_http_request *request,
 			       const char *name, struct flmem_tus_metadata *metadata)
 {
@@ -127,7 +130,7 @@ static bool read_upload_record(struct flmem_exchange *x, struct flmem_http_reque
 	return true;
 }
 
-/* With the lock. */
+/* Refuses an upload for another round. Called with x->lock held. */
 static bool check_round(struct flmem_exchange *x, struct flmem_http_request *request,
 			struct flmem_tus_metadata *metadata)
 {
@@ -166,7 +169,10 @@ static void refuse_complete(struct flmem_http_request *request,
 			      metadata->client);
 }
 
-/* All files of an update have the same weight and number. With the lock. */
+/*
+ * Refuses a file whose weight or number differs from that of the update's other files. Called with
+ * x->lock held.
+ */
 static bool check_siblings(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_tus_metadata *metadata)
 {
@@ -192,7 +198,7 @@ static bool check_siblings(struct flmem_exchange *x, struct flmem_http_request *
 	return true;
 }
 
-/* With the lock. */
+/* Refuses an upload that exceeds a limit. Called with x->lock held. */
 static bool check_limits(struct flmem_exchange *x, struct flmem_http_request *request,
 			 const struct flmem_upload_record *record)
 {
@@ -254,7 +260,10 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	struct flmem_error err = {0};
 	int rc;
 
-	/* Also of a round that is over: whoever lost the answer learns that it was complete. */
+	/*
+	 * This includes uploads of an ended round: a client that lost the answer learns that the
+	 * upload was complete.
+	 */
 	if (upload && is_same_upload(&upload->record, record))
 		return upload;
 	if (!check_round(x, request, &record->metadata))
@@ -288,14 +297,16 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	return NULL;
 }
 
-/* With the lock, which is released. */
+/*
+ * Refuses a request because another one works on the upload. Called with x->lock held; releases it.
+ */
 static void refuse_writer(struct flmem_exchange *x, struct flmem_http_request *request)
 {
 	pthread_mutex_unlock(&x->lock);
 	flmem_exchange_refuse(request, 423, NULL, "another request works on this upload");
 }
 
-/* With the lock, which is released. */
+/* Answers with the upload. Called with x->lock held; releases it. */
 static void answer_upload(struct flmem_exchange *x, struct flmem_http_request *request,
 			  const struct flmem_upload *upload)
 {
@@ -306,7 +317,9 @@ static void answer_upload(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_http_request_answer(request, &answer);
 }
 
-/* An upload that was there, or is in use. With the lock, which is released. */
+/*
+ * Answers with an upload that existed before, or is in use. Called with x->lock held; releases it.
+ */
 static void answer_existing(struct flmem_exchange *x, struct flmem_http_request *request,
 			    const char *id)
 {
@@ -322,7 +335,7 @@ static void answer_existing(struct flmem_exchange *x, struct flmem_http_request 
 	}
 }
 
-/* Creates it, and receives what the request brings along. */
+/* Creates the upload, and receives the body that the request may have. */
 static void create_upload(struct flmem_exchange *x, struct flmem_http_request *request,
 			  struct flmem_upload_record *record)
 {
@@ -346,13 +359,16 @@ static void create_upload(struct flmem_exchange *x, struct flmem_http_request *r
 		return;
 	}
 	memcpy(id, upload->id, sizeof(id));
-	/* An empty file is complete with its first byte, which is none. */
+	/* An empty file needs no body: it is complete. */
 	if (upload->offset || upload->placed || upload->combined || (!has_body && record->length) ||
 	    !flmem_uploads_seize(x, id, request)) {
 		answer_existing(x, request, id);
 		return;
 	}
-	/* The request that was cut off for this one left bytes: the body begins before them. */
+	/*
+	 * The request that was cut off for this one may have left bytes, and this body begins
+	 * before them.
+	 */
 	upload = flmem_uploads_find(x, id);
 	if (upload->offset || upload->placed) {
 		flmem_uploads_release(x, upload);
@@ -400,7 +416,10 @@ static void refuse_unknown(struct flmem_http_request *request)
 			      "no such upload: never created, expired, or its round is over");
 }
 
-/* With the lock. NULL, and refused without it, if it does not exist or is another client's. */
+/*
+ * Locks the exchange and finds an upload. If it does not exist or is another client's, refuses the
+ * request and returns NULL, without the lock.
+ */
 static struct flmem_upload *lock_upload(struct flmem_exchange *x,
 					struct flmem_http_request *request, const char *rest,
 					const char *name)
@@ -426,7 +445,10 @@ static void answer_offset(struct flmem_exchange *x, struct flmem_http_request *r
 
 	if (!upload)
 		return;
-	/* Refused or taken back, it would be lost: the client takes its length for success. */
+	/*
+	 * Wait for the check: the client takes an offset of the full length for success, but the
+	 * upload may still be refused or taken back.
+	 */
 	upload = flmem_uploads_await_checked(x, rest);
 	if (!upload) {
 		pthread_mutex_unlock(&x->lock);
@@ -445,7 +467,10 @@ static void answer_offset(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_http_request_answer(request, &answer);
 }
 
-/* With the lock, which is released: the request works on this upload now. */
+/*
+ * Receives a body for an upload. Called with x->lock held; releases it, and the request then works
+ * on this upload.
+ */
 static void begin_patch(struct flmem_exchange *x, struct flmem_http_request *request,
 			struct flmem_upload *upload, const struct flmem_tus_checksum *checksum)
 {
@@ -519,7 +544,10 @@ static void answer_patch(struct flmem_exchange *x, struct flmem_http_request *re
 	flmem_exchange_refuse(request, 409, NULL, "the offset of this upload is %" PRIu64, offset);
 }
 
-/* Whether an upload is part of the result. With the lock, which is released if it was refused. */
+/*
+ * Refuses to delete an upload that is part of the result, and returns true. Called with x->lock
+ * held; releases it if it refuses.
+ */
 static bool refuse_counted(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_upload *upload)
 {
@@ -548,7 +576,7 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 	}
 	upload = flmem_uploads_find(x, rest);
 	flmem_uploads_release(x, upload);
-	/* The request that this one waited for may have made it one of its round. */
+	/* The request that this one waited for may have made the upload count for its round. */
 	if (refuse_counted(x, request, upload))
 		return;
 	rc = flmem_uploads_delete(x, upload);
@@ -562,7 +590,10 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_http_request_answer(request, &answer);
 }
 
-/* The header in place of the method is part of tus, for clients that can only POST. */
+/*
+ * Returns the method. The header X-HTTP-Method-Override is part of tus, for clients that can only
+ * POST.
+ */
 static const char *tus_method(const struct flmem_http_request *request)
 {
 	const char *method = flmem_http_request_method(request);

@@ -54,7 +54,7 @@ unsigned flmem_exchange_disk_status(int sys_errno)
 	return sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EFBIG ? 507 : 500;
 }
 
-/* Paths of uploads: the collection itself, and the uploads below it. */
+/* Returns true for the path of the collection of uploads, or of an upload below it. */
 static bool is_upload_path(const char *path, const char **ret_rest)
 {
 	size_t length = strlen(FLMEM_EXCHANGE_UPLOADS_PATH);
@@ -203,13 +203,13 @@ static bool authenticate_token(struct flmem_exchange *x, struct flmem_http_reque
 	return true;
 }
 
-/* The name that the file gives a certificate; without a file its CN. */
+/* Returns the name that the file of authorised clients gives a certificate, or NULL. */
 static const char *name_of_identity(struct flmem_exchange *x,
 				    const struct flmem_http_identity *identity)
 {
 	const char *name;
 
-	/* The name lives as long as its request: it is one of the layout of names below. */
+	/* Without the file the CN is the name: see authenticate_certificate(). */
 	if (!x->options->authorised)
 		return NULL;
 	name = flmem_credentials_find(&x->certificates, FLMEM_CREDENTIAL_FINGERPRINT,
@@ -222,7 +222,8 @@ static const char *name_of_identity(struct flmem_exchange *x,
 static bool authenticate_certificate(struct flmem_exchange *x, struct flmem_http_request *request,
 				     const char **ret_name)
 {
-	static _Thread_local struct flmem_http_identity identity; /* a thread is one connection */
+	/* Thread-local is enough: a thread is one connection. */
+	static _Thread_local struct flmem_http_identity identity;
 	struct flmem_error err = {0};
 	const char *name;
 
@@ -243,8 +244,8 @@ static bool authenticate_certificate(struct flmem_exchange *x, struct flmem_http
 }
 
 /*
- * Who asks: *ret_name is the name of the credential, NULL if none is required. False if the request
- * was refused.
+ * Authenticates the client: *ret_name is the name of its credential, NULL if none is required.
+ * Returns false if the request was refused.
  */
 static bool authenticate_client(struct flmem_exchange *x, struct flmem_http_request *request,
 				const char **ret_name)

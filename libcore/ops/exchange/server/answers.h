@@ -9,40 +9,42 @@
 
 extern const struct flmem_http_handler flmem_exchange_handler;
 
-/* The status for an errno of a file of the server: 507 where it lacks space, else 500. */
+/* Returns the HTTP status for an errno of a file of the server: 507 if it lacks space, else 500. */
 unsigned flmem_exchange_disk_status(int sys_errno);
 
-/* A problem document. `title` NULL: the usual phrase of the status. */
+/* Answers with a problem document. `title` NULL: the usual phrase of the status. */
 void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, const char *title,
 			   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * A failure of the server (500, 503, 507), which its log has, too. The client is that of the upload
- * `id`; NULL: of none.
+ * Answers with a failure of the server (500, 503, 507), and logs it. The log names the client of
+ * the upload `id`; NULL: none.
  */
 void flmem_exchange_refuse_failed(struct flmem_exchange *x, struct flmem_http_request *request,
 				  unsigned status, const char *id, const char *detail);
 
-/* The same where the client is known, or NULL. The lock may be held. */
+/* As above, with the name of the client, or NULL. The caller may hold x->lock. */
 void flmem_exchange_refuse_failed_client(struct flmem_exchange *x,
 					 struct flmem_http_request *request, unsigned status,
 					 const char *client, const char *detail);
 
-/* 409 because of an unfinished upload of the same client, whose address is in the answer. */
+/*
+ * Answers 409 because of an unfinished upload of the same client, whose address is in the answer.
+ */
 void flmem_exchange_refuse_begun(struct flmem_http_request *request, const char *id,
 				 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* 409 for a request that works on an upload of which flmem_upload_is_gone() says so. */
+/* Answers 409 to a request that works on an upload for which flmem_upload_is_gone() is true. */
 void flmem_exchange_refuse_gone(struct flmem_http_request *request);
 
-/* A document that was printed; 500 if memory was out. */
+/* Answers with a printed document; 500 if memory was out. */
 void flmem_exchange_answer_text(struct flmem_http_request *request, const char *type,
 				const struct flmem_buf *text);
 
-/* What a resource supports, for Allow (RFC 9110, 10.2.1). */
+/* Returns the methods that a resource supports, for the header Allow (RFC 9110, 10.2.1). */
 const char *flmem_exchange_methods(const struct flmem_http_request *request);
 
-/* The handlers of one resource each; `rest` is the path after its name. */
+/* Handlers, each for one resource; `rest` is the path after its name. */
 void flmem_exchange_status(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const char *name);
 void flmem_exchange_model(struct flmem_exchange *x, struct flmem_http_request *request,
@@ -57,13 +59,13 @@ struct flmem_transfer_start;
 void flmem_exchange_receive(struct flmem_exchange *x, struct flmem_http_request *request,
 			    const struct flmem_transfer_start *start);
 
-/* A body for an upload. */
+/* The receipt of one body for an upload. */
 struct flmem_upload_transfer;
 
 bool flmem_transfer_add(struct flmem_upload_transfer *transfer, const char *bytes, size_t length);
 void flmem_transfer_end(struct flmem_upload_transfer *transfer, struct flmem_http_request *request);
 
-/* Commits what arrived of a body that was cut, and frees it. NULL is allowed. */
+/* Commits what arrived of a body that was cut, and frees the transfer. NULL is allowed. */
 void flmem_transfer_free(struct flmem_upload_transfer *transfer);
 
 #endif

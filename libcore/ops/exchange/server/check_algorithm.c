@@ -8,9 +8,9 @@
 #include "ops/exchange/server/round_combiner.h"
 #include "ops/exchange/server/verified_round.h"
 
-#define UPDATES_MAX 256U /* of which each takes a descriptor */
+#define UPDATES_MAX 256U /* most updates of an exchange; each takes a descriptor */
 
-/* The first progress comes after everything that it checks. */
+/* Stops a trial: the first progress is reported after everything that the trial checks. */
 static bool stop_trial(void *context, const struct flmem_aggregate_progress *progress)
 {
 	(void)context;
@@ -19,8 +19,8 @@ static bool stop_trial(void *context, const struct flmem_aggregate_progress *pro
 }
 
 /*
- * Whether the failure says nothing about the algorithm. A full disk, or a model with NaN, must not
- * make the server refuse its clients for all rounds.
+ * Returns true if the failure does not depend on the algorithm. A full disk, or a model with NaN,
+ * must not make the server refuse its clients in all rounds.
  */
 static bool is_passing_failure(int rc, const struct flmem_error *err)
 {
@@ -65,11 +65,11 @@ static int try_algorithm(const struct flmem_exchange *x, size_t count, struct fl
 	return rc == FLMEM_EUSAGE || is_passing_failure(rc, err) ? rc : 0;
 }
 
-/* The least number of updates with which the algorithm works, of `enough` with which it does. */
+/* Finds the smallest number of updates with which the algorithm works; it works with `enough`. */
 static int find_needed(const struct flmem_exchange *x, size_t enough, size_t *ret_needed,
 		       struct flmem_error *err)
 {
-	size_t too_few = 0, count = 1; /* most work with one */
+	size_t too_few = 0, count = 1; /* most algorithms work with one */
 
 	while (too_few + 1 < enough) {
 		struct flmem_error why = {0};

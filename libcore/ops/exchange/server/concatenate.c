@@ -17,7 +17,10 @@
 
 #define BLOCK_BYTES ((size_t)1 << 20)
 
-/* The sum of the parts' lengths. With the lock; false if it was refused. */
+/*
+ * Computes the sum of the parts' lengths. Called with x->lock held. Returns false if the request
+ * was refused.
+ */
 static bool measure_parts(struct flmem_exchange *x, struct flmem_http_request *request,
 			  struct flmem_upload_record *record, const struct flmem_tus_concat *concat)
 {
@@ -45,7 +48,7 @@ static bool measure_parts(struct flmem_exchange *x, struct flmem_http_request *r
 	return true;
 }
 
-/* Appends a part; an errno. */
+/* Appends a part to a file. Returns 0 or an errno. */
 static int append_part(int to, uint64_t *at, int from, char *block, uint32_t *crc32c)
 {
 	for (off_t offset = 0;;) {
@@ -65,7 +68,7 @@ static int append_part(int to, uint64_t *at, int from, char *block, uint32_t *cr
 	}
 }
 
-/* All of them, to the disk; an errno. */
+/* Writes all parts to the final file and flushes it to the disk. Returns 0 or an errno. */
 static int assemble_parts(struct flmem_exchange *x, const char *id, uint64_t length,
 			  const struct flmem_tus_concat *concat, uint32_t *ret_crc32c)
 {
@@ -88,7 +91,10 @@ static int assemble_parts(struct flmem_exchange *x, const char *id, uint64_t len
 	return error ? error : length ? -flmem_uploads_journal(x, id, &commit, true) : 0;
 }
 
-/* With the lock. No other request takes the parts while they are read. */
+/*
+ * Marks parts as used, or removes them. Called with x->lock held. No other request takes the parts
+ * while they are read.
+ */
 static void mark_parts(struct flmem_exchange *x, const struct flmem_tus_concat *concat, bool used,
 		       bool remove)
 {
@@ -114,7 +120,7 @@ static void remove_final(struct flmem_exchange *x, const char *id)
 	pthread_mutex_unlock(&x->lock);
 }
 
-/* The request works on the upload; no lock. */
+/* Finishes the final upload, on which the request works. Called without x->lock. */
 static void finish_final(struct flmem_exchange *x, struct flmem_http_request *request,
 			 const char *id, const struct flmem_tus_concat *concat,
 			 const struct flmem_upload_record *record)
@@ -141,7 +147,10 @@ static void finish_final(struct flmem_exchange *x, struct flmem_http_request *re
 		status = flmem_exchange_disk_status(error);
 		flmem_error_set(&err, FLMEM_EFAILED, error, "the parts could not be assembled");
 	}
-	/* Its parts are gone, so the client begins again; without a reason by another request. */
+	/*
+	 * If the final upload is gone, so are its parts, and the client must begin again. Without a
+	 * reason, another request removed it.
+	 */
 	gone = flmem_upload_is_gone(x, id) &&
 	       (!status || (status >= 500 && !flmem_update_can_pass(&err)));
 	if (status >= 500)
@@ -168,7 +177,10 @@ static uint64_t mix_parts(const struct flmem_tus_concat *concat)
 	return hash ? hash : 1;
 }
 
-/* The final upload, seized; false if it was answered. With the lock. */
+/*
+ * Finds or creates the final upload, and seizes it. Returns false if the request was answered.
+ * Called with x->lock held.
+ */
 static bool obtain_final(struct flmem_exchange *x, struct flmem_http_request *request,
 			 struct flmem_upload_record *record, const struct flmem_tus_concat *concat,
 			 char id[FLMEM_EXCHANGE_ID_DIGITS + 1])
@@ -176,7 +188,7 @@ static bool obtain_final(struct flmem_exchange *x, struct flmem_http_request *re
 	struct flmem_upload *upload = flmem_uploads_find_file(x, &record->metadata);
 	bool unchecked;
 
-	/* Complete before, so that its parts are gone: the answer was lost. */
+	/* The upload was completed before, so its parts are gone: only the answer was lost. */
 	if (upload && upload->record.concat == record->concat)
 		record->length = upload->record.length;
 	else if (!measure_parts(x, request, record, concat))

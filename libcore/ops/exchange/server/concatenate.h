@@ -2,12 +2,12 @@
 #ifndef FLMEM_OPS_EXCHANGE_CONCATENATE_H
 #define FLMEM_OPS_EXCHANGE_CONCATENATE_H
 
-/* One upload from parts that were sent in parallel (tus: concatenation). */
+/* Makes one upload from parts that were sent in parallel (tus: concatenation). */
 
 #include "ops/exchange/server/server_state.h"
 
 /*
- * Assembles the parts, which are removed, and answers. The bytes are copied within the file system,
+ * Assembles the parts, removes them, and answers. The bytes are copied within the file system,
  * which shares them where it can.
  */
 void flmem_exchange_concatenate(struct flmem_exchange *x, struct flmem_http_request *request,
@@ -15,8 +15,8 @@ void flmem_exchange_concatenate(struct flmem_exchange *x, struct flmem_http_requ
 				const struct flmem_tus_concat *concat);
 
 /*
- * The upload of a record, made if there is none; NULL if it was refused. With the lock, which is
- * released meanwhile.
+ * Returns the upload of a record, and creates it if there is none. NULL if the request was refused:
+ * x->lock, which the caller holds, is then still held.
  */
 struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 					 struct flmem_http_request *request,

@@ -15,11 +15,11 @@ void flmem_finite_stream_begin(struct flmem_finite_stream *stream,
 		.at = offset > begin ? offset - begin : 0,
 		.skip = offset < begin ? begin - offset : 0,
 	};
-	/* Elements do not cross a word: those of the layout are aligned. */
+	/* Elements must not cross words: those of the layout are aligned, if the data are. */
 	stream->finite = bytes >= data && stream->at % sizeof(stream->part) == 0;
 }
 
-/* Bytes of whole elements. */
+/* Searches bytes of whole elements. */
 static void search_stream(struct flmem_finite_stream *stream, const char *bytes, size_t length)
 {
 	const struct flmem_layout *layout = stream->layout;
@@ -45,7 +45,7 @@ static void search_stream(struct flmem_finite_stream *stream, const char *bytes,
 	}
 }
 
-/* Completes a word, or begins one. Returns how many bytes that took. */
+/* Completes a word, or begins one. Returns the number of bytes taken. */
 static size_t fill_part(struct flmem_finite_stream *stream, const char *bytes, size_t length)
 {
 	size_t room = sizeof(stream->part) - stream->part_bytes;
@@ -83,7 +83,7 @@ void flmem_finite_stream_add(struct flmem_finite_stream *stream, const char *byt
 
 bool flmem_finite_stream_end(struct flmem_finite_stream *stream)
 {
-	/* Words are cut by the end of the data, and by requests of odd sizes. */
+	/* A word can be cut by the end of the data, or by requests of odd sizes. */
 	if (stream->part_bytes &&
 	    stream->at + stream->part_bytes == flmem_layout_bytes(stream->layout))
 		search_stream(stream, stream->part, stream->part_bytes);

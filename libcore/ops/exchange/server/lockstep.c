@@ -20,12 +20,12 @@
 #include "ops/exchange/server/uploads.h"
 #include "ops/exchange/server/verified_round.h"
 
-/* Memory of all rings; and the step of the aggregation. */
+/* Memory of all rings together, and the sizes by which the aggregation proceeds. */
 #define WINDOWS_BYTES	  (UINT64_C(128) << 20)
 #define STEP_BYTES	  (UINT64_C(64) << 10)
 #define COMBINE_LARGEST	  (UINT64_C(1) << 20)
 #define CLIENTS_MOST	  1024U
-#define SAFETENSORS_LEAST UINT64_C(10) /* the size of a header, and {} */
+#define SAFETENSORS_LEAST UINT64_C(10) /* smallest file: the size of a header, and the header {} */
 #define POSITION_US	  20000000U
 
 int flmem_lockstep_check_options(const struct flmem_exchange_serve_options *options,
@@ -70,8 +70,9 @@ static uint64_t to_step(uint64_t bytes)
 }
 
 /*
- * Whoever waits for room for a request has more than window - request bytes that were not combined
- * yet. That is at least a step of the aggregation, so not all can wait.
+ * Computes the sizes. A request that waits for room means that more than window - request bytes of
+ * the lane were not combined yet. That is at least a step of the aggregation, so not all lanes can
+ * wait.
  */
 static void size_windows(struct flmem_exchange *x, struct flmem_lockstep *lockstep)
 {
@@ -132,9 +133,9 @@ const struct flmem_upload *flmem_lockstep_member(const struct flmem_exchange *x,
 }
 
 /*
- * A client that was killed may go on with a file of another name: until the round begins to be
- * combined, it replaces the one that was begun, unless a request works on that. False if that one
- * stays.
+ * Lets an upload replace another one of the same client and round: a client that was killed may go
+ * on with a file of another name. That is possible until the round begins to be combined, unless a
+ * request works on the other upload. Returns false if the other upload stays.
  */
 static bool replace_lane(struct flmem_exchange *x, const struct flmem_upload *upload)
 {
@@ -145,7 +146,7 @@ static bool replace_lane(struct flmem_exchange *x, const struct flmem_upload *up
 		if (x->gathered || u->writer || u->checking)
 			return false;
 		flmem_uploads_remove(x, u);
-		return true; /* no client has more than one */
+		return true; /* no client has more than one other upload */
 	}
 	return true;
 }
@@ -184,7 +185,10 @@ void flmem_lane_free(struct flmem_lane *lane)
 	free(lane);
 }
 
-/* Takes all whose header is complete; with the path of the file that has it. */
+/*
+ * Takes all updates whose header is complete, with the path of the file that has the header, and
+ * begins to combine them.
+ */
 static bool gather_updates(struct flmem_exchange *x)
 {
 	for (struct flmem_upload *u = x->uploads; u; u = u->next) {
@@ -205,7 +209,7 @@ static bool gather_updates(struct flmem_exchange *x)
 	}
 	x->counters.updates += x->update_count;
 	x->gathered = true;
-	/* What is beyond their windows can only be sent now. */
+	/* Renew the deadline: what is beyond their windows can only be sent now. */
 	flmem_combiner_renew_deadline(x);
 	flmem_exchange_wake(x);
 	return true;
@@ -232,7 +236,7 @@ bool flmem_lockstep_join(struct flmem_exchange *x, struct flmem_upload *upload, 
 	return count_joined(x) < x->options->clients || gather_updates(x);
 }
 
-/* Where the header of an earlier server's upload is complete. */
+/* Recovers the lane of an upload of an earlier server whose header is complete. */
 static void recover_lane(struct flmem_exchange *x, struct flmem_upload *upload)
 {
 	FLMEM_AUTO_FREE char *path = NULL;
@@ -292,7 +296,7 @@ bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *
 				      "order");
 		return false;
 	}
-	if (record->length < SAFETENSORS_LEAST) { /* its header would never be complete */
+	if (record->length < SAFETENSORS_LEAST) { /* such a file never gets a complete header */
 		flmem_exchange_refuse(request, 422, NULL,
 				      "%" PRIu64 " bytes are too short for a safetensors file",
 				      record->length);
@@ -351,7 +355,7 @@ uint64_t flmem_lane_offset(const struct flmem_exchange *x, const struct flmem_up
 	return received < upload->record.length ? received : upload->record.length - 1;
 }
 
-/* The clients that the others wait for, or those that are there. */
+/* Lists the clients that the others wait for, or those that have joined. */
 static void list_behind(struct flmem_exchange *x, struct flmem_buf *names)
 {
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next)

@@ -3,101 +3,107 @@
 #define FLMEM_OPS_EXCHANGE_LOCKSTEP_H
 
 /*
- * Lockstep: the updates of a round are combined while they arrive, chunk by chunk as all clients
- * have sent it. Of an update the disk has the header, and memory a window of the data: a client
- * that is ahead waits. The last bytes are confirmed when the result is published, so every client
- * can send again what a killed server had in memory.
+ * Lockstep: the updates of a round are combined while they arrive, each chunk once all clients have
+ * sent it. Of an update only the header is on the disk, and memory holds a window of the data: a
+ * client that is ahead waits. The last bytes are confirmed when the result is published, so every
+ * client can send again what a killed server had in memory.
  *
- * Functions without another word are called with the lock of the exchange; they do nothing, or
- * return false, when it is staged.
+ * Unless a comment says otherwise, these functions are called with x->lock held, and do nothing, or
+ * return false, if the exchange does not use lockstep.
  */
 
 #include <pthread.h>
 
 #include "ops/exchange/server/server_state.h"
 
-/* The data of an upload on their way to the aggregation. Offsets are those of the file. */
+/* Passes the data of one upload to the aggregation. Offsets are those of the file. */
 struct flmem_lane {
-	uint64_t head;	   /* bytes of its header, when that was checked; else 0 */
-	uint64_t base;	   /* bytes before this offset were combined */
-	uint64_t received; /* what is before it is in the ring, or in the file of the header */
+	uint64_t head; /* bytes of the header, once it was checked; else 0 */
+	uint64_t base; /* the bytes before this offset were combined */
+	/* The bytes before this offset are in the ring, or in the file of the header. */
+	uint64_t received;
 	char *ring;
-	bool member; /* of the round */
-	bool hurry;  /* another request wants the upload */
+	bool member; /* the upload is one of the updates that are combined */
+	bool hurry;  /* another request waits for the upload */
 };
 
 struct flmem_lockstep {
-	uint64_t combine_bytes; /* that are combined at once */
-	uint64_t request_bytes; /* of a body with a checksum, at most */
-	uint64_t window_bytes;	/* of a ring */
-	pthread_mutex_t
-		lock; /* of all lanes, and of what follows; taken after that of the exchange */
+	uint64_t combine_bytes; /* bytes of each lane that are combined in one step */
+	uint64_t request_bytes; /* largest body of a request with a checksum */
+	uint64_t window_bytes;	/* bytes of a ring */
+	pthread_mutex_t lock;	/* protects all lanes and the fields below; taken after x->lock */
 	pthread_cond_t moved;
-	uint64_t published; /* rounds */
-	bool positioned;    /* it is known what was combined before this start */
+	uint64_t published; /* number of rounds published since the start */
+	bool positioned;    /* the position up to which an earlier server had combined is known */
 	bool ended;	    /* the exchange has failed, or stops */
 };
 
-/* Refuses what needs whole updates. No lock. */
+/* Refuses options that need whole updates. Called without x->lock. */
 int flmem_lockstep_check_options(const struct flmem_exchange_serve_options *options,
 				 struct flmem_error *err);
 
-/* After the limits are set. No lock. */
+/* Allocates the state, after the limits are set. Called without x->lock. */
 int flmem_lockstep_open(struct flmem_exchange *x, struct flmem_error *err);
 void flmem_lockstep_close(struct flmem_exchange *x);
 
 /* Continues what an earlier server has left. Call it before other threads start. */
 void flmem_lockstep_recover(struct flmem_exchange *x);
 
-/* False, after an answer, for uploads that lockstep cannot combine, or of a client too many. */
+/*
+ * Returns false, after it answered, for uploads that lockstep cannot combine, and if the client has
+ * another one.
+ */
 bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_upload_record *record);
 
-/* False after some seconds without knowing where the uploads are. Without the lock. */
+/*
+ * Waits until the position is known. Returns false after some seconds without it. Called without
+ * x->lock.
+ */
 bool flmem_lockstep_await_position(struct flmem_exchange *x);
 
-/* Whether an upload must stay, since it is being combined. */
+/* Returns true if the upload must stay, since it is being combined. */
 bool flmem_lockstep_holds(const struct flmem_exchange *x, const struct flmem_upload *upload);
 
-/* A lane for an upload, or NULL if there are too many. */
+/* Returns the lane of an upload, and creates it; NULL if there are too many. */
 struct flmem_lane *flmem_lane_of(struct flmem_exchange *x, struct flmem_upload *upload);
 void flmem_lane_free(struct flmem_lane *lane);
 
-/* Of the updates that are being combined. */
+/* Returns true if the upload is one of the updates that are being combined. */
 bool flmem_lane_is_member(const struct flmem_exchange *x, const struct flmem_upload *upload);
 
-/* The one of a client, or NULL. */
+/* Returns the upload of a client that is being combined, or NULL. */
 const struct flmem_upload *flmem_lockstep_member(const struct flmem_exchange *x,
 						 const char *client);
 
 /*
- * The header of an upload is complete and was checked: with that of the last client the round
- * starts to be combined. False if it has started without this one.
+ * Adds an upload whose header is complete and was checked. The header of the last client starts the
+ * combining of the round. Returns false if that has started without this upload.
  */
 bool flmem_lockstep_join(struct flmem_exchange *x, struct flmem_upload *upload, uint64_t head);
 
-/* Ends the wait of the request that works on an upload: it has to finish. */
+/* Ends the wait of the request that works on an upload, so that it finishes. */
 void flmem_lockstep_hurry(struct flmem_exchange *x, const struct flmem_upload *upload);
 
-/* The offset to report. */
+/* Returns the offset to report for an upload. */
 uint64_t flmem_lane_offset(const struct flmem_exchange *x, const struct flmem_upload *upload);
 
-/* The deadline has passed: true with the reason if that ends the exchange. */
+/* Called when the deadline has passed. Returns true, with the reason, if that ends the exchange. */
 bool flmem_lockstep_check_deadline(struct flmem_exchange *x, struct flmem_error *err);
 
-/* The result is public: the uploads count. */
+/* Called when the result is public: the uploads count from now on. */
 void flmem_lockstep_publish(struct flmem_exchange *x);
 
-/* Of an upload of the round before: whether the result has it. Its file is removed then. */
+/* Returns true if the result has this upload of the round before, whose file is then removed. */
 bool flmem_lockstep_was_combined(const struct flmem_exchange *x, const struct flmem_upload *upload);
 
 /* Ends the waits of all requests. */
 void flmem_lockstep_end(struct flmem_exchange *x);
 
-/* Clients that have sent everything. */
+/* Returns the number of clients that have sent everything. */
 size_t flmem_lockstep_complete(const struct flmem_exchange *x);
 
-/* The largest body with a checksum; 0: staged. */
+/* Returns the largest body of a request with a checksum; 0 without lockstep. */
 uint64_t flmem_lockstep_request_bytes(const struct flmem_exchange *x);
 
 #endif

@@ -20,8 +20,8 @@ struct lane_reader {
 };
 
 /*
- * The first read after a start is after all that was combined before: the clients go on from
- * there, whatever they had sent to the server that was killed.
+ * Learns the position of an earlier server: the first read after a start follows what was combined
+ * before. The clients continue there, whatever they had sent to the killed server.
  */
 static void set_position(struct flmem_exchange *x, uint64_t done)
 {
@@ -41,8 +41,9 @@ static void set_position(struct flmem_exchange *x, uint64_t done)
 }
 
 /*
- * After a chunk that a power failure took, later ones may be intact: their data are not read, so
- * the clients must not wait for that. With the lock of lockstep.
+ * Skips bytes that were combined before: after a chunk that a power failure took, later ones may be
+ * intact. Their data are not read again, so the clients must not wait for that. Called with
+ * lockstep->lock held.
  */
 static void skip_combined(struct flmem_lockstep *lockstep, struct flmem_lane *lane, uint64_t offset)
 {
@@ -74,7 +75,7 @@ static int read_lane(void *context, uint64_t offset, uint64_t bytes, char *out,
 		return flmem_error_set(err, FLMEM_EFAILED, 0, "%s",
 				       lost ? "data that were combined are needed again"
 					    : "stopped before all updates were complete");
-	/* What is received stays until it is released. */
+	/* No lock: received bytes stay in the ring until they are released. */
 	while (bytes) {
 		uint64_t at = offset % window, some = window - at < bytes ? window - at : bytes;
 
@@ -98,7 +99,10 @@ static void release_lane(void *context, uint64_t offset)
 	pthread_mutex_unlock(&lockstep->lock);
 }
 
-/* The lanes in the order of the updates; false if one is missing. With the lock. */
+/*
+ * Fills the readers in the order of the updates. Returns false if a lane is missing. Called with
+ * x->lock held.
+ */
 static bool find_lanes(struct flmem_exchange *x, struct lane_reader *readers,
 		       struct flmem_input_stream *streams)
 {
@@ -118,7 +122,10 @@ static bool find_lanes(struct flmem_exchange *x, struct lane_reader *readers,
 	return true;
 }
 
-/* Whose update has this path, after a quote; NULL: none has, or what distinguishes it is cut. */
+/*
+ * Returns the client whose update has the path after a quote. NULL if no update has it, or if the
+ * part that distinguishes it was cut off.
+ */
 static const char *find_named_client(const struct flmem_exchange *x,
 				     const struct flmem_aggregate_request *request,
 				     const char *quoted, size_t *ret_length)
@@ -138,7 +145,7 @@ static const char *find_named_client(const struct flmem_exchange *x,
 	return client;
 }
 
-/* Clients know names, not files of this host. A path is quoted. */
+/* Replaces quoted paths in a message by clients: they know their names, not files of this host. */
 static void name_clients(const struct flmem_exchange *x,
 			 const struct flmem_aggregate_request *request, struct flmem_error *err)
 {
@@ -167,7 +174,7 @@ int flmem_lockstep_combine(struct flmem_exchange *x, struct flmem_aggregate_requ
 
 	if (!readers || !streams)
 		return flmem_error_nomem(err, "cannot combine the updates");
-	/* It gets its name when it is complete: only the index of the round was missing. */
+	/* If the output exists, it is complete: only the index of the round was missing. */
 	if (!request->state && !flmem_exchange_verifies(x) && access(request->output, F_OK) == 0)
 		return 0;
 	pthread_mutex_lock(&x->lock);

@@ -19,9 +19,9 @@
 #include "ops/exchange/server/upload_body.h"
 #include "ops/exchange/server/uploads.h"
 
-#define LENGTH_BYTES 8U			 /* in front of a safetensors header */
-#define HEAD_MORE    (UINT64_C(1) << 20) /* a header may have more text than that of the model */
-/* Below the timeouts of clients and proxies. */
+#define LENGTH_BYTES 8U			 /* length in front of a safetensors header */
+#define HEAD_MORE    (UINT64_C(1) << 20) /* text that a header may have beyond that of the model */
+/* Longest waits, below the timeouts of clients and proxies. */
 #define ROOM_US	   20000000U
 #define PUBLISH_US 45000000U
 
@@ -30,13 +30,14 @@ struct flmem_lockstep_upload {
 	struct flmem_http_request *request;
 	struct flmem_lane *lane;
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
-	int fd;					   /* of the file with the header */
-	uint64_t begin, at, length, head, arrived; /* head: 0 until its length is known */
-	uint64_t published;			   /* rounds, when it began */
+	int fd; /* file of the header */
+	/* Head: length of the header, 0 until it is known. */
+	uint64_t begin, at, length, head, arrived;
+	uint64_t published; /* number of published rounds when the request began */
 	bool creates, has_checksum, ended;
 	struct flmem_tus_checksum checksum;
 	struct flmem_digest digest;
-	unsigned failure; /* HTTP status; the rest of the body is ignored */
+	unsigned failure; /* HTTP status of a refusal; the rest of the body is then ignored */
 	const char *title;
 	struct flmem_error error;
 };
@@ -72,7 +73,7 @@ static void set_received(struct flmem_lockstep_upload *transfer)
 	pthread_mutex_unlock(&lockstep->lock);
 }
 
-/* A commit that has the whole header, so that a restarted server knows it. */
+/* Commits the whole header, so that a restarted server knows the upload. */
 static int keep_head(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_upload_commit commit = {.end = transfer->head};
@@ -81,13 +82,13 @@ static int keep_head(struct flmem_lockstep_upload *transfer)
 	if (!text || !flmem_io_read_at(transfer->fd, 0, text, transfer->head))
 		return text ? -EIO : -ENOMEM;
 	commit.crc32c = flmem_crc32c(0, text, transfer->head);
-	/* Its data are read from the ring; the size is that of the whole file. */
+	/* Set the size to that of the whole file, although its data are read from the ring. */
 	if (ftruncate(transfer->fd, (off_t)transfer->length) < 0 || fdatasync(transfer->fd) < 0)
 		return -errno;
 	return flmem_uploads_journal(transfer->x, transfer->id, &commit, true);
 }
 
-/* The header is complete: compares it with that of the model, and joins the round. */
+/* Called when the header is complete: compares it with that of the model, and joins the round. */
 static void settle_head(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_exchange *x = transfer->x;
@@ -124,7 +125,7 @@ static void settle_head(struct flmem_lockstep_upload *transfer)
 			  "the round is being combined without this update");
 }
 
-/* The bytes that have arrived are right. */
+/* Called when the checksum of the arrived bytes was verified. */
 static void settle_bytes(struct flmem_lockstep_upload *transfer)
 {
 	if (!transfer->failure && !transfer->lane->head && transfer->head &&
@@ -152,7 +153,7 @@ static void read_head_length(struct flmem_lockstep_upload *transfer)
 		transfer->head = LENGTH_BYTES + length;
 }
 
-/* Bytes up to `end` of the header go to the file. Returns how many. */
+/* Writes bytes of the header, up to `end`, to the file. Returns the number of bytes taken. */
 static size_t write_head(struct flmem_lockstep_upload *transfer, const char *bytes, size_t length,
 			 uint64_t end)
 {
@@ -171,7 +172,10 @@ static size_t write_head(struct flmem_lockstep_upload *transfer, const char *byt
 	return (size_t)put;
 }
 
-/* With the lock of lockstep; false if it cannot go on, or has waited too long. */
+/*
+ * Waits for a change. Returns false if the request cannot go on, or has waited too long. Called
+ * with lockstep->lock held.
+ */
 static bool wait_moved(struct flmem_lockstep_upload *transfer, const struct timespec *end)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
@@ -181,7 +185,7 @@ static bool wait_moved(struct flmem_lockstep_upload *transfer, const struct time
 	return pthread_cond_timedwait(&lockstep->moved, &lockstep->lock, end) == 0;
 }
 
-/* Of the ring. With the lock of lockstep. */
+/* Returns the free room of the ring. Called with lockstep->lock held. */
 static uint64_t lane_room(const struct flmem_lockstep_upload *transfer)
 {
 	const struct flmem_lane *lane = transfer->lane;
@@ -190,7 +194,10 @@ static uint64_t lane_room(const struct flmem_lockstep_upload *transfer)
 	return base + transfer->x->lockstep->window_bytes - transfer->at;
 }
 
-/* Waits until the ring has room for `wanted` bytes more, at most for some seconds. */
+/*
+ * Waits, for some seconds at most, until the ring has room for `wanted` bytes more. Returns the
+ * room.
+ */
 static uint64_t await_room(struct flmem_lockstep_upload *transfer, uint64_t wanted)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
@@ -229,11 +236,11 @@ static size_t put_ring(struct flmem_lockstep_upload *transfer, const char *bytes
 	return (size_t)some;
 }
 
-/* Some of the bytes; returns how many. */
+/* Takes some bytes of the body; returns their number. */
 static size_t take_body_bytes(struct flmem_lockstep_upload *transfer, const char *bytes,
 			      size_t length)
 {
-	uint64_t received = transfer->lane->received; /* only this thread adds to it */
+	uint64_t received = transfer->lane->received; /* no lock: only this thread changes it */
 	size_t some;
 
 	if (transfer->at < received && transfer->lane->head) {
@@ -291,7 +298,7 @@ static bool open_lockstep_upload(struct flmem_lockstep_upload *transfer,
 	return true;
 }
 
-/* The lane of the upload, whose writer this request is. */
+/* Returns the lane of the upload, and makes this request its writer. */
 static struct flmem_lane *seize_lane(struct flmem_exchange *x, const char *id, uint64_t *ret_rounds,
 				     bool *ret_late)
 {
@@ -324,7 +331,7 @@ static void refuse_lane(struct flmem_exchange *x, struct flmem_http_request *req
 				      "client");
 }
 
-/* Room for a body with a checksum, all of which is taken or nothing. */
+/* Checks the room for a body with a checksum, which is taken whole or not at all. */
 static bool has_room_for_body(struct flmem_lockstep_upload *transfer,
 			      struct flmem_http_request *request)
 {
@@ -334,7 +341,7 @@ static bool has_room_for_body(struct flmem_lockstep_upload *transfer,
 	if (!transfer->has_checksum || !transfer->lane->head || !text ||
 	    !flmem_tus_number_parse(text, &bytes) || bytes > transfer->x->lockstep->request_bytes ||
 	    transfer->at + bytes <= transfer->lane->received)
-		return true; /* or refused as too large */
+		return true; /* a larger body is refused elsewhere */
 	if (await_room(transfer, bytes) >= bytes)
 		return true;
 	flmem_uploads_let(transfer->x, transfer->id, request);
@@ -390,7 +397,10 @@ void flmem_lockstep_upload_begin(struct flmem_exchange *x, struct flmem_http_req
 	flmem_lockstep_upload_free(transfer);
 }
 
-/* The same command of the server continues the round, unless it has failed. */
+/*
+ * Answers that the round ended. The same command of the server continues it, unless the exchange
+ * has failed.
+ */
 static void fail_ended_lane(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_exchange *x = transfer->x;
@@ -404,7 +414,7 @@ static void fail_ended_lane(struct flmem_lockstep_upload *transfer)
 	pthread_mutex_unlock(&x->lock);
 }
 
-/* The last byte is confirmed when the result is published. */
+/* Waits for the result to be published, since the last byte is confirmed only then. */
 static void await_published(struct flmem_lockstep_upload *transfer)
 {
 	struct flmem_lockstep *lockstep = transfer->x->lockstep;
@@ -442,7 +452,7 @@ static void note_refused(struct flmem_lockstep_upload *transfer,
 					      .detail = transfer->error.message,
 				      });
 		flmem_uploads_release(x, upload);
-		flmem_uploads_remove(x, upload); /* with its lane */
+		flmem_uploads_remove(x, upload); /* removes its lane, too */
 	}
 	pthread_mutex_unlock(&x->lock);
 	transfer->lane = NULL;
@@ -481,7 +491,10 @@ static bool is_right_body(struct flmem_lockstep_upload *transfer)
 		      flmem_digest_bytes(transfer->checksum.kind)) == 0;
 }
 
-/* 503 also where the request waits for others or the server ends, which is not a failure. */
+/*
+ * Returns true for a failure of the server; 503 is none if the request waits for others or the
+ * server ends.
+ */
 static bool is_server_failure(const struct flmem_lockstep_upload *transfer)
 {
 	return transfer->failure == 500 || transfer->failure == 507 ||
@@ -524,7 +537,10 @@ void flmem_lockstep_upload_free(struct flmem_lockstep_upload *transfer)
 {
 	if (!transfer)
 		return;
-	/* Cut off: without a checksum what arrived is as good as a whole body. */
+	/*
+	 * The body was cut off: without a checksum the bytes that arrived are as good as a whole
+	 * body.
+	 */
 	if (!transfer->ended)
 		release_lockstep_upload(transfer, NULL, NULL);
 	flmem_digest_end(&transfer->digest, NULL);

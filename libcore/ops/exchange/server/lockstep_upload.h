@@ -2,13 +2,13 @@
 #ifndef FLMEM_OPS_EXCHANGE_LOCKSTEP_UPLOAD_H
 #define FLMEM_OPS_EXCHANGE_LOCKSTEP_UPLOAD_H
 
-/* One body of an upload in lockstep: its header goes to the file, its data to the ring. */
+/* Receives one body of an upload in lockstep: the header goes to a file, the data to the ring. */
 
 #include "ops/exchange/server/answers.h"
 
 struct flmem_lockstep_upload;
 
-/* The data of the request is the transfer, unless it was refused. */
+/* Begins to receive. The transfer is then the data of the request, unless it was refused. */
 void flmem_lockstep_upload_begin(struct flmem_exchange *x, struct flmem_http_request *request,
 				 const struct flmem_transfer_start *start);
 
@@ -17,7 +17,7 @@ void flmem_lockstep_upload_add(struct flmem_lockstep_upload *transfer, const cha
 void flmem_lockstep_upload_end(struct flmem_lockstep_upload *transfer,
 			       struct flmem_http_request *request);
 
-/* Keeps what arrived of a body that was cut, and frees it. NULL is allowed. */
+/* Keeps what arrived of a body that was cut, and frees the transfer. NULL is allowed. */
 void flmem_lockstep_upload_free(struct flmem_lockstep_upload *transfer);
 
 #endif

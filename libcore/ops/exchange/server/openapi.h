@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_EXCHANGE_OPENAPI_H
 #define FLMEM_OPS_EXCHANGE_OPENAPI_H
 
-/* docs/openapi/exchange.json; the build makes it a text. */
+/* The contents of docs/openapi/exchange.json, which the build turns into this text. */
 extern const char flmem_exchange_openapi[];
 
 #endif

@@ -38,7 +38,7 @@ void flmem_published_clear(struct flmem_exchange *x)
 	memset(x->published, 0, sizeof(x->published));
 }
 
-/* Makes it the newest one. */
+/* Makes a model the newest one. */
 static void push_published(struct flmem_exchange *x, struct flmem_published published)
 {
 	struct flmem_published *last = &x->published[FLMEM_ARRAY_SIZE(x->published) - 1];
@@ -74,7 +74,7 @@ static bool parse_published_line(char *line, struct flmem_published_file *file)
 	return true;
 }
 
-/* Negative errno; -ENOENT if the round is not published. */
+/* Reads the index of a round. Returns 0 or -errno; -ENOENT if the round is not published. */
 static int read_published_index(const struct flmem_exchange *x, uint64_t round,
 				struct flmem_published *ret_published)
 {
@@ -119,7 +119,7 @@ static int write_index(const struct flmem_exchange *x, const struct flmem_publis
 		  : 0;
 }
 
-/* A file of the initial model, where its owner has it. */
+/* Opens a file of the initial model at its owner's path. */
 static int open_source(const struct flmem_exchange *x, const char *name)
 {
 	FLMEM_AUTO_FREE char *path = NULL;
@@ -135,7 +135,7 @@ static int open_source(const struct flmem_exchange *x, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Negative errno. */
+/* Opens a file of a round's model. Returns a descriptor or -errno. */
 static int open_model_file(const struct flmem_exchange *x, uint64_t round, const char *name)
 {
 	FLMEM_AUTO_CLOSE int directory = -1;
@@ -148,7 +148,10 @@ static int open_model_file(const struct flmem_exchange *x, uint64_t round, const
 	return directory < 0 ? -errno : flmem_spool_open_file(directory, name, O_RDONLY);
 }
 
-/* The owner's files are served in place: a changed one would not have its entity tag. */
+/*
+ * Returns true if a file of the initial model has changed. It is served in place, and a changed
+ * file would not have its entity tag.
+ */
 static bool is_changed_source(const struct flmem_exchange *x, const char *name,
 			      const struct stat *now)
 {
@@ -164,7 +167,7 @@ static bool is_changed_source(const struct flmem_exchange *x, const char *name,
 	return false;
 }
 
-/* Of the initial model, if it is one. */
+/* Returns the generated model if the round is that of a generated initial model, else NULL. */
 static const struct flmem_generated *generated_model(const struct flmem_exchange *x, uint64_t round)
 {
 	return round ? NULL : x->model.files[0].generated;
@@ -185,7 +188,8 @@ int flmem_published_open(struct flmem_exchange *x, uint64_t round, const char *n
 		if (strcmp(published->files[i].name, name) == 0)
 			file = published->files[i];
 	/*
-	 * With the lock, since the oldest round is removed even if it can no longer be published.
+	 * Open with the lock held: the oldest round is removed even if the next one cannot be
+	 * published.
 	 */
 	if (*file.name && !generated)
 		fd = open_model_file(x, round, name);
@@ -239,7 +243,7 @@ static bool is_stopped(const struct flmem_exchange *x)
 	return poll(&stop, 1, 0) > 0;
 }
 
-/* Builds all of it once. */
+/* Digests a generated model, by generating all of it once. */
 static int digest_generated(const struct flmem_exchange *x, const char *name,
 			    struct flmem_published_file *file, struct flmem_error *err)
 {
@@ -286,7 +290,7 @@ static int digest_file(const struct flmem_exchange *x, uint64_t round, const cha
 	return flmem_digest_file(fd, name, file->sha256, err);
 }
 
-/* All files of a model, for its index. */
+/* Digests all files of a model for its index. */
 static int digest_model(const struct flmem_exchange *x, const struct flmem_input *model,
 			struct flmem_published *published, struct flmem_error *err)
 {
@@ -307,7 +311,7 @@ static int digest_model(const struct flmem_exchange *x, const struct flmem_input
 	return rc;
 }
 
-/* The first difference, or NULL. */
+/* Returns a description of the first difference, or NULL. */
 static const char *compare_published(const struct flmem_published *a,
 				     const struct flmem_published *b)
 {
@@ -433,7 +437,7 @@ int flmem_published_add(struct flmem_exchange *x, uint64_t round, struct flmem_e
 	return 0;
 }
 
-/* Raises *newest to the round of that name, if it is published. Negative errno. */
+/* Raises *newest to the round named `name`, if that is published. Returns 0 or -errno. */
 static int find_newer(const struct flmem_exchange *x, const char *name, uint64_t *newest)
 {
 	char index[40];
@@ -471,7 +475,10 @@ int flmem_published_newest(const struct flmem_exchange *x, uint64_t *ret_newest,
 		  : 0;
 }
 
-/* Without it each request for a file that was cut or removed would be answered with 500. */
+/*
+ * Checks the files at the start: otherwise each request for a file that was cut or removed would be
+ * answered with 500.
+ */
 static int check_published(const struct flmem_exchange *x, const struct flmem_published *published,
 			   struct flmem_error *err)
 {

@@ -29,14 +29,20 @@
 #define OPTIMIZER  "optimizer.safetensors"
 #define COPY_BYTES ((size_t)1 << 20)
 
-/* The order of the inputs decides how sums are rounded, so it must not depend on arrival. */
+/*
+ * Sorts updates by client. The order of the inputs decides how sums are rounded, so it must not
+ * depend on arrival.
+ */
 static int compare_updates(const void *a, const void *b)
 {
 	return strcmp(((const struct flmem_update *)a)->client,
 		      ((const struct flmem_update *)b)->client);
 }
 
-/* Their number, then "WEIGHT CLIENT PATH": which updates are combined, whatever is sent later. */
+/*
+ * Writes the list of updates to combine, whatever is sent later: their number, then "WEIGHT CLIENT
+ * PATH" for each.
+ */
 static int write_inputs(struct flmem_exchange *x, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -131,8 +137,8 @@ static int copy_optimizer(int from, int to)
 }
 
 /*
- * The algorithm's state is one file per round. A round that was interrupted, even between the
- * commits of its two outputs, begins with the state of the round before.
+ * Prepares the algorithm's state, one file per round. A round that was interrupted, even between
+ * the commits of its two outputs, begins with the state of the round before.
  */
 static int prepare_optimizer(struct flmem_exchange *x, int next, struct flmem_error *err)
 {
@@ -234,8 +240,9 @@ static void note_skipped(struct flmem_exchange *x, const struct flmem_aggregate_
 }
 
 /*
- * A part whose journal lists nothing, as a copy of a state directory has it that was made while a
- * server worked: an aggregation would refuse it as a file of others, which no round's folder has.
+ * Removes a part whose journal lists nothing. A copy of a state directory that was made while a
+ * server worked has such a part, and an aggregation would refuse it as another program's; in the
+ * folder of a round there are none.
  */
 static void remove_unlisted_part(const struct flmem_exchange *x, int model)
 {
@@ -251,7 +258,7 @@ static void remove_unlisted_part(const struct flmem_exchange *x, int model)
 	flmem_spool_remove(model, journal);
 }
 
-/* Where the next model will be: empty, but for what an unfinished aggregation left. */
+/* Prepares the place of the next model: empty, except for what an unfinished aggregation left. */
 static int prepare_round(struct flmem_exchange *x, const struct flmem_algorithm *algorithm,
 			 struct flmem_error *err)
 {
@@ -321,7 +328,7 @@ void flmem_combiner_remove_old(struct flmem_exchange *x, uint64_t round)
 
 	snprintf(name, sizeof(name), "%" PRIu64 "/updates", round);
 	flmem_spool_remove(x->spool.rounds, name);
-	/* Of the first round the files of its owner are published, and the index stays. */
+	/* In the first round the owner's files are published, and the index stays. */
 	if (round > 1) {
 		snprintf(name, sizeof(name), "%" PRIu64, round - 1);
 		flmem_spool_remove(x->spool.rounds, name);
@@ -350,9 +357,9 @@ static void write_opened(int round, uint64_t wall_us)
 }
 
 /*
- * The end of the round. A restarted server continues with the remaining time, by the wall clock. If
- * that clock jumped back meanwhile, the time starts again; if it jumped ahead, the round is at its
- * deadline. Jumps while the server runs have no effect.
+ * Sets the end of the round. A restarted server continues with the remaining time, by the wall
+ * clock. If that clock jumped back meanwhile, the time starts again; if it jumped ahead, the round
+ * is at its deadline. Jumps while the server runs have no effect.
  */
 static void set_deadline(struct flmem_exchange *x)
 {

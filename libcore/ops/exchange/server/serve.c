@@ -103,7 +103,7 @@ static int recover_round(struct flmem_exchange *x, struct flmem_error *err)
 	return rc;
 }
 
-/* The address of an earlier server with this state directory. */
+/* Continues what an earlier server left in this state directory. */
 static int recover_exchange(struct flmem_exchange *x, struct flmem_error *err)
 {
 	int rc = flmem_published_newest(x, &x->round, err);
@@ -207,7 +207,10 @@ static int start_http(struct flmem_exchange *x, struct flmem_error *err)
 	return rc;
 }
 
-/* The deadline has passed: enough updates, or the end. With the lock. */
+/*
+ * If the deadline has passed, combines the updates if they suffice, else ends the exchange. Called
+ * with x->lock held.
+ */
 static void check_deadline(struct flmem_exchange *x)
 {
 	struct flmem_error err = {0};
@@ -235,7 +238,7 @@ static void check_deadline(struct flmem_exchange *x)
 	flmem_combiner_forget_deadline(x);
 }
 
-/* One step of the main loop. */
+/* Makes one step of the main loop. */
 static int step_exchange(struct flmem_exchange *x, struct flmem_error *err)
 {
 	int rc = 0;
@@ -278,7 +281,10 @@ static void resume_exchange(struct flmem_exchange *x, uint64_t paused_us)
 			      });
 }
 
-/* After the end clients still read the last model, or the reason why there is none. */
+/*
+ * Returns true if the server may exit: after the end clients still read the last model, or the
+ * reason why there is none.
+ */
 static bool is_settled(struct flmem_exchange *x, uint64_t *ended_us)
 {
 	uint64_t settle_us = x->options->settle_us ?: FLMEM_EXCHANGE_SETTLE_US;
@@ -292,7 +298,9 @@ static bool is_settled(struct flmem_exchange *x, uint64_t *ended_us)
 	if (!ended)
 		return false;
 	flmem_http_server_load(x->server, &load);
-	/* Not before: a request that ends meanwhile would be in its future. */
+	/*
+	 * Read the clock after the load: a request that ended in between would lie in its future.
+	 */
 	now_us = flmem_clock_us();
 	if (!*ended_us)
 		*ended_us = now_us;
@@ -346,7 +354,7 @@ void flmem_exchange_served_clear(struct flmem_exchange_served *served)
 	*served = (struct flmem_exchange_served){0};
 }
 
-/* The exit status is 0, as of a server that has published its last round. */
+/* Logs a stop. The exit status is 0, as after the last round. */
 static void log_stop(struct flmem_exchange *x)
 {
 	flmem_exchange_log(x, &(struct flmem_exchange_note){

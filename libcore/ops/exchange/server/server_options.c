@@ -70,7 +70,7 @@ int flmem_exchange_read_credentials(struct flmem_exchange *x, struct flmem_error
 	return rc;
 }
 
-/* What determines the result. */
+/* Prints the settings that determine the result. */
 static void print_exchange_settings(const struct flmem_exchange *x, struct flmem_buf *text)
 {
 	const struct flmem_exchange_serve_options *o = x->options;
@@ -91,7 +91,7 @@ static void print_exchange_settings(const struct flmem_exchange *x, struct flmem
 		flmem_buf_printf(text, "verify %s=%s\n", o->verify[i].client, o->verify[i].model);
 }
 
-/* Names the first line that differs. */
+/* Compares the settings line by line; the error names the first line that differs. */
 static int compare_settings(const struct flmem_exchange *x, const char *kept, const char *now,
 			    struct flmem_error *err)
 {
@@ -122,7 +122,7 @@ int flmem_exchange_compare_options(struct flmem_exchange *x, struct flmem_error 
 	if (now.failed)
 		return flmem_error_nomem(err, "cannot compare the options");
 	rc = flmem_spool_read(x->spool.root, "exchange", &kept);
-	/* Only the mark: no server has reached the point of serving. */
+	/* A file with only the mark is accepted: no server has begun to serve with it. */
 	if (!rc && strcmp(kept.data, FLMEM_SPOOL_MARK) != 0)
 		return compare_settings(x, kept.data, now.data, err);
 	return !rc || rc == -ENOENT ? 0

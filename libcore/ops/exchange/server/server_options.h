@@ -2,7 +2,10 @@
 #ifndef FLMEM_OPS_EXCHANGE_SERVER_OPTIONS_H
 #define FLMEM_OPS_EXCHANGE_SERVER_OPTIONS_H
 
-/* The options of a server: whether they are valid, and the same as those of the state directory. */
+/*
+ * Checks the options of a server: that they are valid, and the same as those of the state
+ * directory.
+ */
 
 #include "ops/exchange/server/server_state.h"
 
@@ -12,10 +15,10 @@ int flmem_exchange_check_options(const struct flmem_exchange_serve_options *opti
 /* FLMEM_EUSAGE if the state directory is of a server with other options. */
 int flmem_exchange_compare_options(struct flmem_exchange *x, struct flmem_error *err);
 
-/* Writes them there, once they are known to work. */
+/* Writes the options to the state directory, once they are known to work. */
 int flmem_exchange_keep_options(struct flmem_exchange *x, struct flmem_error *err);
 
-/* Tokens, and names of certificates. */
+/* Reads the files with tokens and with names of certificates. */
 int flmem_exchange_read_credentials(struct flmem_exchange *x, struct flmem_error *err);
 
 #endif

@@ -3,8 +3,9 @@
 #define FLMEM_OPS_EXCHANGE_SERVER_STATE_H
 
 /*
- * What the threads of a server share. One lock protects it; no thread waits for a disk or for a
- * peer while holding it. Lines of the log are written with it, in the order of what they report.
+ * State that the threads of a server share. x->lock protects it; no thread waits for a disk or for
+ * a peer while it holds that lock. Lines of the log are written with the lock held, in the order of
+ * what they report.
  */
 
 #include <pthread.h>
@@ -33,33 +34,34 @@ struct flmem_upload {
 	struct flmem_upload *next;
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	struct flmem_upload_record record;
-	uint64_t offset;  /* committed */
-	uint64_t flushed; /* of it: on the disk for certain */
-	uint32_t crc32c;  /* of what is committed */
-	uint64_t finite;  /* of it: found to be so while it arrived, see finite_stream.h */
-	uint64_t commits; /* records in the journal */
-	bool placed;	  /* complete, and at its place in the update */
-	bool checking;	  /* its update is compared with the model, or it is assembled */
-	bool counted;	  /* its update counts */
-	bool postponed;	  /* its update is recovered after the others */
-	bool combined;	  /* its round is over; the bytes are gone */
+	uint64_t offset;  /* bytes that are committed */
+	uint64_t flushed; /* committed bytes that are certainly on the disk */
+	uint32_t crc32c;  /* CRC-32C of the committed bytes */
+	uint64_t finite;  /* committed bytes found to be finite on arrival, see finite_stream.h */
+	uint64_t commits; /* number of records in the journal */
+	bool placed;	  /* complete, and in the directory of its update */
+	bool checking;	  /* its update is being compared with the model, or assembled */
+	bool counted;	  /* its update counts for the round */
+	bool postponed;	  /* its update is recovered after all others */
+	bool combined;	  /* its round is over, and its bytes were removed */
 	struct flmem_http_request *writer;
-	struct flmem_lane *lane; /* in lockstep, from its first byte on; or NULL */
-	uint64_t touched_us;	 /* monotonic */
+	struct flmem_lane *lane; /* lane, in lockstep, from the first byte on; or NULL */
+	uint64_t touched_us;	 /* time of the last use, monotonic clock */
 };
 
 /* What is known about the values of an update. */
 enum flmem_update_values {
 	FLMEM_VALUES_UNREAD,
 	FLMEM_VALUES_FINITE,
-	FLMEM_VALUES_SPECIAL, /* it is left out for a NaN or an infinity, or cannot be read */
+	/* The update has a NaN or an infinity, or cannot be read: it is left out. */
+	FLMEM_VALUES_SPECIAL,
 };
 
 /* A complete update of the current round. */
 struct flmem_update {
 	char client[FLMEM_EXCHANGE_NAME_MAX + 1];
 	double weight;
-	char *path; /* of its file or folder */
+	char *path; /* path of its file or folder */
 	enum flmem_update_values values;
 };
 
@@ -83,40 +85,42 @@ struct flmem_exchange {
 	struct flmem_spool spool;
 	struct flmem_credentials tokens, certificates;
 	struct flmem_http_server *server;
-	struct flmem_lockstep *lockstep; /* NULL: staged */
+	/* NULL: updates are stored and combined at the end of a round. */
+	struct flmem_lockstep *lockstep;
 	/* The initial model. */
 	struct flmem_layout layout;
 	struct flmem_input model;
-	uint64_t model_bytes, shard_bytes; /* 0: one file */
+	uint64_t model_bytes, shard_bytes; /* shard_bytes 0: the model is one file */
 	char model_name[FLMEM_EXCHANGE_NAME_MAX + 1];
-	bool needs_checkpoint; /* the output is one, so inputs have to be */
-	uint64_t needed;       /* updates, by the algorithm; at most the quorum */
+	bool needs_checkpoint; /* the output is a checkpoint, so inputs must be checkpoints */
+	uint64_t needed;       /* updates that the algorithm needs; at most the quorum */
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* phase, published round, writers, stopping */
+	/* Signalled when phase, published round, writers or stopping change. */
+	pthread_cond_t changed;
 	pthread_mutex_t log_lock;
 	enum flmem_server_phase phase;
-	bool gathered; /* in lockstep: the clients of the round are known, so it is combined */
+	bool gathered; /* lockstep: the clients of the round are known, and it is being combined */
 	uint64_t round, published_round;
-	uint64_t verified;    /* elements: the round that writes nothing is over */
-	uint64_t deadline_us; /* monotonic; 0: none */
+	uint64_t verified;    /* verified elements; not 0: the verified round is over */
+	uint64_t deadline_us; /* end of the round, monotonic clock; 0: none */
 	char reason[FLMEM_ERROR_MESSAGE_MAX];
-	int code; /* with FLMEM_PHASE_FAILED */
+	int code; /* code of the failure in FLMEM_PHASE_FAILED */
 	struct flmem_upload *uploads;
 	size_t upload_count;
-	struct flmem_update *updates; /* room for all clients */
+	struct flmem_update *updates; /* array with room for all clients */
 	size_t update_count;
 	struct flmem_published published[FLMEM_EXCHANGE_KEPT_ROUNDS]; /* newest first */
 	struct flmem_exchange_counters counters;
 	bool stopping;
-	bool recovering; /* updates of an earlier server */
+	bool recovering; /* updates of an earlier server are being recovered */
 	int wake;	 /* eventfd: the main loop has work to do */
 	pthread_t combiner;
-	bool combining; /* the thread was started */
-	bool combined;	/* and is about to end */
+	bool combining; /* the thread of the combiner was started */
+	bool combined;	/* the thread of the combiner is about to end */
 };
 
-/* Calls options->log. */
+/* An event for flmem_exchange_log(), which calls options->log. */
 struct flmem_exchange_note {
 	const char *event;
 	bool warning;
@@ -128,7 +132,7 @@ struct flmem_exchange_note {
 
 void flmem_exchange_log(struct flmem_exchange *x, const struct flmem_exchange_note *note);
 
-/* Wakes all threads that wait for a change; with the lock. */
+/* Wakes all threads that wait for a change. Called with x->lock held. */
 void flmem_exchange_wake(struct flmem_exchange *x);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "ops/aggregate/find_special.h"
 
-/* Whether that is how flmem_finite_stream_add() has read it. */
+/* Returns true if the update has the order that flmem_finite_stream_add() assumed. */
 static bool has_order_of_stream(const struct flmem_input *update, const struct flmem_layout *layout)
 {
 	return update->file_count == 1 && update->kind.format == FLMEM_FORMAT_SAFETENSORS &&
@@ -46,7 +46,10 @@ static size_t count_finite(const struct flmem_exchange *x)
 	return count;
 }
 
-/* Whether one more may be left out, even if those that were not read are left out, too. */
+/*
+ * Returns true if one more update may be left out, even if those that were not read are left out,
+ * too.
+ */
 static bool can_spare_one(const struct flmem_exchange *x)
 {
 	size_t finite = count_finite(x);
@@ -63,7 +66,7 @@ static struct flmem_update *find_unread(const struct flmem_exchange *x, const ch
 	return NULL;
 }
 
-/* Reads one of the updates that count; an update that cannot be read is not known to be finite. */
+/* Reads one of the updates that count. If it cannot be read, it is not known to be finite. */
 static bool read_another(struct flmem_exchange *x)
 {
 	struct flmem_update *update = find_unread(x, NULL);
@@ -77,7 +80,8 @@ static bool read_another(struct flmem_exchange *x)
 	pthread_mutex_unlock(&x->lock);
 	rc = read_values(x, path, false, NULL);
 	pthread_mutex_lock(&x->lock);
-	update = find_unread(x, client); /* others may have ended the round meanwhile */
+	/* Find it again: another thread may have ended the round meanwhile. */
+	update = find_unread(x, client);
 	if (update)
 		update->values = rc ? FLMEM_VALUES_SPECIAL : FLMEM_VALUES_FINITE;
 	return true;

@@ -19,7 +19,10 @@
 #include "ops/exchange/server/special_updates.h"
 #include "ops/exchange/server/uploads.h"
 
-/* The names that all files of an update share; uploads may be removed meanwhile. */
+/*
+ * Round and client, which all files of an update share; kept apart, because uploads may be removed
+ * meanwhile.
+ */
 struct update_key {
 	uint64_t round;
 	char client[FLMEM_EXCHANGE_NAME_MAX + 1];
@@ -31,7 +34,7 @@ static bool is_of_update(const struct flmem_upload *upload, const struct update_
 	       strcmp(upload->record.metadata.client, key->client) == 0;
 }
 
-/* Files that are in their final place. */
+/* Returns the number of files of an update that are in their final place. */
 static size_t count_placed(const struct flmem_exchange *x, const struct update_key *key)
 {
 	size_t count = 0;
@@ -52,7 +55,10 @@ static void mark_update(struct flmem_exchange *x, const struct update_key *key, 
 	pthread_cond_broadcast(&x->changed);
 }
 
-/* Until all others were recovered: it may have counted because of them. */
+/*
+ * Postpones the recovery of an update until all others were recovered: it may have counted because
+ * of them.
+ */
 static void postpone_update(struct flmem_exchange *x, const struct update_key *key)
 {
 	for (struct flmem_upload *u = x->uploads; u; u = u->next)
@@ -72,7 +78,7 @@ static void remove_update(struct flmem_exchange *x, const struct update_key *key
 	pthread_cond_broadcast(&x->changed);
 }
 
-/* The file of a single one, else the folder. */
+/* Returns the path of an update: the file if it has one file, else the folder. */
 static char *update_path(const struct flmem_exchange *x, const struct flmem_upload_record *record)
 {
 	const struct flmem_tus_metadata *m = &record->metadata;
@@ -90,7 +96,7 @@ void flmem_update_hide_paths(const struct flmem_exchange *x, char *text)
 		size_t length =
 			at > text && at[-1] == '\'' ? flmem_text_fit_match(at, x->spool.path) : 0;
 
-		/* A name without a slash may be a word of the message. */
+		/* Requires a slash in the path: a plain name could be a word of the message. */
 		if (!length && strchr(x->spool.path, '/') && flmem_text_starts(at, x->spool.path))
 			length = strlen(x->spool.path);
 		if (length)
@@ -102,7 +108,10 @@ void flmem_update_hide_paths(const struct flmem_exchange *x, char *text)
 	}
 }
 
-/* The next model is a copy of an update with other tensors, whichever that is. */
+/*
+ * Checks tensors that share bytes: the next model is a copy of any of the updates with other
+ * tensors.
+ */
 static int check_tied(const struct flmem_exchange *x, const struct flmem_input *update,
 		      struct flmem_error *err)
 {
@@ -123,7 +132,7 @@ static int check_tied(const struct flmem_exchange *x, const struct flmem_input *
 		     : 0;
 }
 
-/* For the client, which has an option of that name for its certificate. */
+/* Rewords --key for the client, which has an option of that name for its certificate. */
 static void explain_key(struct flmem_error *err)
 {
 	struct flmem_error why = *err;
@@ -154,7 +163,10 @@ int flmem_update_check(struct flmem_exchange *x, const char *path, struct flmem_
 				     "in lockstep the tensors have to be in the order in which "
 				     "safetensors writes them; 'flmem aggregate convert' does so");
 	flmem_inputs_clear(&input, 1);
-	/* What was read, or was missing, may be of another directory. */
+	/*
+	 * Check that the state directory is still in place: what was read, or missing, may be of
+	 * another one.
+	 */
 	moved = flmem_spool_check_place(&x->spool, &place);
 	if (moved)
 		*err = place;
@@ -172,7 +184,7 @@ bool flmem_update_can_pass(const struct flmem_error *err)
 	case ENOSPC:
 	case EDQUOT:
 	case EIO:
-	/* Of a network file system, or of one that a program serves. */
+	/* errors of network file systems, or of file systems in user space. */
 	case ESTALE:
 	case ETIMEDOUT:
 	case ENOTCONN:
@@ -194,7 +206,7 @@ static int check_digest(struct flmem_exchange *x, const char *id,
 	if (!record->metadata.has_sha256)
 		return 0;
 	fd = flmem_uploads_open(x, id);
-	if (fd == -ENOENT) /* at its place already, and so with this digest */
+	if (fd == -ENOENT) /* the file is at its place already, so its digest was verified */
 		return 0;
 	if (fd < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, -fd, "cannot read the upload");
@@ -208,8 +220,9 @@ static int check_digest(struct flmem_exchange *x, const char *id,
 }
 
 /*
- * With the lock: what is in the folder of an update while it is checked is what counts, so a file
- * more must not come and go meanwhile. `client` is that folder. Negative errno.
+ * Moves a file into the folder of its update, whose descriptor is `client`. Called with x->lock
+ * held: the files in the folder during a check are those that count, so no other one must appear
+ * and disappear meanwhile. Returns 0 or -errno.
  */
 static int place_file(struct flmem_exchange *x, struct flmem_upload *upload, int client)
 {
@@ -225,8 +238,9 @@ static int place_file(struct flmem_exchange *x, struct flmem_upload *upload, int
 }
 
 /*
- * Back among the uploads; removed if that is not possible, since it would seem to be complete.
- * What an earlier server has confirmed stays where it is: this one does not start.
+ * Moves a file back among the uploads. If that fails, the upload is removed, since it would seem to
+ * be complete. Files that an earlier server has confirmed stay where they are: this server then
+ * does not start.
  */
 static unsigned displace_file(struct flmem_exchange *x, const char *id,
 			      const struct flmem_upload_record *record, int client)
@@ -262,7 +276,10 @@ void flmem_update_clear(struct flmem_exchange *x)
 		free(x->updates[--x->update_count].path);
 }
 
-/* More files than the update has: after a restart it would not be known which of them counted. */
+/*
+ * Removes files beyond those of the update: after a restart it would not be known which of them
+ * counted.
+ */
 static void remove_spare(struct flmem_exchange *x, const struct update_key *key)
 {
 	for (struct flmem_upload *u = x->uploads, *next; u; u = next) {
@@ -272,7 +289,7 @@ static void remove_spare(struct flmem_exchange *x, const struct update_key *key)
 	}
 }
 
-/* With the lock; takes the path. */
+/* Adds an update to those that count. Called with x->lock held. Takes ownership of update.path. */
 static unsigned accept_update(struct flmem_exchange *x, const struct update_key *key,
 			      struct flmem_update update, struct flmem_error *err)
 {
@@ -313,7 +330,7 @@ static unsigned refuse_update(struct flmem_exchange *x, const struct update_key 
 	return 422;
 }
 
-/* The last file is at its place. */
+/* Checks an update whose last file is at its place, and accepts or refuses it. */
 static unsigned take_update(struct flmem_exchange *x, const char *id,
 			    const struct flmem_upload_record *record, const struct update_key *key,
 			    struct flmem_error *err)
@@ -348,7 +365,7 @@ static unsigned take_update(struct flmem_exchange *x, const char *id,
 	return status;
 }
 
-/* Enough files have arrived. */
+/* Returns true if the update has enough files: it is being checked, or counts. */
 static bool is_update_settled(const struct flmem_exchange *x, const struct update_key *key)
 {
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next)
@@ -357,7 +374,7 @@ static bool is_update_settled(const struct flmem_exchange *x, const struct updat
 	return false;
 }
 
-/* Places the file; true if it was the last one of its update. */
+/* Places the file. Returns true if it was the last one of its update. */
 static bool place_upload(struct flmem_exchange *x, const char *id,
 			 const struct flmem_upload_record *record, const struct update_key *key,
 			 int *ret_error)
@@ -371,7 +388,7 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 	settled = is_update_settled(x, key);
 	*ret_error = upload ? 0 : -ENOENT;
 	if (upload && !upload->placed && settled)
-		flmem_uploads_remove(x, upload); /* It does not belong to the update. */
+		flmem_uploads_remove(x, upload); /* it does not belong to the update */
 	else if (upload && !upload->placed)
 		*ret_error = place_file(x, upload, client);
 	if (!*ret_error && !settled)
@@ -385,7 +402,7 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 		*ret_error = flmem_file_place_sync(x->spool.uploads);
 	if (!*ret_error || !upload)
 		return last;
-	/* The end was not confirmed: its client sends it again. */
+	/* The last byte was not confirmed, so the client sends it again. */
 	pthread_mutex_lock(&x->lock);
 	if (last)
 		mark_update(x, key, false, false);
@@ -394,7 +411,10 @@ static bool place_upload(struct flmem_exchange *x, const char *id,
 	return false;
 }
 
-/* Alone, if the update is being checked or counts without it. With the lock. */
+/*
+ * Refuses a file: alone if its update is being checked or counts without it, else with the update.
+ * Called with x->lock held.
+ */
 static unsigned refuse_file(struct flmem_exchange *x, const char *id, const struct update_key *key,
 			    const struct flmem_error *err)
 {
@@ -445,7 +465,7 @@ unsigned flmem_update_finish(struct flmem_exchange *x, const char *id, struct fl
 	return !upload || record.partial ? 0 : finish_file(x, id, &record, err);
 }
 
-/* An upload that is complete, and of which no file's update was checked; NULL if there is none. */
+/* Returns a complete upload whose update was not checked; NULL if there is none. */
 static const struct flmem_upload *find_unchecked(const struct flmem_exchange *x)
 {
 	for (const struct flmem_upload *u = x->uploads; u; u = u->next) {
@@ -471,7 +491,7 @@ static int recover_updates(struct flmem_exchange *x, struct flmem_error *err)
 
 		memcpy(id, upload->id, sizeof(id));
 		memcpy(client, upload->record.metadata.client, sizeof(client));
-		/* It was confirmed: without it the server does not start. */
+		/* The upload was confirmed, so the server must not start without it. */
 		if (flmem_update_finish(x, id, &why) >= 500)
 			return flmem_error_set(err, FLMEM_EFAILED, why.sys_errno,
 					       "cannot check the update of '%s' in '%s'", client,
