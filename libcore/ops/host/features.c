@@ -14,10 +14,10 @@
 #include "base/files/io.h"
 #include "base/text/buf.h"
 
-/* Decides one row and appends the reason. */
+/* Decides one row of the table and appends the reason to `why`. */
 typedef bool feature_test(const struct flmem_platform *platform, struct flmem_buf *why);
 
-/* First executable file of the names in PATH. */
+/* Finds the first executable file of these names in PATH. */
 static bool find_program(const char *const *names, char *ret_path, size_t size)
 {
 	for (; *names; names++) {
@@ -49,7 +49,7 @@ static bool check_gc(const struct flmem_platform *platform, struct flmem_buf *wh
 	return found;
 }
 
-/* Whether the C library has a feature; appends the reason if not. */
+/* Returns `has`; if the C library lacks the feature, appends the reason. */
 static bool check_libc_has(const struct flmem_platform *platform, bool has, struct flmem_buf *why)
 {
 	if (platform->libc && has)
@@ -125,7 +125,7 @@ static int prove_preload(const struct flmem_platform *platform, const char *libr
 	char **environment = NULL;
 	int rc;
 
-	/* The proof traces that child, which must not end this process. */
+	/* Without this check the proof, which traces its child, could end this process. */
 	if (platform->interfaces[FLMEM_INTERFACE_PTRACE].killed)
 		return flmem_error_set(err, FLMEM_EPERM, 0, "%s",
 				       flmem_gate_why(FLMEM_GATE_SECCOMP));
@@ -172,7 +172,7 @@ static const struct {
 	{"jemalloc preload", check_preload},
 };
 
-/* Both calls need the right to trace. */
+/* Returns true for calls that need the right to trace. */
 static bool needs_tracing(enum flmem_interface interface)
 {
 	return interface == FLMEM_INTERFACE_PTRACE || interface == FLMEM_INTERFACE_PROCESS_VM_READV;

@@ -41,7 +41,10 @@ static int copy_facts(const struct flmem_host_facts *facts, struct flmem_host_re
 	return 0;
 }
 
-/* The result of a test overrides the settings; they only give the reason of a refusal. */
+/*
+ * Returns the gate that refuses ptrace. The test decides whether ptrace works; the settings only
+ * give the reason of a refusal.
+ */
 static enum flmem_gate find_own_gate(const struct flmem_host_facts *facts,
 				     const struct flmem_interface_result *ptrace)
 {
@@ -89,7 +92,10 @@ static struct flmem_permission describe_permission(const struct flmem_host_facts
 	};
 }
 
-/* The limit of flmem's group, which also applies to commands from the same shell or container. */
+/*
+ * Reads the limit of flmem's control group, which also applies to commands from the same shell or
+ * container.
+ */
 static int read_cgroup(struct flmem_host_report *report, struct flmem_error *err)
 {
 	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
@@ -115,8 +121,8 @@ static int read_installed(struct flmem_host_report *report, struct flmem_error *
 }
 
 /*
- * The C library that programs of this machine are linked to, which may differ from flmem's: flmem
- * may be built for another one, or statically.
+ * Finds the C library that programs of this machine use. It may differ from flmem's: flmem may be
+ * built for another one, or statically.
  */
 static bool find_libc(struct flmem_libc *ret_libc)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching the sampler to a process and detaching it. A thread that enters the process as that of
- * a trim does loads the library; another one hands it an order, and the library does the rest. No
- * Python code is run, and the lock of the interpreter is not taken.
+ * Attaches the sampler to a process and detaches it. A thread that is started as for a trim with
+ * Python code loads the library; another one passes an order to the library, which does the rest.
+ * No Python code is run, and the lock of the interpreter is not taken.
  */
 
 #include <flmem/attach.h>
@@ -35,7 +35,10 @@
 
 #define LIBRARY_MAX (4U << 20)
 
-/* One attempt and all its data: a read of the process may never be answered (base/attempt.h). */
+/*
+ * All data of one attempt, which is abandoned if a read of the process is never answered
+ * (base/attempt.h).
+ */
 struct attach_attempt {
 	pid_t pid;
 	bool detach;
@@ -58,8 +61,8 @@ static void take_attach_call(const struct flmem_cpython_result *run, uint64_t ho
 }
 
 /*
- * Calls a function of the process in a new thread, without the lock of the interpreter: the lock of
- * the dynamic linker may be held by a thread that waits for the interpreter's.
+ * Calls a function in a new thread of the process, without the lock of the interpreter: a thread
+ * that waits for that lock may hold the lock of the dynamic linker.
  */
 static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			   const struct flmem_cpython_function *function, struct flmem_error *err)
@@ -97,7 +100,7 @@ static int run_attach_call(struct attach_attempt *attempt, struct flmem_target_i
 	return rc;
 }
 
-/* The current state of the sampler. */
+/* Reads the current state of the sampler. */
 static int renew_attached(struct flmem_target_inspection *target,
 			  struct flmem_attached *ret_attached, struct flmem_error *err)
 {
@@ -106,7 +109,7 @@ static int renew_attached(struct flmem_target_inspection *target,
 	return rc ? rc : flmem_attached_read(target, ret_attached, err);
 }
 
-/* If the answer was late, the state shows what was done. */
+/* Evaluates the answer to an order. If it was late, the state shows what was done. */
 static int take_attach_answer(const struct attach_attempt *attempt,
 			      struct flmem_target_inspection *target, const char *order,
 			      const char *answer, struct flmem_error *err)
@@ -174,7 +177,10 @@ static int read_own_library(struct flmem_buf *library, struct flmem_error *err)
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s'", path) : 0;
 }
 
-/* Of profile run, which samples any program. */
+/*
+ * Refuses to detach the sampler of `profile run`, which samples any program, from a process without
+ * CPython.
+ */
 static int refuse_detach(const struct attach_attempt *attempt,
 			 const struct flmem_target_inspection *target, struct flmem_error *err)
 {
@@ -187,7 +193,10 @@ static int refuse_detach(const struct attach_attempt *attempt,
 			       (int)attempt->pid);
 }
 
-/* The sampler reads frames under the lock of the interpreter, and a profile needs it. */
+/*
+ * Checks that the process can be sampled. The sampler reads frames under the lock of the
+ * interpreter, and a profile needs that lock to be known.
+ */
 static int check_attachable(const struct attach_attempt *attempt,
 			    const struct flmem_target_inspection *target,
 			    const struct flmem_attached *attached, struct flmem_error *err)
@@ -221,7 +230,7 @@ static int check_attachable(const struct attach_attempt *attempt,
 					      attempt->options.profile.limit_bytes, err);
 }
 
-/* Functions of the C library itself, never those of a library in front of it. */
+/* Finds a function of the C library itself, never that of a library which precedes it. */
 static bool find_library_function(const struct flmem_modules *modules, const char *name,
 				  uint64_t *ret_address)
 {
@@ -230,7 +239,7 @@ static bool find_library_function(const struct flmem_modules *modules, const cha
 
 	if (library && flmem_module_symbol_any(library, name, ret_address))
 		return true;
-	/* Before 2.34, dlopen() is in a second one. */
+	/* Before glibc 2.34, dlopen() is in a second library. */
 	for (size_t i = 0; i < modules->rank_count; i++) {
 		const struct flmem_module *module = modules->by_rank[i];
 
@@ -254,7 +263,10 @@ static int call_for_gate(void *context, const struct flmem_cpython_function *fun
 	return run_attach_call(caller->attempt, caller->target, function, err);
 }
 
-/* Libraries that come later find a function of the sampler, which they call when they begin. */
+/*
+ * Loads the sampler with RTLD_GLOBAL: libraries that are loaded later find a function of the
+ * sampler, which they call when they begin.
+ */
 static int load_sampler(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			const char *path, struct flmem_attached *attached, struct flmem_error *err)
 {
@@ -274,7 +286,7 @@ static int load_sampler(struct attach_attempt *attempt, struct flmem_target_insp
 		function.end = flmem_fork_gate_open;
 		function.context = &gate;
 	}
-	if (rc || attached->module) /* another flmem has loaded it meanwhile */
+	if (rc || attached->module) /* another flmem may have loaded it meanwhile */
 		return rc;
 	if (!find_library_function(&target->modules, "dlopen", &function.address) ||
 	    !find_library_function(&target->modules, "unlink", &function.then))
@@ -294,7 +306,9 @@ static int load_sampler(struct attach_attempt *attempt, struct flmem_target_insp
 			       (int)attempt->pid);
 }
 
-/* Through the file system of the process, and only for as long as it takes to load it. */
+/*
+ * Loads the sampler from a file in the file system of the process, which exists only for the load.
+ */
 static int load_new_sampler(struct attach_attempt *attempt, struct flmem_target_inspection *target,
 			    struct flmem_attached *attached, struct flmem_error *err)
 {
@@ -369,7 +383,10 @@ static int attach_inspected(struct attach_attempt *attempt, struct flmem_target_
 						&file, err);
 	if (!rc)
 		rc = send_attach(attempt, target, attached, file.seen_path, err);
-	/* Without its file the sampler refuses, also where the code runs late. */
+	/*
+	 * On failure the file is removed: without it the sampler refuses, even if its code runs
+	 * late.
+	 */
 	if (rc)
 		return rc;
 	snprintf(attempt->result.profile, sizeof(attempt->result.profile), "%s", file.path);

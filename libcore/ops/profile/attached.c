@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampler that a process has loaded, as its memory shows it. */
+/* Reads the state of the sampler that a process has loaded, from the memory of the process. */
 
 #include "ops/profile/attached.h"
 
@@ -13,12 +13,12 @@
 #include "proc/limits/headroom.h"
 #include "proc/status.h"
 
-#define LOADING_US	2000000U /* loading the library takes less */
+#define LOADING_US	2000000U /* time limit for loading the library, which takes less */
 #define LOADING_STEP_US 5000U
 
 /* The memory that a profile must leave to the process if its memory is limited. */
 #define LEFT_BYTES (UINT64_C(256) << 20)
-/* The memory of the sampler beyond its profile and tables, and of the program meanwhile. */
+/* Memory that the sampler needs beyond its profile and tables, and the program meanwhile. */
 #define LEFT_RESIDENT (UINT64_C(16) << 20)
 
 static bool is_known_state(const struct flmem_sampler_state *state)
@@ -36,7 +36,7 @@ int flmem_attached_state_parse(const void *bytes, size_t length, int pid,
 				       "cannot read the sampler of process %d", pid);
 	memcpy(state, bytes, sizeof(*state));
 	state->path[sizeof(state->path) - 1] = '\0';
-	/* In a child of a sampled process it is cleared. */
+	/* The state is cleared in a child of a sampled process. */
 	if (!state->magic) {
 		memset(state, 0, sizeof(*state));
 		return 0;
@@ -61,7 +61,10 @@ static int read_sampler_state(const struct flmem_target_inspection *target, uint
 					  &attached->state, err);
 }
 
-/* Few files have such a name: reading the symbols of all would take long. */
+/*
+ * Finds the state of a module whose name has "flmem": reading the symbols of all modules would take
+ * long.
+ */
 static bool has_sampler_state(const struct flmem_module *module, uint64_t *ret_address)
 {
 	const char *name = strrchr(module->path, '/');
@@ -79,7 +82,7 @@ int flmem_attached_read(const struct flmem_target_inspection *target,
 	int rc = 0;
 
 	/*
-	 * Of two samplers that were loaded at once one was refused, and does nothing. Until one has
+	 * If two samplers were loaded at once, one was refused and does nothing. Until one has
 	 * begun, every attach chooses the first one in the order of lookup.
 	 */
 	for (size_t i = 0; i < modules->count && !rc && !found.state.phase; i++) {
@@ -97,7 +100,9 @@ int flmem_attached_read(const struct flmem_target_inspection *target,
 	return rc;
 }
 
-/* `attach` loads a copy, under a name that nothing else has. */
+/*
+ * Recognises what loaded the sampler by its file name: `attach` loads a copy under a unique name.
+ */
 const char *flmem_attached_loaded_by(const struct flmem_attached *attached)
 {
 	const char *name;
@@ -170,7 +175,7 @@ int flmem_attached_check_loaded(const struct flmem_process *process,
 	uint64_t address;
 
 	if (!flmem_module_symbol(attached->module, FLMEM_SAMPLER_SOCKET_SYMBOL, &address))
-		return 0; /* that of `profile run`, which is preloaded */
+		return 0; /* the sampler of `profile run`, which is preloaded */
 	while (flmem_clock_us() - start_us < LOADING_US) {
 		if (has_constructed_sampler(process, address))
 			return 0;
@@ -196,7 +201,7 @@ int flmem_attached_room_check(const struct flmem_process *process, uint64_t limi
 	const uint64_t bytes = limit_bytes ? limit_bytes : FLMEM_PROFILE_LIMIT;
 	int rc = flmem_headroom_check_thread(process, bytes + LEFT_BYTES, err);
 
-	/* The tables in its memory have less than a third of the size of the profile. */
+	/* The sampler's tables in memory have less than a third of the size of the profile. */
 	return rc ? rc
 		  : flmem_group_room_check(process, bytes + bytes / 3 + LEFT_RESIDENT, "a profile",
 					   FLMEM_PROFILE_ROOM_HOW, err);
@@ -206,7 +211,10 @@ int flmem_attached_room_check(const struct flmem_process *process, uint64_t limi
 static const char *const socket_whys[] = {FLMEM_SAMPLER_SOCKET_STAGES(WHY_ROW)};
 #undef WHY_ROW
 
-/* Where the socket is there, what flmem found out of it is nearer. */
+/*
+ * If the process has a socket, the reason that flmem found from outside is the better one and is
+ * kept.
+ */
 void flmem_attached_explain_socket(const struct flmem_target_inspection *target,
 				   const struct flmem_attached *attached,
 				   struct flmem_attach_result *result)

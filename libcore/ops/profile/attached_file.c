@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of a profile for a process that runs. The process opens it itself, so it has to see the
- * file and to own it: it is created with its rights, and without those of flmem.
+ * Creates the file of a profile for a running process. The process opens the file itself, so it
+ * must see and own it: the file is created with the rights of the process, and without those of
+ * flmem.
  */
 
 #include <errno.h>
@@ -28,23 +29,24 @@
 #include "proc/status.h"
 #include "proc/time_namespace.h"
 
-#define CREATE_TIMEOUT_US 20000000U /* of all blocks, on a slow disk */
+#define CREATE_TIMEOUT_US 20000000U /* time to allocate all blocks on a slow disk */
 #define REMOVE_TIMEOUT_US 2000000U
 #define WORDS_MAX	  256U
 
-#ifndef SYS_faccessat2 /* Linux 5.8 */
+#ifndef SYS_faccessat2 /* added in Linux 5.8 */
 #define SYS_faccessat2 439
 #endif
 
-/* Work with the target's rights, in a child process. */
+/* Work that a child process does with the target's rights. */
 struct profile_work {
-	int directory, created; /* the file as O_PATH; -1: none */
+	int directory, created; /* directory, and the file as O_PATH; -1: none */
 	char path[FLMEM_ATTACH_PATH_MAX];
 	char name[NAME_MAX + 1];
 	struct flmem_profile_header header;
-	struct stat status; /* of the file */
+	struct stat status; /* status of the file */
 	struct flmem_error err;
-	char replaced[FLMEM_TEMPORARY_NAME]; /* the file that was there; "": none */
+	/* Temporary name of the file that was there; "": none. */
+	char replaced[FLMEM_TEMPORARY_NAME];
 	bool force, is_mapped;
 };
 
@@ -62,7 +64,10 @@ static struct flmem_file_place place_of_work(const struct profile_work *work)
 		.directory = work->directory, .path = work->path, .name = work->name};
 }
 
-/* It may have become a device or a socket since it was checked. */
+/*
+ * Returns true if the old file may be replaced; it may have become a device or a socket since it
+ * was checked.
+ */
 static bool is_replaceable(int directory, const char *name)
 {
 	struct stat old;
@@ -72,8 +77,8 @@ static bool is_replaceable(int directory, const char *name)
 }
 
 /*
- * Until the process accepts, the old file has the temporary name of the new one: it may still
- * refuse.
+ * Exchanges the old profile with the new one. The old file keeps the temporary name until the
+ * process has accepted the new one, since it may still refuse.
  */
 static bool exchange_old_profile(struct profile_work *work, struct flmem_temporary *new)
 {
@@ -88,7 +93,7 @@ static bool exchange_old_profile(struct profile_work *work, struct flmem_tempora
 	return true;
 }
 
-/* As long as it is open, no other file gets its number. */
+/* Keeps the file open, so that no other file gets its inode number. */
 static int hold_created(struct profile_work *work, int fd)
 {
 	work->created = flmem_io_reopen(fd, O_PATH);
@@ -117,7 +122,7 @@ static int create_attached_profile(void *context)
 	return flmem_temporary_publish(&place, &new, work->force, &work->err);
 }
 
-/* Its name may by now belong to another file, which stays. */
+/* Removes the profile, unless its name now belongs to another file. */
 static int remove_attached_profile(void *context)
 {
 	const struct profile_work *work = context;
@@ -139,7 +144,7 @@ static int remove_replaced_file(void *context)
 	return unlinkat(work->directory, work->replaced, 0) ? -errno : 0;
 }
 
-/* It was created, but too late. */
+/* Removes a file that was created too late. */
 static void undo_attached_profile(void *context)
 {
 	struct profile_work *work = context;
@@ -148,7 +153,7 @@ static void undo_attached_profile(void *context)
 		remove_attached_profile(work);
 }
 
-/* The words of a command line, separated by NULs; untrusted, from the process. */
+/* Reads the command line, which is untrusted: words separated by NULs. */
 static void fill_target_command(const struct flmem_process *process,
 				struct flmem_profile_header *header)
 {
@@ -169,7 +174,10 @@ static void fill_target_command(const struct flmem_process *process,
 		flmem_profile_command_fill(words, header);
 }
 
-/* What follows /proc/PID/root is a path of the process itself, with links that it may have made. */
+/*
+ * Returns the part of a path after /proc/PID/root, which is a path of the process itself, with
+ * links that it may have made; NULL for other paths.
+ */
 static const char *skip_process_root(const struct flmem_process *process, const char *output)
 {
 	char root[64];
@@ -178,7 +186,7 @@ static const char *skip_process_root(const struct flmem_process *process, const 
 	return strncmp(output, root, (size_t)length) == 0 ? output + length - 1 : NULL;
 }
 
-/* The absolute path of an open directory. */
+/* Reads the absolute path of an open directory. */
 static int read_directory_path(int fd, char *out, size_t size)
 {
 	char link[32];
@@ -192,7 +200,7 @@ static int read_directory_path(int fd, char *out, size_t size)
 	return 0;
 }
 
-/* The absolute paths of the file that is to be created. */
+/* Fills in the absolute paths of the file to be created. */
 static int name_attached_file(const char *output, const char *inside,
 			      const struct flmem_attached_directory *place,
 			      struct flmem_attached_file *file)
@@ -209,7 +217,10 @@ static int name_attached_file(const char *output, const char *inside,
 	return (size_t)length < sizeof(file->path) ? 0 : -ENAMETOOLONG;
 }
 
-/* Nothing is created; the kernel asks with the rights of the child, which are the target's. */
+/*
+ * Checks that the file could be created, without creating it. The kernel checks with the rights of
+ * the child, which are the target's.
+ */
 static int check_attached_place(void *context)
 {
 	struct profile_work *work = context;
@@ -217,7 +228,7 @@ static int check_attached_place(void *context)
 	char size[FLMEM_TEXT_BYTES_MAX];
 	uint64_t free_bytes;
 
-	/* Before Linux 5.8 this cannot be queried. */
+	/* Before Linux 5.8 the access cannot be queried. */
 	if (denied && errno != ENOSYS)
 		return refuse_attached_place(work, errno);
 	if (flmem_io_free_bytes(work->directory, &free_bytes) < 0 ||
@@ -279,7 +290,10 @@ static void cleanup_profile_work(struct profile_work **work)
 	free(*work);
 }
 
-/* Silence of any kind: a file that the user named may be on a server that does not answer. */
+/*
+ * Reports that the output cannot be written; the error may also be that its file system does not
+ * answer.
+ */
 static int refuse_output(const char *output, int rc, struct flmem_error *err)
 {
 	return flmem_error_set(err, flmem_code_of_open(-rc), -rc, "cannot write '%s'", output);
@@ -311,7 +325,7 @@ static int open_profile_place(const struct flmem_process *process,
 	return rc ? rc : flmem_profile_room_check(place.kind, work->header.file_size, err);
 }
 
-/* Up to the point where something would be written. */
+/* Does everything up to the first write. */
 static int prepare_profile_work(const struct flmem_process *process,
 				const struct flmem_profile_request *request, bool is_mapped,
 				struct flmem_attached_file *file, struct profile_work **ret_work,
@@ -381,7 +395,7 @@ static bool is_directory_seen_by(const struct flmem_process *process, const char
 	int rc = flmem_attached_directory_open(process, path, &seen);
 
 	flmem_cleanup_close(&seen.fd);
-	if (rc == -ENOSYS) /* before Linux 5.6: seen once the file is created */
+	if (rc == -ENOSYS) /* before Linux 5.6; the creation of the file will show it */
 		return true;
 	return !rc && flmem_file_is_same(&seen.status, there);
 }
@@ -399,8 +413,8 @@ int flmem_attached_file_check(const struct flmem_process *process,
 }
 
 /*
- * In the directory that it was created in, whatever its path leads to now, and with the rights that
- * it was created with: those of flmem could remove a file of anybody.
+ * Ends the work on the file, in the directory in which it was created, wherever its path now leads,
+ * and with the same rights: those of flmem could remove a file of any user.
  */
 static void end_attached_file(struct flmem_attached_file *file, bool keeps)
 {
@@ -459,7 +473,10 @@ void flmem_attached_profile_name(const struct flmem_process *process,
 		snprintf(out, size, "%s", profile->path);
 }
 
-/* The process chooses the path. What does not answer is not the file that flmem made. */
+/*
+ * Returns true if the file at the path is not the sampled profile. The process chooses the path,
+ * and a file that does not answer is not the one that flmem made.
+ */
 static bool is_elsewhere(const struct flmem_process *process,
 			 const struct flmem_attached_profile *profile, bool is_detached)
 {

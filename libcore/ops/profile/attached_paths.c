@@ -17,7 +17,10 @@
 
 #define PATIENCE_US 2000000U
 
-/* A link in the root of the process must not lead out of it. Negative errno. */
+/*
+ * Opens a path within the root of the process; a link must not lead out of it. Returns a descriptor
+ * or -errno.
+ */
 static int open_inside(int process, const char *path, uint64_t flags)
 {
 	const struct open_how how = {
@@ -31,7 +34,7 @@ static int open_inside(int process, const char *path, uint64_t flags)
 }
 
 struct directory_work {
-	int process; /* /proc/PID; -1: none */
+	int process; /* descriptor of /proc/PID; -1: none */
 	struct flmem_attached_directory directory;
 };
 
@@ -93,7 +96,7 @@ int flmem_attached_directory_open(const struct flmem_process *process, const cha
 struct view_work {
 	const struct flmem_process *process;
 	const char *path;
-	int directory; /* /proc/PID */
+	int directory; /* descriptor of /proc/PID */
 	struct flmem_attached_view view;
 };
 
@@ -104,7 +107,10 @@ static int open_view(struct view_work *work)
 
 	if (fd < 0)
 		return fd;
-	/* To close one that is open for reading may wait for a server. */
+	/*
+	 * Keep only an O_PATH descriptor: closing one that is open for reading may wait for a
+	 * server.
+	 */
 	work->view.fd = flmem_io_reopen(fd, O_PATH);
 	if (work->view.fd < 0)
 		return work->view.fd;

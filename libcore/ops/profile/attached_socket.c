@@ -21,10 +21,10 @@
 #include "ops/profile/attached_paths.h"
 #include "proc/status.h"
 
-#ifndef SO_PEERPIDFD /* Linux 6.5 */
+#ifndef SO_PEERPIDFD /* added in Linux 6.5 */
 #define SO_PEERPIDFD 77
 #endif
-#define PIDFS_MAGIC_NUMBER 0x50494446 /* Linux 6.9: each process has an inode, never used again */
+#define PIDFS_MAGIC_NUMBER 0x50494446 /* Linux 6.9: the inode of a process is unique */
 
 #define QUEUE_PAUSE_US	    5000U
 #define CONNECT_PATIENCE_US 1000000U
@@ -66,7 +66,10 @@ static int refuse_socket(struct flmem_error *err, int error, const char *why)
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, error, "%s", why);
 }
 
-/* Who may trace it reads the reason in its memory. */
+/*
+ * Reports that there is no socket; a caller who may trace the process learns the reason from its
+ * memory.
+ */
 static int refuse_no_socket(struct flmem_error *err)
 {
 	return refuse_socket(err, 0,
@@ -86,7 +89,7 @@ static int read_inner_user(const struct flmem_process *process, uint32_t outer, 
 	return refuse_socket(err, -rc, "its user namespace cannot be read");
 }
 
-/* Another user may have made a directory of that name. */
+/* Checks the owner: another user may have made a directory of that name. */
 static int check_socket_directory(const struct flmem_attached_directory *directory, uint32_t user,
 				  struct flmem_error *err)
 {
@@ -109,7 +112,7 @@ static int name_socket(const struct flmem_process *process, const struct flmem_s
 	return 0;
 }
 
-/* In the root of the process; links in that must not lead out of it. */
+/* Opens the directory of the socket in the root of the process; links must not lead out of it. */
 static int open_socket_directory(struct flmem_attached_socket *found, uint32_t inner_user,
 				 struct flmem_error *err)
 {
@@ -161,7 +164,10 @@ void flmem_attached_socket_clear(struct flmem_attached_socket *socket)
 	socket->directory = -1;
 }
 
-/* The kernel's name for the process that listens, where it has one. True also where it has none. */
+/*
+ * Returns true if the kernel's unique name of the listening process is that of the target, or if
+ * the kernel has no such names.
+ */
 static bool is_peer_pinned(int fd, const struct flmem_process *process)
 {
 	FLMEM_AUTO_CLOSE int peer = -1;
@@ -177,7 +183,10 @@ static bool is_peer_pinned(int fd, const struct flmem_process *process)
 	       theirs.st_ino == wanted.st_ino;
 }
 
-/* Who listens, as the kernel noted it when it began to: another process may have bound the name. */
+/*
+ * Returns true if the target listens, as the kernel noted it when the listening began: another
+ * process may have bound the name.
+ */
 static bool is_peer_target(int fd, const struct flmem_attached_socket *socket)
 {
 	struct ucred peer = {0};
@@ -188,14 +197,17 @@ static bool is_peer_target(int fd, const struct flmem_attached_socket *socket)
 	       flmem_process_alive(socket->process) && is_peer_pinned(fd, socket->process);
 }
 
-/* In a child process: the name may be on a file system that does not answer. */
+/*
+ * Arguments of connect_to_place(), which runs in a child process: the name may be on a file system
+ * that does not answer.
+ */
 struct connect_request {
 	int directory, fd;
 	struct sockaddr_un place;
 	uint64_t deadline_us;
 };
 
-/* Its queue is full while others are served. */
+/* Connects to the socket; its queue may be full while others are served. */
 static int connect_to_place(void *context)
 {
 	struct connect_request *work = context;
@@ -240,7 +252,9 @@ static int connect_socket(const struct flmem_attached_socket *found, uint64_t ti
 	return rc;
 }
 
-/* Negative errno; -ECONNRESET: it was closed without an answer. */
+/*
+ * Receives an answer. Returns 0 or -errno; -ECONNRESET if the socket was closed without an answer.
+ */
 static int receive_answer(int fd, uint64_t deadline_us, struct flmem_attached_answer *answer)
 {
 	struct pollfd poller = {.fd = fd, .events = POLLIN};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler makes system calls in malloc() of every thread. Those of one thread were evaluated
- * when it was borrowed; another one may have added its own filter, which kills the process.
+ * Checks the seccomp filters of all threads. The sampler makes system calls in malloc() of every
+ * thread. The filters of one thread are evaluated when it is borrowed; another thread may have
+ * added a filter that kills the process.
  */
 
 #include <sys/syscall.h>
@@ -12,8 +13,8 @@
 #include "proc/task.h"
 
 /*
- * libcore/preload/sampler/, and dlopen() and unlink() of its file. Without one of them the sampler,
- * or its loading, fails or records less.
+ * The system calls of libcore/preload/sampler/, of dlopen() and of unlink() of its file. Without
+ * one of them the sampler, or its loading, fails or records less.
  */
 static const struct flmem_syscall sampler_rows[] = {
 	FLMEM_CALL_FINE(openat),	  FLMEM_CALL_FINE(read),
@@ -59,7 +60,7 @@ int flmem_attached_threads_check(const struct flmem_process *process, struct flm
 		return flmem_process_error(process, rc, "threads", err);
 	for (size_t i = 0; i < tasks.count; i++) {
 		rc = flmem_status_read_thread(process, tasks.ids[i], &status);
-		if (flmem_task_has_ended(rc)) /* it allocates nothing */
+		if (flmem_task_has_ended(rc)) /* a thread that has ended allocates nothing */
 			continue;
 		if (rc)
 			return flmem_process_error(process, rc, "read the threads", err);

@@ -13,14 +13,14 @@
 #define PAGE	      FLMEM_FORK_GATE_PAGE
 #define CODE_MAX      512U
 #define MAGIC	      UINT64_C(0x666c6d656d676174)
-#define NOREPLACE     0x100000 /* MAP_FIXED_NOREPLACE; older headers lack it */
+#define NOREPLACE     0x100000 /* MAP_FIXED_NOREPLACE, which older headers lack */
 #define ADDRESSES_END (UINT64_C(1) << FLMEM_ADDRESS_BITS)
-/* So large that nothing of the program is near its middle. */
+/* Smallest gap for the gate: so large that nothing of the program is near its middle. */
 #define GAP_MIN (UINT64_C(1) << 30)
 
-/* Handlers of a fork that had begun take less, as in preload/sampler/fork_handlers.c. */
+/* Time limit for handlers of a fork that had begun, as in preload/sampler/fork_handlers.c. */
 #define HANDLERS_US 200000U
-/* Copying the page tables of 100 GB takes less. */
+/* Time limit for a fork; copying the page tables of 100 GB takes less. */
 #define FORK_US 500000U
 #define LOOK_US 100U
 
@@ -38,7 +38,10 @@ static size_t gate_offset(const unsigned char *handler)
 	return (size_t)((uintptr_t)handler - (uintptr_t)flmem_fork_gate_prepare);
 }
 
-/* All memory that may be read may be executed as well, where the personality says so. */
+/*
+ * Returns true if the page has this access. With some personalities all readable memory is
+ * executable as well.
+ */
 static bool is_gate_page(const struct flmem_maps *maps, uint64_t address, unsigned access)
 {
 	const struct flmem_map *map = flmem_maps_find(maps, address);
@@ -70,8 +73,9 @@ static int write_gate_word(const struct flmem_fork_gate *gate, size_t offset, ui
 }
 
 /*
- * Another flmem may have closed it. A count that does not come to zero is that of a thread which
- * was cancelled in the middle of a fork, or there are always forks: then another gate is made.
+ * Returns true if a gate can be used. Another flmem may have closed it. Its count may stay above
+ * zero, because a thread was cancelled in the middle of a fork or there are always forks: then
+ * another gate is made.
  */
 static bool is_gate_free(const struct flmem_fork_gate *gate)
 {
@@ -102,7 +106,7 @@ static bool find_open_gate(struct flmem_fork_gate *gate)
 	return false;
 }
 
-/* A random place in the half of the largest gap that is farthest from the mappings. */
+/* Chooses a random address in the middle half of the largest gap, far from the mappings. */
 static bool choose_gate_address(struct flmem_fork_gate *gate)
 {
 	const struct flmem_maps *maps = &gate->target->maps;
@@ -147,7 +151,7 @@ static struct flmem_call *plan_gate_call(const struct flmem_fork_gate *gate, con
 	return flmem_chain_add(chain, name, address);
 }
 
-/* Fails if something has been mapped at that place. */
+/* Plans the mapping of a page; the call fails if something has been mapped at that address. */
 static void plan_gate_page(const struct flmem_fork_gate *gate, uint64_t address, int access,
 			   struct flmem_chain *chain)
 {
@@ -160,7 +164,7 @@ static void plan_gate_page(const struct flmem_fork_gate *gate, uint64_t address,
 	call->args[4] = UINT64_MAX;
 }
 
-/* The mapping is flmem's own, and harmless if it stays. */
+/* Removes the mapping, which is flmem's own and harmless if it stays. */
 static void unmap_gate(const struct flmem_fork_gate *gate, bool has_code, bool has_data,
 		       flmem_fork_gate_call *call, void *context)
 {
@@ -173,7 +177,10 @@ static void unmap_gate(const struct flmem_fork_gate *gate, bool has_code, bool h
 		call_libc(gate, &chain, call, context, NULL);
 }
 
-/* The kernel may be set to write to no memory that the process may not write to. */
+/*
+ * Writes code and data of the gate. A kernel can be set to refuse writes to memory that the process
+ * itself may not write to.
+ */
 static bool write_gate(const struct flmem_fork_gate *gate)
 {
 	const struct flmem_process *process = &gate->target->process;
@@ -288,7 +295,10 @@ int flmem_fork_gate_close(void *context, struct flmem_error *err)
 		(int)gate->target->process.pid, FORK_US / 1000U);
 }
 
-/* While the calls may still be made, the forks that wait open it. */
+/*
+ * Opens the gate if the calls are over. While they may still be made it stays closed; waiting forks
+ * open it after a time limit.
+ */
 void flmem_fork_gate_open(void *context, bool is_over)
 {
 	const struct flmem_fork_gate *gate = context;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The code of the gate. It is copied into another process: it uses nothing but its own two pages
- * and the kernel, changes no register that a function has to keep, and no errno.
+ * and the kernel, changes no register that a function must preserve, and not errno.
  *
  * A fork counts itself before it reads whether the gate is closed; flmem closes the gate before it
- * reads the count. So one of them sees the other. The count is never below zero: in a child that a
- * signal handler has forked in the middle of another fork, that one ends as well.
+ * reads the count. So one of them sees the other. The count never drops below zero: in a child that
+ * a signal handler forked in the middle of another fork, that other fork ends as well.
  *
- * No clock: a process may be stopped, or be in a time namespace. Each wait is a pause of 0.1 ms,
- * which takes 0.15 ms with the usual slack of timers. The fork that has waited for too long opens
- * the gate for all, but not one that was closed again meanwhile.
+ * The code uses no clock: a process may be stopped, or be in a time namespace. Each wait is a pause
+ * of 0.1 ms, which takes 0.15 ms with the usual slack of timers. A fork that has waited for too
+ * long opens the gate for all, but not a gate that was closed again meanwhile.
  */
 
 #include "ops/profile/fork_gate.h"
@@ -74,7 +74,10 @@ __asm__(GATE_BEGINS ".set .Lforks, .Lgate + 4096 + 8\n"
 		    "movl $0, .Lclosed(%rip)\n"
 		    "ret\n" GATE_ENDS);
 #elif defined(__aarch64__)
-/* x9 and above are free across a call; x14 has the return address, which no handler signs. */
+/*
+ * The handlers use x9 and above, which are free across a call; x14 has the return address, which no
+ * handler signs.
+ */
 __asm__(GATE_BEGINS ".set .Lforks, .Lgate + 65536 + 8\n"
 		    "flmem_fork_gate_prepare:\n"
 		    "hint #34\n" /* a landing pad (BTI) */

@@ -22,11 +22,11 @@
 #include "runtimes/cpython_syscalls.h"
 
 #define DUMP_STACK_BYTES (256U << 10)
-#define DUMP_END_US	 1000000U /* for a thread that has made its call */
+#define DUMP_END_US	 1000000U /* time limit for the end of a thread that has made its call */
 
 static const char dump_end[] = "\n" FLMEM_JEMALLOC_DUMP_MAPS "\n";
 
-/* One order and its data: too large for the stack. */
+/* Data of one order; too large for the stack. */
 struct jemalloc_engine {
 	struct flmem_target_inspection *target;
 	const struct flmem_attach_options *options;
@@ -87,7 +87,7 @@ static int run_engine_chain(struct jemalloc_engine *e, const struct flmem_chain 
 	return rc;
 }
 
-/* The same as before a trim of this allocator: damage, runtimes, hooks of the program. */
+/* Checks what a trim of this allocator checks before: damage, runtimes, hooks of the program. */
 static int check_engine_target(struct jemalloc_engine *e, struct flmem_error *err)
 {
 	const struct flmem_view *view = &e->target->view;
@@ -120,7 +120,7 @@ static int read_engine_state(struct jemalloc_engine *e, struct flmem_error *err)
 						  &e->state, err);
 }
 
-/* Reads back whether the switch took effect: the return value of the call is unknown. */
+/* Switches prof.active and reads it back: the return value of the call is unknown. */
 static int switch_sampling(struct jemalloc_engine *e, bool active, struct flmem_error *err)
 {
 	struct flmem_chain chain = {0};
@@ -137,7 +137,10 @@ static int switch_sampling(struct jemalloc_engine *e, bool active, struct flmem_
 			       (int)e->target->process.pid, active ? "on" : "off");
 }
 
-/* Up to the last mapping of the process, which does not change. */
+/*
+ * Returns true if the dump is complete: it ends with the last mapping of the process, which does
+ * not change.
+ */
 static bool is_whole_dump(const struct jemalloc_engine *e, const struct flmem_buf *text)
 {
 	const struct flmem_maps *maps = &e->target->maps;
@@ -150,7 +153,7 @@ static bool is_whole_dump(const struct jemalloc_engine *e, const struct flmem_bu
 	return strstr(rest, last) != NULL;
 }
 
-/* NULL: it is complete. */
+/* Returns the problem of a dump; NULL: it is complete. */
 static const char *problem_of_dump(const struct jemalloc_engine *e, const struct flmem_buf *text)
 {
 	if (!flmem_text_starts(text->data, FLMEM_JEMALLOC_DUMP_MAGIC))
@@ -158,7 +161,7 @@ static const char *problem_of_dump(const struct jemalloc_engine *e, const struct
 	return is_whole_dump(e, text) ? NULL : "is truncated, as on a full disk";
 }
 
-/* jemalloc reports errors of the file as a return value, which is lost. */
+/* Checks the written dump: jemalloc reports errors of the file as a return value, which is lost. */
 static int check_written_dump(const struct jemalloc_engine *e,
 			      const struct flmem_attached_file *file, struct flmem_error *err)
 {
@@ -204,7 +207,7 @@ static int make_dump_call(struct jemalloc_engine *e, const struct flmem_new_thre
 				       "the dump has not ended in time; thread %d of process %d "
 				       "continues to write it",
 				       (int)thread->tid, pid);
-	/* Its file shows the outcome if the results were late. */
+	/* If the results were late, the file shows the outcome. */
 	if (rc && !(rc == FLMEM_EFAILED && e->run.self_restored))
 		return rc;
 	if (e->run.complete)
@@ -226,7 +229,7 @@ static int write_dump_to(struct jemalloc_engine *e, const struct flmem_attached_
 	int rc = flmem_headroom_check_thread(view->process, DUMP_STACK_BYTES, err);
 
 	options.syscalls = &flmem_cpython_syscalls_new_thread;
-	options.repeatable = false; /* one thread */
+	options.repeatable = false; /* one thread makes the call once */
 	if (!rc)
 		rc = flmem_thread_functions_find(view, &functions, err);
 	if (!rc)
@@ -255,7 +258,7 @@ static int dump_samples(struct jemalloc_engine *e, struct flmem_error *err)
 	rc = flmem_attached_file_create(&e->target->process, &request, false, &file, err);
 	if (!rc)
 		rc = write_dump_to(e, &file, err);
-	/* Its name is not reusable as long as the thread may open it. */
+	/* The name stays taken as long as the thread may open the file. */
 	if (e->writes_on)
 		flmem_attached_file_keep(&file);
 	if (rc)

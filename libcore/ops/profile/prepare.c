@@ -75,7 +75,7 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 	header->phase = FLMEM_PROFILE_PREPARED;
 	header->interval_bytes = interval;
 	header->interval_now_bytes = interval;
-	header->pid = (uint32_t)getpid(); /* the command keeps it */
+	header->pid = (uint32_t)getpid(); /* the command keeps this PID */
 	header->parent_pid = (uint32_t)getppid();
 	header->round = FLMEM_PROFILE_ROUND_NONE;
 	header->cells_full_round = FLMEM_PROFILE_ROUND_NONE;
@@ -84,8 +84,8 @@ void flmem_profile_header_fill(const struct flmem_profile_request *request,
 }
 
 /*
- * All blocks are allocated now: a mapped file on a full disk would kill the process later. Beyond
- * the limit of the process the kernel would send SIGXFSZ.
+ * Allocates all blocks: a mapped file on a full disk would kill the process later. A file beyond
+ * the limit of the process would make the kernel send SIGXFSZ.
  */
 static int allocate_profile(int fd, uint64_t size, const char *path, struct flmem_error *err)
 {
@@ -109,18 +109,18 @@ static int allocate_profile(int fd, uint64_t size, const char *path, struct flme
 					wanted, path);
 }
 
-/* Memory that others in the control group may take while the file is allocated. */
+/* Memory that others in the control group may use while the file is allocated. */
 #define OWN_ROOM (UINT64_C(16) << 20)
 
 #define NAME_SHOWN 256
 
-/* Also of a kind that is not known. */
+/* Returns true if the file may be in memory; also for an unknown file system. */
 static bool may_be_in_memory(uint32_t kind)
 {
 	return !kind || kind == TMPFS_MAGIC || kind == RAMFS_MAGIC;
 }
 
-/* The kernel counts all of it for the control group of the process that allocates it. */
+/* The kernel counts the whole file for the control group of the process that allocates it. */
 int flmem_profile_room_check(uint32_t kind, uint64_t size, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
@@ -134,7 +134,10 @@ int flmem_profile_room_check(uint32_t kind, uint64_t size, struct flmem_error *e
 					   FLMEM_PROFILE_ROOM_HOW, err);
 }
 
-/* How many there will be is not known, and several may allocate their profiles at once. */
+/*
+ * Checks the room for files of children. Their number is unknown, and several may allocate their
+ * profiles at once.
+ */
 static int check_room_of_children(uint32_t kind, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
@@ -160,8 +163,8 @@ int flmem_profile_name_check(const struct stat *old, const char *path, bool repl
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is a directory; name a file",
 				       path);
 	/*
-	 * Otherwise root's call would remove /dev/null for everybody. A link is replaced, not its
-	 * target.
+	 * Otherwise a call by root could remove /dev/null for everybody. A symbolic link is
+	 * replaced, not its target.
 	 */
 	if (!flmem_file_is_replaceable(old))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -233,7 +236,7 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
 }
 
-/* Entries of the user stay behind the sampler: it passes calls on to them. */
+/* Puts the sampler before the user's entries, to which it passes calls on. */
 static char *join_profile_preload(const char *sampler, char *const *environment)
 {
 	const char *old = NULL;
@@ -308,7 +311,7 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 
 	if (!rc)
 		rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
-	if (!rc) /* before an older profile is replaced */
+	if (!rc) /* checked before an older profile is replaced */
 		rc = check_c_library(argv[0], sampler, err);
 	if (!rc)
 		rc = flmem_profile_filters_check(err);

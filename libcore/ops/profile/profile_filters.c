@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A filter cannot be read without privileges, but a process that it applies to may try it: in a
- * child, which makes every call of the sampler with arguments that do nothing.
+ * Tests the seccomp filters of flmem's own process. A filter cannot be read without privileges, but
+ * a process to which it applies can try it: a child makes every system call of the sampler with
+ * arguments that have no effect.
  */
 #include "ops/profile/profile_filters.h"
 
@@ -19,7 +20,7 @@
 #include "ops/profile/attached.h"
 #include "proc/status.h"
 
-/* Those of `profile run` alone: it names threads, and has files of children. */
+/* System calls of `profile run` alone, which names threads and has files of children. */
 static const struct flmem_syscall own_rows[] = {
 	FLMEM_CALL_FINE(prctl),
 	FLMEM_CALL_FINE(fstatfs),

@@ -13,7 +13,7 @@
 #include "base/portable.h"
 
 struct file_system {
-	uint32_t kind; /* statfs(2) */
+	uint32_t kind; /* file system type, as in statfs(2) */
 	const char *risk;
 };
 
@@ -31,7 +31,7 @@ struct file_system {
 	"(btrfs, ZFS, tmpfs below): a full disk could kill the program in malloc(), although the " \
 	"file has all its blocks"
 
-/* Why a program could come to harm where a file there is mapped; NULL: none is known. */
+/* Returns why mapping a file there could harm a program; NULL: no reason is known. */
 static const char *find_mapping_risk(uint32_t kind)
 {
 	static const struct file_system rows[] = {
@@ -97,7 +97,7 @@ int flmem_profile_place_check(uint32_t kind, bool is_mapped, const char *path,
 	return refuse_profile_place(path, risk, err);
 }
 
-/* Where the first bytes of a file are on the disk, once they are there. */
+/* Finds where the first bytes of a file are on the disk, once they are there. */
 static bool find_first_block(int fd, uint64_t *ret_place)
 {
 	union {
@@ -115,7 +115,10 @@ static bool find_first_block(int fd, uint64_t *ret_place)
 	return true;
 }
 
-/* The first write into a block that was only reserved may stay there, so it is not a sign. */
+/*
+ * Compares the place before and after a second write: the first write into a reserved block may
+ * stay there, so it proves nothing.
+ */
 int flmem_profile_blocks_check(int fd, const void *bytes, size_t length, const char *path,
 			       struct flmem_error *err)
 {

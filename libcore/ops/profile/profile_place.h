@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_PROFILE_PROFILE_PLACE_H
 #define FLMEM_OPS_PROFILE_PROFILE_PLACE_H
 
-/* File systems on which a mapped profile could harm a program. */
+/* Recognises file systems on which a mapped profile could harm a program. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,16 +10,20 @@
 
 #include <flmem/error.h>
 
-/* As in statfs(2); 0 where the kernel does not say it. */
+/* Returns the file system type, as in statfs(2); 0 if the kernel does not report it. */
 uint32_t flmem_profile_place_kind(int fd);
 
-/* FLMEM_EUSAGE if the file could harm the program; `is_mapped`: not only written. */
+/*
+ * FLMEM_EUSAGE if the file could harm the program. `is_mapped`: the program maps the file, not only
+ * writes it.
+ */
 int flmem_profile_place_check(uint32_t kind, bool is_mapped, const char *path,
 			      struct flmem_error *err);
 
 /*
- * The same for a file that has all its blocks and begins with `bytes`, where the kind of the file
- * system does not say it: whether bytes that are written again stay in their blocks.
+ * Checks a file that has all its blocks and begins with `bytes`, if its file system type is not
+ * sufficient: bytes that are written again must stay in their blocks. Errors as for
+ * flmem_profile_place_check().
  */
 int flmem_profile_blocks_check(int fd, const void *bytes, size_t length, const char *path,
 			       struct flmem_error *err);

@@ -13,13 +13,13 @@
 #include "proc/task.h"
 #include "remote/checks/preflight.h"
 
-/* One attempt through a socket. */
+/* Data of one attempt through a socket. */
 struct socket_requests {
 	const struct flmem_attach_options *options;
 	uint64_t timeout_us;
 	struct flmem_process process;
 	struct flmem_attached_socket socket;
-	struct flmem_attached attached; /* without a module, which takes the mappings to find */
+	struct flmem_attached attached; /* its module is not set: finding that takes the mappings */
 	struct flmem_attach_result *result;
 };
 
@@ -30,8 +30,8 @@ static void cleanup_socket_requests(struct socket_requests *orders)
 }
 
 /*
- * What the sampler and its socket do in the process may be what a filter kills for. Without the
- * right to trace, filters are not read: then the caller has to answer for them.
+ * Refuses a process with seccomp filters, which could kill it for what the sampler and its socket
+ * do. Without the right to trace, filters cannot be read: the caller must then take responsibility.
  */
 static int check_socket_filters(const struct socket_requests *orders, struct flmem_error *err)
 {
@@ -56,7 +56,7 @@ static int check_socket_filters(const struct socket_requests *orders, struct flm
 	return 0;
 }
 
-/* The reason of a refusal, or NULL; `shown` is the whole answer, escaped. */
+/* Returns the reason of a refusal, or NULL; `shown` is the whole answer, escaped. */
 static const char *find_refusal(const struct flmem_attached_answer *answer,
 				char shown[FLMEM_SAMPLER_ANSWER_MAX])
 {
@@ -83,7 +83,7 @@ static int ask_state(struct socket_requests *orders, struct flmem_error *err)
 					  &orders->attached.state, err);
 }
 
-/* Nothing is changed by it. */
+/* Finds and checks the socket, without changing anything. */
 static int open_socket_requests(pid_t pid, struct socket_requests *orders, struct flmem_error *err)
 {
 	int rc = flmem_process_open(pid, &orders->process, err);
@@ -99,7 +99,7 @@ static int open_socket_requests(pid_t pid, struct socket_requests *orders, struc
 	return rc ? rc : ask_state(orders, err);
 }
 
-/* An order that was sent may be executed, whatever the answer. */
+/* Sends an order. Once sent it may be executed, whatever the answer. */
 static int send_socket_order(struct socket_requests *orders, const char *order,
 			     struct flmem_error *err)
 {
@@ -125,7 +125,7 @@ static int send_socket_order(struct socket_requests *orders, const char *order,
 	return 0;
 }
 
-/* If no answer came in time, the state shows what was done. */
+/* Returns true if the sampler's state shows the order as done; used if no answer came in time. */
 static bool has_phase(struct socket_requests *orders, enum flmem_sampler_phase phase,
 		      const char *path)
 {
@@ -221,6 +221,6 @@ int flmem_socket_requests_run(pid_t pid, const struct flmem_attach_options *opti
 	*ret_is_done = true;
 	result->way = FLMEM_ATTACH_BY_SOCKET;
 	result->stopped_us = result->longest_stop_us = FLMEM_UNKNOWN("no thread is borrowed");
-	result->loaded_by = "profile-ready"; /* no other sampler listens */
+	result->loaded_by = "profile-ready"; /* no other sampler has a socket */
 	return detach ? detach_through_socket(&orders, err) : attach_through_socket(&orders, err);
 }

@@ -5,9 +5,9 @@
 #include <flmem/attach.h>
 
 /*
- * Attaches or detaches through the socket of the process, where it has one: no thread is borrowed,
- * and flmem need not be allowed to trace the process. *ret_is_done false, with 0: not in this way,
- * and nothing was changed; `no_socket` of the result has the reason where a socket was asked for.
+ * Attaches or detaches through the socket of the process, if it has one: no thread is borrowed, and
+ * flmem need not be allowed to trace the process. *ret_is_done false, with 0 returned: this was not
+ * possible, and nothing was changed; result->no_socket has the reason if a socket was requested.
  */
 int flmem_socket_requests_run(pid_t pid, const struct flmem_attach_options *options, bool detach,
 			      struct flmem_attach_result *result, bool *ret_is_done,

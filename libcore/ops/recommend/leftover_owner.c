@@ -16,20 +16,20 @@
 
 #define MAPS_MAX    ((size_t)64 << 20)
 #define LINKS_MAX   65536U
-#define SUFFIX	    9U	/* "_" and the letters of Python's tempfile */
-#define UUID_LENGTH 36U /* of the ids that the server gives jobs */
-#define SLACK_S	    60U /* the clock may have been set since the host started */
+#define SUFFIX	    9U	/* length of "_" and the letters of Python's tempfile */
+#define UUID_LENGTH 36U /* length of the IDs that the server gives jobs */
+#define SLACK_S	    60U /* margin, since the clock may have been set after the host started */
 
-/* What one process has open and which it is, read once for all directories. */
+/* Identity and open files of one process, read once for all directories. */
 struct owner_candidate {
 	struct flmem_process process;
 	struct flmem_status status;
 	struct flmem_argv_env command;
 	struct flmem_identity identity;
-	struct flmem_buf places; /* what it maps and has open; text of unknown origin */
-	uint64_t started_s;	 /* since 1970-01-01 UTC */
+	struct flmem_buf places; /* names of what it maps and has open; untrusted text */
+	uint64_t started_s;	 /* start time, since 1970-01-01 UTC */
 	bool unnamed;		 /* its command line could not be read */
-	bool unread;		 /* nor what it has open */
+	bool unread;		 /* its open files could not be read */
 };
 
 static void owner_candidate_clear(struct owner_candidate *candidate)
@@ -44,7 +44,7 @@ static bool has_gone(int negative_errno)
 	return negative_errno == -ENOENT || negative_errno == -ESRCH;
 }
 
-/* Only the text of links is read: what they point to may never answer. */
+/* Reads only the text of links: what they point to may never answer. */
 static int read_open_files(struct owner_candidate *candidate)
 {
 	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors files = {0};
@@ -102,7 +102,7 @@ static void identify_candidate(struct owner_candidate *candidate, struct flmem_r
 	flmem_identify(&subject, &candidate->identity);
 }
 
-/* False if it has ended, or none of the directories can be its own. */
+/* Reads a process. Returns false if it has ended, or if none of the directories can be its own. */
 static bool read_candidate(int proc_dirfd, pid_t pid, const struct flmem_leftovers *leftovers,
 			   struct flmem_relatives *relatives, struct owner_candidate *candidate)
 {
@@ -122,7 +122,7 @@ static bool read_candidate(int proc_dirfd, pid_t pid, const struct flmem_leftove
 	return !has_gone(rc);
 }
 
-/* The part of the name between the prefix and the letters that make it unique. */
+/* Copies the part of the name between the prefix and the letters that make it unique. */
 static void copy_job_id(const char *name, const char *prefix, char ret_id[FLMEM_LEFTOVER_NAME_MAX])
 {
 	size_t skip = strlen(prefix), length = strlen(name + skip);
@@ -147,8 +147,9 @@ static bool names_job(const struct flmem_argv_env *command, const char *id)
 }
 
 /*
- * Why it may be the one that created the directory, or NULL. The id of a job that a server gave is
- * in the command lines of the processes of that job; elsewhere all jobs have the same.
+ * Returns why the process may be the one that created the directory, or NULL. The command lines of
+ * a job's processes contain the ID of the job if a server gave it; elsewhere all jobs have the same
+ * ID.
  */
 static const char *doubt_of(const struct owner_candidate *candidate, bool named,
 			    enum flmem_framework framework)

@@ -3,9 +3,9 @@
 #define FLMEM_OPS_RECOMMEND_LEFTOVER_OWNER_H
 
 /*
- * Whether a process still uses a directory that its framework created. A job keeps no descriptor
- * open between two reads, so the absence of one proves nothing: a process that could have created
- * the directory leaves the question open.
+ * Finds out whether a process still uses a directory that its framework created. A job keeps no
+ * descriptor open between two reads, so the absence of one proves nothing: a process that could
+ * have created the directory leaves the question open.
  */
 
 #include <stdbool.h>
@@ -16,12 +16,15 @@
 #include "proc/files/leftovers.h"
 
 struct flmem_leftover_owner {
-	const char *why; /* static: why it is not known; NULL: known */
-	pid_t pid;	 /* that uses it, or the reason; 0: none */
+	/* Static: why it is unknown whether the directory is used; NULL: it is known. */
+	const char *why;
+	pid_t pid; /* process that uses the directory, or that leaves the question open; 0: none */
 	bool used;
 };
 
-/* Answers for each directory, from the processes below a directory that looks like /proc. */
+/*
+ * Answers for each directory, from the processes in `proc_dirfd`, which is /proc or a copy of it.
+ */
 void flmem_leftover_owners_find(int proc_dirfd, const struct flmem_leftovers *leftovers,
 				const struct flmem_leftover_row *row, uint64_t deadline_us,
 				struct flmem_leftover_owner ret_owners[FLMEM_LEFTOVERS_MAX]);

@@ -8,7 +8,7 @@
 #include "base/text/buf.h"
 #include "frameworks/strategies.h"
 
-/* More than any machine has; keeps all sums within 64 bits. */
+/* Limits that no machine reaches; they keep all sums within 64 bits. */
 #define MODEL_MAX   (UINT64_C(1) << 46)
 #define CLIENTS_MAX 10000U
 
@@ -19,8 +19,8 @@
 #define USABLE_PERCENT 90U
 
 #define CHUNK_MIN     (UINT64_C(1) << 20)
-#define CHUNK_SHARES  16U /* of the model, without a given node */
-#define TENSOR_SHARES 16U /* of the model, for a largest tensor that is unknown */
+#define CHUNK_SHARES  16U /* chunk size as a share of the model, if no node is given */
+#define TENSOR_SHARES 16U /* assumed share of the model for a largest tensor of unknown size */
 #define MESSAGE_BYTES (UINT64_C(100) << 20)
 #define MESSAGE_MIN   (UINT64_C(4) << 20) /* leaves room for data other than the model */
 
@@ -70,7 +70,7 @@ static uint64_t peak_bytes(const struct flmem_strategy *strategy, enum flmem_rol
 	return most;
 }
 
-/* At most: the peaks need not be at the same time. */
+/* Upper bound: the peaks need not be at the same time. */
 static uint64_t simulator_bytes(const struct flmem_strategy *strategy,
 				const struct plan_sizes *sizes)
 {
@@ -97,8 +97,9 @@ static uint64_t power_of_two_above(uint64_t bytes)
 }
 
 /*
- * A tensor above the chunk size is a chunk by itself, so chunks below the largest tensor save
- * nothing. Otherwise use a sixteenth of the model, or less if the node requires it.
+ * Chooses the chunk size. A tensor above the chunk size is a chunk by itself, so chunks below the
+ * largest tensor save nothing. Otherwise the size is a sixteenth of the model, or less if the node
+ * requires it.
  */
 static uint64_t choose_chunk(const struct flmem_strategy *strategy, struct plan_sizes sizes,
 			     uint64_t usable)
@@ -183,8 +184,8 @@ static int make_strategy(const struct flmem_strategy *strategy, struct plan_size
 }
 
 /*
- * The first strategy that fits and is meant for models of this size, because the framework's
- * default is first; else the one with the lowest peak.
+ * Chooses the first strategy that fits and is meant for models of this size, because the
+ * framework's default is first; else the one with the lowest peak.
  */
 static size_t choose_strategy(const struct flmem_strategies *strategies, uint64_t model,
 			      const struct flmem_plan *plan)

@@ -28,18 +28,19 @@
 #include "ops/recommend/recommend_suppressions.h"
 #include "rules/document_rules.h"
 
-/* A job during its check. */
+/* State of the check of one job. */
 struct job_check {
 	struct flmem_found_file *files;
-	size_t count; /* of the files */
+	size_t count; /* number of files */
 	struct flmem_rule_input *inputs;
-	size_t read;			 /* of the readable inputs */
-	struct flmem_rule_input *others; /* after the inputs */
+	size_t read; /* number of readable inputs */
+	/* Files that are not checked themselves, stored after the inputs. */
+	struct flmem_rule_input *others;
 	size_t other_count;
 	struct flmem_recommendations *found;
-	struct flmem_corrections *texts; /* used instead of those on disk, or NULL */
+	struct flmem_corrections *texts; /* texts used instead of those on disk, or NULL */
 	struct flmem_importing_scripts *scripts;
-	const struct flmem_plan_peaks *peaks; /* NULL: without a plan */
+	const struct flmem_plan_peaks *peaks; /* peaks of a plan; NULL: no plan */
 	struct flmem_read_file last_read;
 };
 
@@ -79,7 +80,7 @@ static bool is_foreign_file(const struct job_check *job, const struct flmem_foun
 	return jobs && jobs->is_foreign && jobs->is_foreign(&found, file);
 }
 
-/* The kind of a file by its name; whoever names a file wants it checked in any case. */
+/* Returns the kind of a file by its name. A file that the user names is checked in any case. */
 static const struct flmem_input_kind *kind_of_file(const struct flmem_found_file *file)
 {
 	const struct flmem_job_layout *jobs = file->framework ? file->framework->jobs : NULL;
@@ -89,7 +90,7 @@ static const struct flmem_input_kind *kind_of_file(const struct flmem_found_file
 	return ignored ? ignored : file->kind;
 }
 
-/* Whether the content of a foreign file makes it one of a job. */
+/* Returns true if the content of a foreign file makes it one of a job. */
 static bool is_claimed(const struct flmem_found_file *file, const struct flmem_document *document)
 {
 	return file->framework->jobs->claims && file->framework->jobs->claims(document);
@@ -107,7 +108,10 @@ static int load_text(struct job_check *job, const char *path, struct flmem_buf *
 	return 0;
 }
 
-/* Stores the text of an input that may be corrected; that of a notebook is not the file's. */
+/*
+ * Stores the text of an input that may be corrected. A notebook is left out: its text is not that
+ * of the file.
+ */
 static int store_text(struct job_check *job, const struct flmem_rule_input *input,
 		      struct flmem_error *err)
 {
@@ -118,7 +122,10 @@ static int store_text(struct job_check *job, const struct flmem_rule_input *inpu
 	return flmem_error_nomem(err, "cannot store the text of '%s'", input->file);
 }
 
-/* Rules about keys need one map: nothing is checked in a list, or in several YAML documents. */
+/*
+ * Checks that the document is one map, which rules about keys need: a list, or several YAML
+ * documents, are not checked.
+ */
 static int check_root(const struct flmem_rule_input *input, bool *ret_known,
 		      struct flmem_error *why)
 {
@@ -136,7 +143,7 @@ static bool is_template(const struct flmem_found_file *file, const struct flmem_
 	       (flmem_file_has_word(text, "{{") || flmem_file_has_word(text, "{%"));
 }
 
-/* A template of YAML (of Helm, for example) that is not YAML itself, as plain text. */
+/* Reads a template of YAML (of Helm, for example) that is not YAML itself as plain text. */
 static bool read_as_template(const struct flmem_found_file *file, struct flmem_buf *text,
 			     struct flmem_rule_input *input)
 {
@@ -151,7 +158,7 @@ static bool read_as_template(const struct flmem_found_file *file, struct flmem_b
 	return input->kind;
 }
 
-/* Makes blanks of the comments of JSON that HOCON does not have. */
+/* Replaces JSON comments that HOCON does not have by blanks. */
 static void blank_comments(char *text)
 {
 	bool quoted = false;
@@ -180,7 +187,7 @@ static void blank_comments(char *text)
 	}
 }
 
-/* The name of a file, or of a module for "python3 -m". */
+/* Returns true if the text has the name of a file, or of its module for "python3 -m". */
 static bool has_stem_of(const struct flmem_buf *text, const char *path)
 {
 	const char *name = flmem_text_basename(path), *dot = strrchr(name, '.');
@@ -188,7 +195,9 @@ static bool has_stem_of(const struct flmem_buf *text, const char *path)
 	return memmem(text->data, text->length, name, dot ? (size_t)(dot - name) : strlen(name));
 }
 
-/* A script that names no framework, and runs a file of Python that is checked in its folder. */
+/*
+ * Returns true for a script that names no framework, but runs a checked Python file of its folder.
+ */
 static bool runs_checked_file(const struct job_check *job, const struct flmem_found_file *file,
 			      const struct flmem_buf *text)
 {
@@ -233,7 +242,7 @@ static void keep_other(struct job_check *job, struct flmem_found_file *file, str
 }
 
 /*
- * The kinds of a document that was read, by its content, to which belongs what Python imports
+ * Recognises the kinds of a document by its content, which includes what Python code imports
  * through modules beside it.
  */
 static int recognise_document(const struct flmem_found_file *file,
@@ -328,7 +337,10 @@ static int read_input(struct job_check *job, struct flmem_found_file *file, stru
 	*input = (struct flmem_rule_input){
 		.kind = kind_of_file(file), .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
-	/* A foreign file needs no reason; one that could not be held is not known to be one. */
+	/*
+	 * A foreign file needs no reason, but one that could not be stored is not known to be
+	 * foreign.
+	 */
 	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))
 		rc = flmem_recommendations_store_problem(job->found, file->path,
 							 input->document.bad_line, &why, err);
@@ -363,7 +375,7 @@ static int check_completeness(struct job_check *job, struct flmem_error *err)
 	return rc;
 }
 
-/* The requested version, else the one that the files install. */
+/* Returns the requested version, else the one that the files install. */
 static struct flmem_version_number release_of(const struct flmem_framework_ops *framework,
 					      const struct flmem_bundle *bundle,
 					      const struct flmem_version_number *release)
@@ -373,7 +385,7 @@ static struct flmem_version_number release_of(const struct flmem_framework_ops *
 	return flmem_recommend_pinned(bundle, bundle->inputs[0].file, framework->package);
 }
 
-/* Collect facts first: rules use those of all files. */
+/* Collect the facts of all files first: rules use them. */
 static int run_rules(const struct flmem_bundle *bundle, const struct flmem_version_number *release,
 		     struct flmem_recommendations *found, struct flmem_error *err)
 {
@@ -406,7 +418,7 @@ static int read_and_check(struct job_check *job, const struct flmem_version_numb
 	struct flmem_bundle bundle;
 	int rc = 0;
 
-	/* Scripts after the files of Python that they may run. */
+	/* Read scripts after the Python files that they may run. */
 	for (size_t i = 0; i < job->count && !rc; i++)
 		if (job->files[i].syntax != FLMEM_SYNTAX_PLAIN)
 			rc = read_input(job, &job->files[i], err);
@@ -444,7 +456,7 @@ static int check_job_files(struct job_check *job, const struct flmem_version_num
 	return rc;
 }
 
-/* By file and line; findings of one line keep the order of the rules. */
+/* Compares by file and line; findings of one line keep the order of the rules. */
 static int compare_finding_place(const void *a, const void *b)
 {
 	const struct flmem_finding *x = a, *y = b;
@@ -466,7 +478,7 @@ static bool is_job(const struct job_check *job)
 	return false;
 }
 
-/* Checks the groups of files that are jobs, or the other groups. */
+/* Checks the groups of files that are jobs, or with `jobs` false the other groups. */
 static int check_groups(const struct flmem_found_files *files, bool jobs,
 			const struct flmem_version_number *release, struct job_check *each,
 			struct flmem_error *err)
@@ -489,7 +501,7 @@ static int check_groups(const struct flmem_found_files *files, bool jobs,
 	return rc;
 }
 
-/* Jobs first: launch files are checked against the settings of the jobs. */
+/* Checks jobs first: launch files are checked against the settings of the jobs. */
 static int check_found_files(const struct flmem_found_files *files,
 			     const struct flmem_version_number *release, struct job_check each,
 			     struct flmem_error *err)
@@ -505,7 +517,7 @@ static int check_found_files(const struct flmem_found_files *files,
 	return rc ? rc : flmem_recommend_module_rules(files, &scripts, release, each.found, err);
 }
 
-/* After the jobs, which define how often the processes clean up. */
+/* Checks records after the jobs, which define how often the processes clean up. */
 static int check_records(const struct flmem_found_files *files,
 			 const struct flmem_recommend_options *options,
 			 const struct flmem_version_number *release,
@@ -527,7 +539,7 @@ static int check_records(const struct flmem_found_files *files,
 	return rc;
 }
 
-/* A dropped finding could be more severe than the kept ones. */
+/* Reports findings that were left out: one of them could be more severe than the kept ones. */
 static int report_left_out(struct flmem_recommendations *found, struct flmem_error *err)
 {
 	char count[FLMEM_TEXT_COUNTED_MAX];

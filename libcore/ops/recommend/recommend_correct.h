@@ -2,7 +2,7 @@
 #ifndef FLMEM_OPS_RECOMMEND_RECOMMEND_CORRECT_H
 #define FLMEM_OPS_RECOMMEND_RECOMMEND_CORRECT_H
 
-/* Shared by checks and corrections: texts used instead of those on disk. */
+/* Texts that are used instead of those on disk; shared by checks and corrections. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,26 +11,26 @@
 
 #include "documents/document.h"
 
-/* NULL for a file without an entry. */
+/* Returns the entry of a file; NULL if it has none. */
 struct flmem_correction *flmem_corrections_find(struct flmem_corrections *corrections,
 						const char *file);
 
 /*
- * The file that was read and its directory: a path may refer to another file by the time of
- * writing.
+ * Identity of the file that was read, and of its directory: its path may refer to another file by
+ * the time of writing.
  */
 struct flmem_read_file {
 	struct flmem_file_identity identity, folder;
 };
 
-/* Adds a document with its unchanged text; false when out of memory. */
+/* Adds a document with its unchanged text. Returns false if memory is out. */
 bool flmem_corrections_add(struct flmem_corrections *corrections, const char *file,
 			   const struct flmem_document *document,
 			   const struct flmem_read_file *read);
 
 /*
- * flmem_recommend() with the texts in `texts`; texts of other files are read from disk and added to
- * it. NULL: all from disk.
+ * As flmem_recommend(), with the texts in `texts`; texts of other files are read from disk and
+ * added to it. NULL: all texts are read from disk.
  */
 int flmem_recommend_over(const char *const *paths, size_t count,
 			 const struct flmem_recommend_options *options,

@@ -21,7 +21,7 @@
 
 #define FIRST_LINE_MAX 128
 #define GUESSED_MAX    4096
-#define DATA_MIN       (1U << 20) /* larger JSON and TOML without a known name is data */
+#define DATA_MIN       (1U << 20) /* larger unknown JSON and TOML files are data */
 
 struct file_search {
 	const char *const *paths; /* that the user named */
@@ -66,7 +66,7 @@ static int add_input_file(struct file_search *search, const char *path,
 	return grown[files->count++].path ? 0 : files_nomem(search->err);
 }
 
-/* The start of a file without a suffix; "" of any other one. */
+/* Reads the start of a file whose name has no suffix; "" for any other file. */
 static void read_start(const char *path, char *out, size_t size)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;
@@ -81,7 +81,10 @@ static void read_start(const char *path, char *out, size_t size)
 	out[length < 0 ? 0 : length] = '\0';
 }
 
-/* A name with the suffix that such a script would have, of any interpreter; NULL: none. */
+/*
+ * Returns a name with the suffix that a script with a "#!" line would have, by its interpreter;
+ * NULL for other files.
+ */
 static const char *name_of_script(const char *path)
 {
 	char line[FIRST_LINE_MAX];
@@ -93,7 +96,10 @@ static const char *name_of_script(const char *path)
 	return strstr(line, "python") ? "script.py" : "script.sh";
 }
 
-/* The same for a script without a "#!" line, by the words of a framework. */
+/*
+ * Returns such a name for a script without a "#!" line, if it has words of a framework; NULL for
+ * other files.
+ */
 static const char *guess_script(const char *path)
 {
 	char data[GUESSED_MAX];
@@ -106,7 +112,10 @@ static const char *guess_script(const char *path)
 	return strstr(data, "import ") ? "script.py" : "script.sh";
 }
 
-/* Data sets have many such files, which configurations of that size are not. */
+/*
+ * Returns true for a large file of data: data sets have many such files, and configurations do not
+ * reach that size.
+ */
 static bool is_data_file(const struct flmem_found_file *file, const char *path)
 {
 	struct stat status;
@@ -141,7 +150,10 @@ static int add_if_known(struct file_search *search, const char *path, bool named
 	return named ? add_problem(search, path, 0, FLMEM_RECOMMEND_NO_RULES) : 0;
 }
 
-/* Hidden files that are read: variables, and those of services for CI. */
+/*
+ * Returns true for hidden files that are read: files of variables, and configurations of CI
+ * services.
+ */
 static bool is_read_hidden(const char *name)
 {
 	static const char *const names[] = {".env",
@@ -183,7 +195,7 @@ static bool is_passed_over(const char *name)
 	return name[0] == '.' || flmem_text_is_one_of(name, packages);
 }
 
-/* A folder with what venv, virtualenv or conda writes into one: it holds what is installed. */
+/* Returns true for a folder that venv, virtualenv or conda made: it holds installed packages. */
 static bool is_python_environment(int folder)
 {
 	return faccessat(folder, "pyvenv.cfg", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
@@ -314,7 +326,7 @@ static int visit_path(struct file_search *search, const char *path)
 	return add_if_known(search, path, true);
 }
 
-/* The folder of a file; of a drop-in (UNIT.service.d/NAME.conf) that of its unit. */
+/* Returns the folder of a file; for a drop-in (UNIT.service.d/NAME.conf) that of its unit. */
 static char *folder_of(const char *path)
 {
 	char *folder = flmem_file_folder(path), *above;
@@ -327,8 +339,8 @@ static char *folder_of(const char *path)
 }
 
 /*
- * Files that are not part of a framework's job form a group if they are in one folder, or if the
- * user named all of them and their content decided.
+ * Assigns a file to a job. Files that are not part of a framework's job form a group if they are in
+ * one folder, or if the user named all of them and their content decided.
  */
 static int assign_job(struct flmem_found_file *file, struct flmem_error *err)
 {

@@ -20,7 +20,7 @@ struct flmem_found_files {
 };
 
 /*
- * An invalid path becomes a problem in `found`. The search of folders is limited in depth and
+ * Finds the files. An invalid path becomes a problem in `found`. The search is limited in depth and
  * number of entries, does not follow symbolic links to folders, and skips hidden folders and those
  * of installed packages: virtual environments below a path, site-packages, node_modules.
  */
@@ -29,8 +29,8 @@ int flmem_found_files_search(const char *const *paths, size_t count,
 			     struct flmem_found_files *ret_files, struct flmem_error *err);
 
 /*
- * Whether a file is among them. Files are sorted by their group, which is their folder, or "" where
- * the user named them.
+ * Returns true if the file was found. Files are sorted by their group, which is their folder, or ""
+ * if the user named them.
  */
 bool flmem_found_files_have(const struct flmem_found_files *files, const char *group,
 			    const char *path);
@@ -39,7 +39,7 @@ void flmem_found_files_clear(struct flmem_found_files *files);
 
 #define FLMEM_AUTO_FOUND_FILES FLMEM_AUTO(flmem_found_files_clear)
 
-/* Adds a warning for each path under which no file was checked, and none had a problem. */
+/* Adds a warning for each path below which no file was checked and none had a problem. */
 int flmem_found_files_report_idle(const struct flmem_found_files *files, const char *const *paths,
 				  size_t count, struct flmem_recommendations *found,
 				  struct flmem_error *err);

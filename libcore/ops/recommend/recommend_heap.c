@@ -5,7 +5,9 @@
 #include "rules/heap_rules.h"
 #include "rules/rules.h"
 
-/* Its rules are about rounds, the peak and Python code. */
+/*
+ * Refuses a dump of jemalloc: the rules are about rounds, the peak and Python code, which it lacks.
+ */
 static int refuse_heap_dump(const struct flmem_heap_profile *profile, struct flmem_error *why)
 {
 	if (profile->ending != FLMEM_HEAP_DUMPED)
@@ -24,8 +26,8 @@ static int refuse_lacking(const struct flmem_heap_profile *profile, struct flmem
 }
 
 /*
- * The rules could not see the missing part of a truncated file: it counts as an input that cannot
- * be read.
+ * Adds a problem for a truncated file: the rules could not see its missing part, so it counts as an
+ * input that cannot be read.
  */
 static int note_cut(const struct flmem_heap_profile *profile, const char *path,
 		    struct flmem_recommendations *found, struct flmem_error *err)
@@ -41,7 +43,7 @@ static int note_cut(const struct flmem_heap_profile *profile, const char *path,
 	return flmem_recommendations_store_problem(found, path, 0, &why, err);
 }
 
-/* Its growth was not checked. */
+/* Adds a warning that growth was not checked. */
 static int warn_of_too_few(const struct flmem_heap_profile *profile, const char *path,
 			   struct flmem_recommendations *found, struct flmem_error *err)
 {

@@ -7,8 +7,8 @@
 #include "base/text/version_number.h"
 
 /*
- * Checks a heap profile against the rules about them, and about the code of frameworks. An
- * unreadable one becomes a problem in `found`. FLMEM_EFAILED when out of memory.
+ * Checks a heap profile against the rules about heap profiles, and about the code of frameworks. An
+ * unreadable profile becomes a problem in `found`. FLMEM_EFAILED if memory is out.
  */
 int flmem_recommend_heap(const char *path, const struct flmem_version_number *release,
 			 struct flmem_recommendations *found, struct flmem_error *err);

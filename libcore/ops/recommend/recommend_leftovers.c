@@ -29,10 +29,10 @@
 #define PLACES_MAX 16U
 #define CAP_PTRACE 19U
 
-/* A directory for temporary files. */
+/* A directory for temporary files, as one process sees it. */
 struct leftover_place {
-	char prefix[32];     /* of its path, where flmem has another root than the process */
-	char path[PATH_MAX]; /* as the process sees it, without links */
+	char prefix[32];     /* prefix of its path, if flmem has another root than the process */
+	char path[PATH_MAX]; /* path for the process, with links resolved */
 	bool shared;	     /* processes that flmem does not see may use it */
 };
 
@@ -46,7 +46,7 @@ struct leftover_search {
 	size_t seen_count;
 };
 
-/* Opens a path that holds no links below a root; -1 if it was replaced meanwhile. */
+/* Opens a path without links below a root; -1 if a part of it was replaced meanwhile. */
 static int open_resolved(int root, const char *path)
 {
 	struct open_how how = {
@@ -57,7 +57,7 @@ static int open_resolved(int root, const char *path)
 	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
-/* True if paths mean the same to flmem. */
+/* Returns true if paths mean the same to the process and to flmem. */
 static bool sees_same_paths(const struct flmem_process *process)
 {
 	char root[8];
@@ -75,8 +75,8 @@ static const char *temporary_of(const struct flmem_process_report *process)
 }
 
 /*
- * In a container, a file system other than the root's may be shared with processes that flmem does
- * not see.
+ * Returns true if the directory may be shared with processes that flmem does not see: in a
+ * container, this can be any file system other than the root's.
  */
 static bool is_shared_place(int root, const struct stat *status)
 {
@@ -85,7 +85,7 @@ static bool is_shared_place(int root, const struct stat *status)
 	return flmem_own_pid_namespace() && (fstat(root, &top) < 0 || top.st_dev != status->st_dev);
 }
 
-/* Why processes of this directory may be out of sight, or NULL. */
+/* Returns why processes that use this directory may be invisible, or NULL. */
 static const char *unseen_users(const struct leftover_search *search,
 				const struct leftover_place *place,
 				const struct flmem_leftover *leftover)
@@ -170,7 +170,10 @@ static int search_place(struct leftover_search *search, const struct leftover_pl
 	return !rc && leftovers.more ? report_more(search, place) : rc;
 }
 
-/* A place that cannot be opened, or that may never answer, is left out. */
+/*
+ * Searches a path for temporary files. A path that cannot be opened, or that may never answer, is
+ * left out.
+ */
 static int search_paths_of(struct leftover_search *search, const struct flmem_process *process,
 			   const char *path)
 {
@@ -200,7 +203,7 @@ static int search_process(struct leftover_search *search, pid_t pid,
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
 
-	/* One that has exited meanwhile shows no places. */
+	/* A process that has exited meanwhile is skipped. */
 	if (flmem_process_open(pid, &process, NULL))
 		return 0;
 	return search_paths_of(search, &process, temporary_of(report));

@@ -9,8 +9,8 @@
 #include "base/text/version_number.h"
 
 /*
- * For each framework of the processes: its directories in the places for temporary files of flmem
- * and of these processes. FLMEM_EFAILED when out of memory.
+ * Searches the places for temporary files of flmem and of these processes for directories of the
+ * processes' frameworks. `of_host`: of all frameworks. FLMEM_EFAILED if memory is out.
  */
 int flmem_recommend_leftovers(const struct flmem_detect_report *report, bool of_host,
 			      const struct flmem_version_number *release,

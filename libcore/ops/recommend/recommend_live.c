@@ -18,7 +18,10 @@ static int add_process_problem(struct flmem_recommendations *found, pid_t pid,
 	return flmem_error_nomem(err, "cannot store the problem of process %d", (int)pid);
 }
 
-/* Of a process of another user little is read that a rule could check. */
+/*
+ * Returns true for an inaccessible process: of a process of another user little is read that a rule
+ * could check.
+ */
 static bool is_closed(const struct flmem_process_report *process)
 {
 	return process->denied_why && process->allocators_unknown && process->settings_unknown;

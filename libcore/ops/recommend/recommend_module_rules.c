@@ -8,13 +8,13 @@
 #include "frameworks/framework.h"
 #include "rules/document_rules.h"
 
-/* The modules that were checked, sorted: several scripts may import one. */
+/* Paths of the modules that were checked, sorted: several scripts may import one. */
 struct checked_modules {
 	char **rows;
 	size_t count;
 };
 
-/* What the checks of all scripts share. */
+/* State that the checks of all scripts share. */
 struct module_rules {
 	const struct flmem_found_files *files;
 	struct checked_modules *checked;
@@ -61,13 +61,13 @@ static void checked_modules_clear(struct checked_modules *checked)
 	*checked = (struct checked_modules){0};
 }
 
-/* "./a" and "a" are one file. */
+/* Returns the path without "./": "./a" and "a" are one file. */
 static const char *plain_path(const char *path)
 {
 	return flmem_text_starts(path, "./") ? path + 2 : path;
 }
 
-/* Where the path is, or belongs. */
+/* Returns the index of the path in the list, or where it belongs. */
 static size_t checked_place(const struct checked_modules *checked, const char *path)
 {
 	size_t low = 0, high = checked->count;
@@ -117,7 +117,7 @@ static bool is_checked_file(const struct flmem_found_files *files, const char *p
 	       flmem_found_files_have(files, "", plain_path(path));
 }
 
-/* Whether a script is one of the framework. */
+/* Returns true if a script is one of the framework. */
 static bool is_script_of(const struct flmem_rule_input *script,
 			 const struct flmem_module_kinds *kinds)
 {
@@ -137,7 +137,7 @@ static int run_module_rules(const struct module_rules *rules,
 	int rc = 0;
 
 	flmem_buf_init(&document.text);
-	/* What is not Python has no settings. */
+	/* A file that is not Python has no settings. */
 	if (flmem_document_read(FLMEM_SYNTAX_PYTHON, text, &document, NULL))
 		return 0;
 	input.document = document;

@@ -13,32 +13,32 @@
 #include "base/text/text.h"
 #include "frameworks/framework.h"
 
-#define NAMES_MAX    256 /* that are looked up for one file */
+#define NAMES_MAX    256 /* most names that are looked up for one file */
 #define FOLDERS_UP   3
-#define DEPTH_MAX    2 /* of modules that import from others */
-#define ADDED_MAX    8 /* folders that a script adds */
+#define DEPTH_MAX    2 /* levels of modules that import from others */
+#define ADDED_MAX    8 /* most folders that a script adds to sys.path */
 #define BYTES_MAX    65536U
 #define NOTEBOOK_MAX (4U << 20)
 #define TARGET	     "_target_"
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
-#define PASSED_ON    8192U /* larger ones that mention no framework are not mere re-exports */
+#define PASSED_ON    8192U /* a larger module that mentions no framework is no mere re-export */
 
-/* The search for one file. */
+/* State of the search for one file. */
 struct module_search {
 	const struct flmem_found_file *file;
-	const char *path; /* of the file or module whose imports are followed */
-	const char *text; /* of that */
+	const char *path; /* path of the file or module whose imports are followed */
+	const char *text; /* text of that file or module */
 	struct flmem_python_modules *modules;
 	struct flmem_error *err;
-	struct flmem_module_paths *found; /* of all levels */
-	size_t *names;			  /* the same */
+	struct flmem_module_paths *found; /* paths of all levels */
+	size_t *names;			  /* number of names of all levels */
 	unsigned depth;
 	int code;
 };
 
 static int search_imports(struct module_search *search, const char *text);
 
-/* A folder above, of the path alone; NULL: it has none, or out of memory. */
+/* Returns the folder above, by the path alone; NULL if there is none, or if memory is out. */
 static char *folder_above(const char *folder)
 {
 	return strcmp(folder, ".") == 0 || strcmp(folder, "/") == 0 || flmem_text_ends(folder, "..")
@@ -46,7 +46,7 @@ static char *folder_above(const char *folder)
 		       : flmem_file_folder(folder);
 }
 
-/* FOLDER/a/b.py or FOLDER/a/b/__init__.py, if it is a regular file; the caller frees it. */
+/* Returns FOLDER/a/b.py or FOLDER/a/b/__init__.py, if it is a regular file; the caller frees it. */
 static char *module_file(const char *folder, const char *name)
 {
 	static const char *const ends[] = {".py", "/__init__.py"};
@@ -70,7 +70,7 @@ static char *module_file(const char *folder, const char *name)
 	return NULL;
 }
 
-/* The first literal of a line, without its quotes; 0: there is none. */
+/* Finds the first literal of a line, without its quotes; 0 if there is none. */
 static size_t find_literal(const char *line, size_t length, const char **ret_text)
 {
 	const char *end, *start = memchr(line, '"', length);
@@ -82,7 +82,10 @@ static size_t find_literal(const char *line, size_t length, const char **ret_tex
 	return end ? (size_t)(end - *ret_text) : 0;
 }
 
-/* "lib" and "../lib" of sys.path.insert(0, "lib"), from the file's folder; the caller frees it. */
+/*
+ * Returns the folder that sys.path.insert(0, "lib") or ("../lib") adds, relative to the file's
+ * folder; the caller frees it.
+ */
 static char *added_folder(const char *path, const char *line, size_t length)
 {
 	char *folder = flmem_file_folder(path), *added;
@@ -109,7 +112,7 @@ static char *added_folder(const char *path, const char *line, size_t length)
 	return NULL;
 }
 
-/* The file of a module in folders that the script adds to those of modules. */
+/* Returns the file of a module in the folders that the script adds to sys.path. */
 static char *find_in_added(const char *path, const char *text, const char *name)
 {
 	for (int i = 0; i < ADDED_MAX && (text = strstr(text, "sys.path.")); i++) {
@@ -124,7 +127,10 @@ static char *find_in_added(const char *path, const char *text, const char *name)
 	return NULL;
 }
 
-/* The file of a module: of a relative import in one folder, else in the first that has it. */
+/*
+ * Returns the file of a module: for a relative import from one folder, else from the first folder
+ * that has it.
+ */
 static char *find_module_file(const char *path, const char *name, unsigned ups)
 {
 	FLMEM_AUTO_FREE char *folder = flmem_file_folder(path);
@@ -141,7 +147,7 @@ static char *find_module_file(const char *path, const char *name, unsigned ups)
 	return NULL;
 }
 
-/* The package of a framework itself. */
+/* Returns true for the package of a framework itself. */
 static bool is_framework(const char *name)
 {
 	char first[64];
@@ -200,7 +206,10 @@ static int modules_nomem(struct module_search *search)
 	return search->code = flmem_error_nomem(search->err, "cannot store the modules");
 }
 
-/* The modules of a module: what mentions no framework may only pass names on. */
+/*
+ * Searches the imports of a module. One that mentions no framework is followed only if it may pass
+ * names on.
+ */
 static int search_module(struct module_search *search, struct flmem_python_module *module,
 			 bool about)
 {
@@ -223,7 +232,7 @@ static void drop_module(struct flmem_python_modules *modules)
 	flmem_python_module_clear(&modules->rows[--modules->count]);
 }
 
-/* Takes the path of the file. */
+/* Adds a module, and takes ownership of the path of its file. */
 static int note_imported_module(struct module_search *search, const char *name, unsigned ups,
 				char *file)
 {
@@ -287,7 +296,9 @@ static int search_imports(struct module_search *search, const char *text)
 	return search->code;
 }
 
-/* The code of a notebook. One that is damaged has none here, nor has code that is only shown. */
+/*
+ * Searches the code of a notebook. A damaged one has no code here, nor has code that is only shown.
+ */
 static int search_notebook(struct module_search *search, const struct flmem_buf *text)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -305,7 +316,10 @@ static int search_notebook(struct module_search *search, const struct flmem_buf 
 	return search_imports(search, document.text.data);
 }
 
-/* Whether a module, or one that it imports from, mentions a framework with rules for modules. */
+/*
+ * Returns true if a module, or one that it imports from, mentions a framework with rules for
+ * modules.
+ */
 static bool mentions_framework(const struct flmem_python_module *module)
 {
 	for (const struct flmem_framework_ops *const *f = flmem_frameworks; *f; f++)
@@ -318,7 +332,10 @@ static bool mentions_framework(const struct flmem_python_module *module)
 	return false;
 }
 
-/* "a.b.make", "a.b.Class.method": the module of a name, tried from the longest one on. */
+/*
+ * Searches the module of a name such as "a.b.make" or "a.b.Class.method"; the longest candidate
+ * comes first.
+ */
 static void visit_target(struct module_search *search, char *name)
 {
 	const size_t before = search->modules->count;
@@ -331,7 +348,7 @@ static void visit_target(struct module_search *search, char *name)
 	}
 }
 
-/* The functions and classes that Hydra calls for maps of YAML. */
+/* Searches the modules of the functions and classes that Hydra calls for maps of YAML. */
 static int search_targets(struct module_search *search, const char *text)
 {
 	char name[FLMEM_PYTHON_DOTTED_MAX];
@@ -373,7 +390,7 @@ void flmem_recommend_targets_mark(struct flmem_document *document,
 		mark_targets(document->root, modules);
 }
 
-/* The row of files of Python, as which modules are judged. */
+/* Searches the targets in a YAML file; their modules are judged as Python files. */
 static void search_yaml(struct module_search *search, const struct flmem_buf *text)
 {
 	const struct flmem_found_file *file = search->file;

@@ -13,10 +13,11 @@
 #include "proc/limits/oom_log.h"
 #include "rules/oom_rules.h"
 
-#define LOG_BYTES_MAX (16U << 20) /* from its end; a kernel's ring buffer is 16 MiB at most */
+#define LOG_BYTES_MAX (16U << 20) /* read at the end; a kernel's buffer has at most this */
 
 /*
- * Reads the end of the file as text; `*ret_cut` when the file has more before it. Negative errno.
+ * Reads the end of the file as text; `*ret_cut` if the file has more before it. Returns 0 or
+ * -errno.
  */
 static int read_end(const char *path, struct flmem_buf *text, bool *ret_cut)
 {
@@ -36,7 +37,7 @@ static int read_end(const char *path, struct flmem_buf *text, bool *ret_cut)
 	     i++) /* a NUL in the console output must not end the text */
 		if (!text->data[i])
 			text->data[i] = ' ';
-	return rc == -EFBIG ? 0 : rc; /* it grows */
+	return rc == -EFBIG ? 0 : rc; /* the file grows meanwhile */
 }
 
 bool flmem_recommend_is_oom_log(const char *path)
@@ -75,7 +76,7 @@ static int add_log_problem(struct flmem_recommendations *found, const char *path
 	return flmem_recommendations_store_problem(found, path, 0, &why, err);
 }
 
-/* Lines are counted from the start of the file, which a cut log does not show. */
+/* Forgets line numbers: they count from the start of the file, which a cut text does not show. */
 static void forget_lines(struct flmem_checked_oom_log *read)
 {
 	read->log.last.line = 0;

@@ -6,7 +6,7 @@
 
 #include <flmem/recommend.h>
 
-/* Whether the file is a log that reports a killed process, or GPU memory that ran out. */
+/* Returns true if the file is a log that reports a killed process, or GPU memory that ran out. */
 bool flmem_recommend_is_oom_log(const char *path);
 
 /*

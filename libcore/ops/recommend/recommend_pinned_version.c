@@ -13,14 +13,14 @@
 
 #define LISTED_BYTES_MAX 65536U
 
-/* The pins that were found so far. */
+/* The pinned versions found so far. */
 struct pinned_release {
 	const char *package;
 	struct flmem_version_number release;
 	bool differ;
 };
 
-/* After the name of the package and "[extras]"; NULL: another name. */
+/* Returns the text after the name of the package and "[extras]"; NULL if this is another name. */
 static const char *behind_name(const char *text, const char *at, const char *package)
 {
 	static const char others[] =
@@ -35,7 +35,10 @@ static const char *behind_name(const char *text, const char *at, const char *pac
 	return at + strspn(at, " ");
 }
 
-/* Where a version follows: "==", "~=", or "=" of conda and poetry; NULL: none, or a range. */
+/*
+ * Returns the place of a version after "==", "~=", or "=" of conda and poetry; NULL if there is
+ * none, or a range.
+ */
 static const char *behind_operator(const char *text)
 {
 	if (flmem_text_starts(text, "==") || flmem_text_starts(text, "~="))
@@ -48,7 +51,7 @@ static const char *behind_operator(const char *text)
 	return text + (*text == '"' || *text == '\'');
 }
 
-/* "== 2.9.0"; of "==2.9.*" and "~=2.9.0" the last part is not known. */
+/* Notes a pin such as "== 2.9.0"; for "==2.9.*" and "~=2.9.0" the last part is unknown. */
 static void note_pin(struct pinned_release *pins, const char *text)
 {
 	bool compatible = *text == '~';
@@ -98,7 +101,7 @@ static void note_pins(struct pinned_release *pins, const char *text)
 	}
 }
 
-/* A list beside the files, which has no rules itself. */
+/* Notes the pins of a list beside the files, which has no rules itself. */
 static void note_listed_pins(struct pinned_release *pins, const char *folder, const char *name)
 {
 	FLMEM_AUTO_FILE_PLACE struct flmem_file_place place = FLMEM_FILE_PLACE_INIT;

@@ -2,14 +2,14 @@
 #ifndef FLMEM_OPS_RECOMMEND_RECOMMEND_PINNED_VERSION_H
 #define FLMEM_OPS_RECOMMEND_RECOMMEND_PINNED_VERSION_H
 
-/* The version of a framework that files which are checked together install. */
+/* The framework version that the files of one check install. */
 
 #include "base/text/version_number.h"
 #include "rules/rules.h"
 
 /*
- * The one version that "PACKAGE==VERSION" of the files names, and those that list what is to be
- * installed beside `file`; no version where they name several or none, also in comments.
+ * Returns the one version that "PACKAGE==VERSION" names, in these files and in lists of packages to
+ * install beside `file`; no version if they name none or several. Comments count, too.
  */
 struct flmem_version_number flmem_recommend_pinned(const struct flmem_bundle *bundle,
 						   const char *file, const char *package);

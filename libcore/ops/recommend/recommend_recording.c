@@ -9,7 +9,10 @@
 #include "base/cleanup.h"
 #include "frameworks/framework.h"
 
-/* Facts of the checked jobs hold for processes of a framework whose jobs have such facts. */
+/*
+ * Returns how often the process cleans up. Facts of the checked jobs hold for processes of a
+ * framework whose jobs have such facts.
+ */
 static struct flmem_u64 gc_rounds_of(const struct flmem_watch_process *process,
 				     const struct flmem_process_report *live,
 				     const struct flmem_recommendations *found)
@@ -54,7 +57,7 @@ static int check_results(const struct flmem_watch_summary *summary, const char *
 	return rc;
 }
 
-/* Takes ownership of the summary. */
+/* Stores the summary, of which it takes ownership. */
 static bool store_summary(struct flmem_recommendations *found, const char *path,
 			  struct flmem_watch_summary *summary)
 {
@@ -85,7 +88,7 @@ static int replay_recording(const char *path, const struct flmem_recommend_optio
 	return options->replay(path, ret_summary, why);
 }
 
-/* What is damaged may have held what the rules check. */
+/* Reports a damaged part, which may have held what the rules check. */
 static int report_damaged_part(const struct flmem_watch_summary *summary, const char *path,
 			       struct flmem_recommendations *found, struct flmem_error *err)
 {

@@ -7,9 +7,9 @@
 #include "base/text/version_number.h"
 
 /*
- * Checks one process of the recording `file` against all rules about trends; how often it cleans up
- * is that of the jobs in `found`, or that of its environment if it still runs: `live`, else NULL.
- * FLMEM_EFAILED when out of memory.
+ * Checks one process of the recording `file` against all rules about trends. How often the process
+ * cleans up is known from the jobs in `found`, or from its environment if it still runs: `live`,
+ * else NULL. FLMEM_EFAILED if memory is out.
  */
 int flmem_recommend_recorded(const struct flmem_watch_result *result,
 			     const struct flmem_process_report *live, const char *file,
@@ -17,8 +17,8 @@ int flmem_recommend_recorded(const struct flmem_watch_result *result,
 			     struct flmem_recommendations *found, struct flmem_error *err);
 
 /*
- * Checks every process of a recording, which `replay` of the options reads, against the rules about
- * trends. An unreadable recording becomes a problem in `found`. FLMEM_EFAILED when out of memory.
+ * Checks every process of a recording, which options->replay reads, against the rules about trends.
+ * An unreadable recording becomes a problem in `found`. FLMEM_EFAILED if memory is out.
  */
 int flmem_recommend_recording(const char *path, const struct flmem_recommend_options *options,
 			      const struct flmem_version_number *release,

@@ -49,7 +49,7 @@ static bool is_rule(const char *id)
 	return false;
 }
 
-/* The error in an entry, or NULL. */
+/* Returns the error in an entry, or NULL. */
 static const char *fault_of(const struct flmem_node *entry)
 {
 	const char *rule = flmem_node_string(flmem_node_get(entry, "rule"));
@@ -139,7 +139,7 @@ static int read_folder(const char *folder, struct flmem_suppressions *silences,
 	return read_suppression_entries(&document, file, folder, silences, found, err);
 }
 
-/* The folder that a path names, or that holds it; the caller frees it. */
+/* Returns the folder that a path names, or that holds the file; the caller frees it. */
 static char *searched_folder(const char *path)
 {
 	struct stat status;
@@ -149,7 +149,7 @@ static char *searched_folder(const char *path)
 	return flmem_file_folder(path);
 }
 
-/* Whether a folder is new; a new one is stored. Also false when out of memory. */
+/* Stores a folder that is new. Returns false for a known one, and if memory is out. */
 static bool is_new(struct flmem_suppressions *silences, char **folder)
 {
 	char **grown;
@@ -188,7 +188,7 @@ int flmem_suppressions_read(const char *const *paths, size_t count,
 	return 0;
 }
 
-/* The part of the file's path below the folder; NULL for a file outside of it. */
+/* Returns the part of the file's path below the folder; NULL for a file outside of it. */
 static const char *path_below(const char *file, const char *folder)
 {
 	size_t length = strlen(folder);

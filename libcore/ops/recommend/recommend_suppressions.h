@@ -23,14 +23,14 @@
 
 struct flmem_suppression {
 	char *rule;
-	char *folder; /* that the file is in, as the user named it */
+	char *folder; /* folder that the file is in, as the user named it */
 	char *pattern;
 };
 
 struct flmem_suppressions {
 	struct flmem_suppression *rows;
 	size_t count;
-	char **folders; /* that were read */
+	char **folders; /* folders whose files were read */
 	size_t folder_count;
 };
 

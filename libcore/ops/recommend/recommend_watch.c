@@ -13,14 +13,14 @@
 #include "ops/recommend/recommend_recording.h"
 #include "rules/rules.h"
 
-/* The end of a watch must not wait for heap reads: only the first processes are read. */
+/* Limits: the end of a watch must not wait for heap reads, so only the first processes are read. */
 #define READ_MAX    200U
 #define READ_FOR_US 3000000U
 
-/* The reports of live processes for the rules about them. */
+/* Reports of live processes, for the rules about them. */
 struct live_reading {
 	struct flmem_detect_report report;
-	size_t left_out; /* processes that were too many to be read */
+	size_t left_out; /* number of processes that were not read, because there were too many */
 };
 
 static void clear_reading(struct live_reading *reading)
@@ -90,7 +90,7 @@ static int check_result(const struct flmem_watch_result *result, const struct li
 	return rc;
 }
 
-/* Reports processes that run and were not read: access failed, or there were too many. */
+/* Reports processes that run but were not read: access was denied, or there were too many. */
 static int report_unread(const struct live_reading *reading, struct flmem_recommendations *found,
 			 struct flmem_error *err)
 {

@@ -24,11 +24,11 @@
 struct file_rewrite {
 	const struct flmem_correction *correction;
 	struct flmem_file_place place;
-	int fd; /* of the old file */
+	int fd; /* descriptor of the old file */
 	struct stat status;
 	struct flmem_temporary fresh;
-	char *backup;		 /* path */
-	const char *backup_name; /* in the directory; NULL: not created yet */
+	char *backup;		 /* path of the backup */
+	const char *backup_name; /* its name in the directory; NULL: not created yet */
 };
 
 static void clear_rewrite(struct file_rewrite *w)
@@ -85,7 +85,7 @@ static int open_error(const struct file_rewrite *w, int rc, struct flmem_error *
 	}
 }
 
-/* The file must be unchanged since the check and writable for its owner. */
+/* Opens the old file, which must be unchanged since the check and writable for its owner. */
 static int open_old(struct file_rewrite *w, struct flmem_error *err)
 {
 	const struct flmem_correction *c = w->correction;
@@ -129,7 +129,7 @@ static int write_fresh(struct file_rewrite *w, struct flmem_error *err)
 	return rc;
 }
 
-/* Whether this name still refers to the old file. */
+/* Returns true if this name still refers to the old file. */
 static bool is_named(const struct file_rewrite *w, const char *name)
 {
 	struct stat status;
@@ -138,7 +138,7 @@ static bool is_named(const struct file_rewrite *w, const char *name)
 	       is_identified_file(&w->correction->identity, &status);
 }
 
-/* Negative errno. */
+/* Tries one name for the backup. Returns 0 or -errno. */
 static int try_backup(struct file_rewrite *w, int number)
 {
 	char suffix[16] = "";
@@ -158,8 +158,8 @@ static int try_backup(struct file_rewrite *w, int number)
 }
 
 /*
- * FILE.orig, or FILE.orig.N where older backups exist: a hard link to the old file, so that it
- * takes no space and keeps all attributes.
+ * Makes the backup FILE.orig, or FILE.orig.N if older backups exist: a hard link to the old file,
+ * so that it takes no space and keeps all attributes.
  */
 static int make_backup(struct file_rewrite *w, struct flmem_error *err)
 {
@@ -179,8 +179,8 @@ static int make_backup(struct file_rewrite *w, struct flmem_error *err)
 }
 
 /*
- * For file systems without RENAME_EXCHANGE: a change between check and rename would not be
- * detected.
+ * Replaces the file on a file system without RENAME_EXCHANGE: a change between check and rename is
+ * not detected.
  */
 static int replace_file(struct file_rewrite *w, struct flmem_error *err)
 {
@@ -195,7 +195,10 @@ static int replace_file(struct file_rewrite *w, struct flmem_error *err)
 	return 0;
 }
 
-/* Checks the replaced file afterwards, and restores it if it is not the one that was checked. */
+/*
+ * Exchanges the files, checks the replaced one afterwards, and restores it if it is not the one
+ * that was checked.
+ */
 static int exchange_files(struct file_rewrite *w, struct flmem_error *err)
 {
 	int directory = w->place.directory;
@@ -214,7 +217,7 @@ static int exchange_files(struct file_rewrite *w, struct flmem_error *err)
 	if (flmem_file_rename(directory, w->fresh.name, directory, w->place.name,
 			      RENAME_EXCHANGE) == 0)
 		return report_changed(w, err);
-	/* A file that was created in between is kept under the temporary name. */
+	/* Keep a file that was created in between under the temporary name. */
 	w->fresh.name[0] = '\0';
 	return report_changed(w, err);
 }
@@ -243,7 +246,7 @@ int flmem_correction_write(const struct flmem_correction *correction, char **ret
 		rc = exchange_files(&w, err);
 	if (rc)
 		return rc;
-	w.backup_name = NULL; /* so it stays */
+	w.backup_name = NULL; /* the backup stays */
 	rc = flmem_file_place_flush(w.place.directory, correction->file, err);
 	if (rc)
 		return rc;

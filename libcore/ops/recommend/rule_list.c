@@ -10,7 +10,7 @@
 #include "rules/oom_rules.h"
 #include "rules/trend_rules.h"
 
-/* Subtracts the number of rules from `*index`; NULL when the index is beyond them. */
+/* Returns the rule at `*index`; NULL if the table has fewer, whose number is then subtracted. */
 static const struct flmem_rule *rule_of_table(const struct flmem_rule_table *table, size_t *index)
 {
 	if (*index < table->count)
@@ -65,7 +65,7 @@ static const struct flmem_rule *leftover_rule(const struct flmem_leftover_row *r
 	return NULL;
 }
 
-/* Rules about files, live processes, recorded ones, logs, then heap profiles. */
+/* The order is: rules about files, live processes, recordings, logs, then heap profiles. */
 const struct flmem_rule *flmem_recommend_rule(size_t index)
 {
 	const struct flmem_framework_ops *const *f;

@@ -18,7 +18,7 @@
 struct troubleshooting {
 	struct flmem_troubleshoot_report troubles;
 	const struct flmem_recommendations *found;
-	enum flmem_role role; /* that the caller named */
+	enum flmem_role role; /* role that the caller named */
 	size_t without_role;
 	struct flmem_error *err;
 };
@@ -46,7 +46,7 @@ void flmem_troubleshoot_report_clear(struct flmem_troubleshoot_report *troubles)
 	*troubles = (struct flmem_troubleshoot_report){0};
 }
 
-/* False when out of memory. */
+/* Adds the answer to a step. Returns false if memory is out. */
 static bool add_answer(struct flmem_troubleshoot_evaluation *evaluation, size_t index,
 		       const struct flmem_troubleshoot_case *one)
 {
@@ -100,8 +100,9 @@ static int add_evaluation(struct troubleshooting *run, const struct flmem_troubl
 }
 
 /*
- * The kernel does not record when a group was created or when a kill in it occurred, so a kill may
- * be older than a live process. The kills in a recording occurred during it.
+ * Describes kills. The kernel does not record when a group was created or when a kill in it
+ * occurred, so a kill may be older than a live process. The kills in a recording occurred during
+ * it.
  */
 static void put_kills(const struct flmem_troubleshoot_case *one, uint64_t kills, char *out,
 		      size_t size)
@@ -116,7 +117,8 @@ static void put_kills(const struct flmem_troubleshoot_case *one, uint64_t kills,
 }
 
 /*
- * The reason for the choice of the list; false if the role is not known, so that no list applies.
+ * Chooses the list and prints the reason. Returns false if the role is unknown, so that no list
+ * applies.
  */
 static bool choose_list(const struct troubleshooting *run, struct flmem_troubleshoot_case *one,
 			uint64_t kills, char *because, size_t size)
@@ -138,7 +140,7 @@ static bool choose_list(const struct troubleshooting *run, struct flmem_troubles
 	return true;
 }
 
-/* If `place` is a recording, it is first. */
+/* Prints the subject; if `place` is a recording, it comes first. */
 static void put_subject(const struct flmem_troubleshoot_case *one, char *out, size_t size)
 {
 	const char *role = flmem_role_name(one->role);
@@ -153,7 +155,8 @@ static int evaluate_case(struct troubleshooting *run, struct flmem_troubleshoot_
 {
 	char subject[256], because[160];
 
-	put_subject(one, subject, sizeof(subject)); /* with its own role, not that of --role */
+	/* With the role of the process, not that of --role. */
+	put_subject(one, subject, sizeof(subject));
 	if (!choose_list(run, one, flmem_u64_or(kills, 0), because, sizeof(because))) {
 		run->without_role++;
 		return 0;
@@ -162,8 +165,8 @@ static int evaluate_case(struct troubleshooting *run, struct flmem_troubleshoot_
 }
 
 /*
- * The counters of its control group. Without a limit, kills in it were caused by the host's memory.
- * A process that has exited meanwhile has no group.
+ * Returns the kills in the process's control group. Without a limit, the host's memory was the
+ * cause. A process that has exited meanwhile has no group.
  */
 static struct flmem_u64 kills_of(struct flmem_cgroups *cgroups,
 				 const struct flmem_process_report *report)
@@ -230,13 +233,13 @@ static int evaluate_recording(struct troubleshooting *run,
 			.found = run->found,
 		};
 
-		if (!is_killed(run->found, one.pid)) /* that evaluation includes the recording */
+		if (!is_killed(run->found, one.pid)) /* else its evaluation has it */
 			rc = evaluate_case(run, &one, result->pressure_rise.oom_kill);
 	}
 	return rc;
 }
 
-/* The recording of the killed process, if one was checked. */
+/* Returns the recording of the killed process, if one was checked. */
 static const struct flmem_watch_result *
 find_recorded_process(const struct flmem_recommendations *found, pid_t pid)
 {
@@ -273,7 +276,7 @@ static int evaluate_kill(struct troubleshooting *run, const struct flmem_checked
 	return add_evaluation(run, &one, subject, because);
 }
 
-/* A job's log does not name its process. */
+/* Evaluates the list for a log of GPU memory that ran out; such a log does not name its process. */
 static int evaluate_gpu_failure(struct troubleshooting *run,
 				const struct flmem_checked_oom_log *checked)
 {

@@ -13,7 +13,10 @@
 
 #define ANCESTORS_MAX 256
 
-/* A set-id program has mixed ids: this user may not end it. */
+/*
+ * Returns true if all IDs of the process are those of this user. A set-id program has mixed IDs:
+ * this user may not end it.
+ */
 static bool is_own_process(const struct flmem_process *process)
 {
 	const uint32_t own = geteuid();
@@ -24,7 +27,10 @@ static bool is_own_process(const struct flmem_process *process)
 	       status.uid.fs == own;
 }
 
-/* A container's process writes into its workspace a pid that is valid only in its namespace. */
+/*
+ * Returns true if the process is in this PID namespace: a container's process writes into its
+ * workspace a PID that is valid only in its namespace.
+ */
 static bool is_in_same_namespace(const struct flmem_process *process)
 {
 	struct stat own, its;
@@ -33,7 +39,7 @@ static bool is_in_same_namespace(const struct flmem_process *process)
 	       fstatat(process->dirfd, "ns/pid", &its, 0) == 0 && flmem_file_is_same(&own, &its);
 }
 
-/* Checks the ancestors that this user may read. */
+/* Returns true if the process is an ancestor of this one, as far as this user may read. */
 static bool is_ancestor(const struct flmem_process *process)
 {
 	pid_t at = getppid();
@@ -60,8 +66,8 @@ static size_t count_argv_words(char *const *argv)
 }
 
 /*
- * The process has the arguments of the command; or those of a script, before which the kernel puts
- * the interpreter, and with the path of the script as its name: execve(2).
+ * Returns true if the process has the arguments of the command. For a script the kernel puts the
+ * interpreter before them, and uses the path of the script as its name: execve(2).
  */
 static bool runs_command(const struct flmem_process *process, char *const *argv)
 {
@@ -77,12 +83,15 @@ static bool runs_command(const struct flmem_process *process, char *const *argv)
 			return false;
 	if (!before)
 		return strcmp(words.values[0], argv[0]) == 0;
-	/* Skip the interpreter, and at most one argument. */
+	/* Skip the interpreter and its one argument, if any. */
 	return before <= 2 &&
 	       strcmp(flmem_text_basename(words.values[before]), flmem_text_basename(argv[0])) == 0;
 }
 
-/* Whether it was started here, also where the program has changed its directory since. */
+/*
+ * Returns true if the process was started in this directory, even if it has changed its directory
+ * since.
+ */
 static bool has_started_here(const struct flmem_process *process)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env environment = {0};
@@ -96,8 +105,8 @@ static bool has_started_here(const struct flmem_process *process)
 }
 
 /*
- * The same words name another program in another directory: a workspace that was copied, with the
- * file that names the process, belongs to another job.
+ * Returns true if the process has the same directory: the same words in another directory name
+ * another program, for example in a copied workspace, whose pid.fl belongs to another job.
  */
 static bool is_in_same_directory(const struct flmem_process *process)
 {

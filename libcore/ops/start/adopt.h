@@ -7,9 +7,9 @@
 #include "proc/process.h"
 
 /*
- * NULL when the process has only ids of this user, is in this pid namespace, is neither the first
- * process there nor an ancestor of this one, and has the command line `argv`; else the static
- * reason against it, as a clause after "process N, ".
+ * Returns NULL if the process has only IDs of this user, is in this PID namespace, is neither the
+ * first process there nor an ancestor of this one, and has the command line `argv`; else the reason
+ * against it: a static clause that follows "process N, ".
  */
 const char *flmem_adoptable(const struct flmem_process *process, char *const *argv);
 

@@ -29,8 +29,8 @@
 static const char *const control_files_names[] = {PID, SHUTDOWN, RESTART, DAEMON_PID};
 
 /*
- * Whether the process can be the one that a file names: it must have existed when the file was
- * written. Both times are compared with some slack, since the clock may have been adjusted, and
+ * Returns true if the process can be the one that a file names: it must have existed when the file
+ * was written. Both times are compared with some slack, since the clock may have been adjusted, and
  * treating a live supervisor as dead is the worse mistake.
  */
 static bool existed_at_write(const struct flmem_process *process, const struct stat *file)
@@ -51,9 +51,8 @@ static int report_doubt(const struct flmem_control *control, enum flmem_code cod
 }
 
 /*
- * The process id in a control file, as `echo $!` writes it; 0 when there is none. Anyone who may
- * write in the workspace could have replaced the file, so a link or another kind of file is
- * refused.
+ * Reads the PID in a control file, as `echo $!` writes it; 0 if there is none. Anyone who may write
+ * in the workspace could have replaced the file, so a link or another kind of file is refused.
  */
 static int read_pid(const struct flmem_control *control, const char *name, pid_t *ret_pid,
 		    struct stat *ret_status, struct flmem_error *err)
@@ -80,7 +79,7 @@ static int read_pid(const struct flmem_control *control, const char *name, pid_t
 	return 0;
 }
 
-/* The live process that a file names and that existed when the file was written; or none. */
+/* Finds the live process that a file names and that existed when the file was written. */
 static int find_process(const struct flmem_control *control, const char *name,
 			struct flmem_process *ret_process, struct stat *ret_status,
 			struct flmem_error *err)
@@ -98,9 +97,9 @@ static int find_process(const struct flmem_control *control, const char *name,
 }
 
 /*
- * NVFlare's supervisor is a shell that runs a script, and takes no lock. Its number may belong to
- * another process by now, also where the file is newer than that one: restored, or of a container
- * that started anew. A command line that cannot be read leaves the doubt.
+ * Returns true if the process may be NVFlare's supervisor, a shell that runs a script and takes no
+ * lock. Its PID may have been reused, even if the file is newer than that process: restored, or of
+ * a container that started anew. If the command line cannot be read, the doubt remains.
  */
 static bool may_be_script(const struct flmem_process *process)
 {
@@ -127,8 +126,9 @@ static int refuse_workspace(const struct flmem_control *control, pid_t pid, stru
 }
 
 /*
- * The lock decides about another flmem or an emitted script, also after the file was removed; the
- * file shows NVFlare's own script. Where locks do not work, any process that the file names counts.
+ * Locks the workspace. The lock shows another flmem or an emitted script, even after the file was
+ * removed; the file shows NVFlare's own script. Where locks do not work, any process that the file
+ * names counts.
  */
 static int lock_workspace(const struct flmem_control *control, struct flmem_error *err)
 {
@@ -148,7 +148,7 @@ static int lock_workspace(const struct flmem_control *control, struct flmem_erro
 	return rc;
 }
 
-/* Whether only this user can have written the file that names the process. */
+/* Returns true if only this user can have written the file that names the process. */
 static bool is_written_by_user(const struct flmem_control *control, const struct stat *file)
 {
 	/* Many users have a private group and a umask of 002; root's group has other members. */
@@ -161,8 +161,8 @@ static bool is_written_by_user(const struct flmem_control *control, const struct
 }
 
 /*
- * The process of an earlier supervisor that pid.fl names. It will be sent signals, so any doubt is
- * an error: starting a second command next to it would be as wrong.
+ * Finds the process of an earlier supervisor that pid.fl names. It will be sent signals, so any
+ * doubt is an error; starting a second command next to it would be as wrong.
  */
 static int find_orphaned_process(const struct flmem_control *control, char *const *argv,
 				 struct flmem_process *ret_process, struct flmem_error *err)
@@ -210,10 +210,11 @@ int flmem_control_write_pid(const struct flmem_control *control, pid_t pid, stru
 	return write_pid(control, PID, pid, err);
 }
 
-/* inotify instances are limited per user; without one the files are still polled. */
+/* Starts inotify. Its instances are limited per user; without one the files are still polled. */
 static void watch_directory(struct flmem_control *control)
 {
-	char directory[32]; /* the open directory, even if its path was changed since */
+	/* Path of the open directory, valid even if its own path was changed since. */
+	char directory[32];
 
 	snprintf(directory, sizeof(directory), "/proc/self/fd/%d", control->directory_fd);
 	control->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -235,13 +236,13 @@ static int open_workspace(struct flmem_control *control, struct flmem_error *err
 			       flmem_text_escape(control->workspace, shown, sizeof(shown)));
 }
 
-/* A directory is not a request, as for NVFlare's script. */
+/* Removes a request. A directory is no request, as for NVFlare's script. */
 static bool remove_request(const struct flmem_control *control, const char *name)
 {
 	return unlinkat(control->directory_fd, name, 0) == 0 || errno == ENOENT || errno == EISDIR;
 }
 
-/* One that stayed would end the command that is about to be started. */
+/* Removes old requests: one that stayed would end the command that is about to be started. */
 static int remove_requests(const struct flmem_control *control, struct flmem_error *err)
 {
 	static const char *const requests[] = {SHUTDOWN, RESTART};
@@ -281,7 +282,7 @@ int flmem_control_open(const char *workspace, char *const *argv, struct flmem_co
 	return 0;
 }
 
-/* The removal of a file only wakes the reader. */
+/* Notes an event; the removal of a file only wakes the reader. */
 static void note_event(const struct inotify_event *event, struct flmem_requests *requests)
 {
 	if (!event->len || event->mask & IN_ISDIR || !(event->mask & (IN_CREATE | IN_MOVED_TO)))

@@ -17,10 +17,10 @@
 #include "proc/process.h"
 
 struct flmem_control {
-	const char *workspace; /* the caller's */
-	int directory_fd;      /* locked */
-	int watch_fd;	       /* inotify; -1: none */
-	bool restart_stays;    /* restart.fl could not be removed, and is no longer a request */
+	const char *workspace; /* owned by the caller */
+	int directory_fd;      /* the directory, which is locked */
+	int watch_fd;	       /* inotify descriptor; -1: none */
+	bool restart_stays; /* restart.fl could not be removed, and no longer counts as a request */
 };
 
 #define FLMEM_CONTROL_INIT                         \
@@ -28,18 +28,18 @@ struct flmem_control {
 		.directory_fd = -1, .watch_fd = -1 \
 	}
 
-/* Requests since the last call. */
+/* Requests found since the last call. */
 struct flmem_requests {
 	bool shutdown;
 	bool restart;
-	bool pid_lost; /* pid.fl is gone */
+	bool pid_lost; /* pid.fl no longer exists */
 };
 
 /*
  * Locks the workspace: fails while another supervisor is alive, removes earlier requests or fails
  * if they stay, and writes this process to daemon_pid.fl. ret_process: the live process that pid.fl
- * names and that may be adopted as the command `argv` (ops/start/adopt.h); closed when there is
- * none. FLMEM_EPERM, with nothing changed, for one that may not be adopted.
+ * names and that may be adopted as the command `argv` (ops/start/adopt.h); closed if there is none.
+ * FLMEM_EPERM, with nothing changed, for a process that may not be adopted.
  */
 int flmem_control_open(const char *workspace, char *const *argv, struct flmem_control *ret_control,
 		       struct flmem_process *ret_process, struct flmem_error *err);
@@ -51,7 +51,10 @@ int flmem_control_write_pid(const struct flmem_control *control, pid_t pid,
 /* Adds new requests to `requests`. */
 void flmem_control_look(const struct flmem_control *control, struct flmem_requests *requests);
 
-/* False when the request cannot be removed, once: it does not count again until it could be. */
+/*
+ * Removes restart.fl. Returns false once if it cannot be removed: it does not count again until it
+ * could be.
+ */
 bool flmem_control_clear_restart(struct flmem_control *control);
 
 /* Removes all four files and unlocks the workspace. */

@@ -22,9 +22,9 @@
 #define US_PER_SECOND UINT64_C(1000000)
 #define WRITE_BYTES   (UINT64_C(4) << 20)
 /*
- * File systems keep what is written in pages as large as the write, if it begins where such a page
- * does: half the processor time of small ones. libmicrohttpd passes on 256 KiB less a header, and
- * records of TLS, which have 16 KiB.
+ * Sizes of writes: file systems keep what is written in pages as large as the write, if it begins
+ * where such a page does, which halves the processor time of small writes. libmicrohttpd passes on
+ * 256 KiB less a header, and records of TLS, which have 16 KiB.
  */
 #define GATHER_BYTES ((size_t)128 << 10)
 #define ALIGN_BYTES  ((size_t)64 << 10)
@@ -33,19 +33,19 @@ struct flmem_upload_transfer {
 	struct flmem_exchange *x;
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	int fd;
-	uint64_t begin, at, length; /* of the upload */
+	uint64_t begin, at, length; /* offsets in the upload, and its length */
 	uint64_t started;	    /* the kernel was asked to write up to here */
 	uint64_t flushed;	    /* the kernel has written up to here */
 	uint32_t crc32c;
-	uint32_t crc32c_before; /* of the upload, up to `begin` */
-	char *gathered; /* bytes in front of `at` that are not written; NULL: there were none */
+	uint32_t crc32c_before; /* CRC-32C of the upload up to `begin` */
+	char *gathered;		/* bytes before `at` that are not written yet; NULL: never any */
 	size_t gathered_bytes;
 	bool creates, has_checksum, ended;
 	struct flmem_tus_checksum checksum;
 	struct flmem_digest digest;
 	struct flmem_finite_stream values;
-	unsigned failure; /* HTTP status; the rest of the body is ignored */
-	int error;	  /* errno of it */
+	unsigned failure; /* HTTP status of a refusal; the rest of the body is then ignored */
+	int error;	  /* errno of the failure */
 };
 
 static bool open_transfer(struct flmem_upload_transfer *transfer,
@@ -54,7 +54,7 @@ static bool open_transfer(struct flmem_upload_transfer *transfer,
 	if (start->checksum) {
 		transfer->has_checksum = true;
 		transfer->checksum = *start->checksum;
-		/* That of the journal serves for it. */
+		/* A CRC-32C needs no further digest: the journal's is used. */
 		if (start->checksum->kind != FLMEM_DIGEST_CRC32C &&
 		    flmem_digest_begin(&transfer->digest, start->checksum->kind, err))
 			return false;
@@ -103,7 +103,7 @@ struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 	return NULL;
 }
 
-/* Two pieces, one after the other. They are used up. */
+/* Writes two pieces, one after the other, and empties them. Returns 0 or an errno. */
 static int write_pieces(int fd, struct iovec pieces[2], uint64_t at)
 {
 	while (pieces[0].iov_len + pieces[1].iov_len) {
@@ -133,7 +133,10 @@ static void sum_piece(struct flmem_upload_transfer *transfer, const char *bytes,
 	flmem_finite_stream_add(&transfer->values, bytes, length);
 }
 
-/* What is gathered, or the begin of it, and `length` after that. */
+/*
+ * Writes the first `gathered` of the gathered bytes, then `length` bytes, and adds both to the
+ * checksums.
+ */
 static void write_summed(struct flmem_upload_transfer *transfer, size_t gathered, const char *bytes,
 			 size_t length)
 {
@@ -169,7 +172,7 @@ static void gather_piece(struct flmem_upload_transfer *transfer, const char *byt
 	transfer->at += length;
 }
 
-/* How many bytes to write now, of those gathered and `length` more. */
+/* Returns how many bytes to write now, of the gathered ones and `length` more. */
 static size_t choose_written(const struct flmem_upload_transfer *transfer, size_t length)
 {
 	size_t bytes = transfer->gathered_bytes + length;
@@ -202,7 +205,7 @@ static void take_body_piece(struct flmem_upload_transfer *transfer, const char *
 		write_summed(transfer, written, NULL, 0);
 }
 
-/* Started early, so that the flush at the end has little to do. */
+/* Starts to write early, so that the flush at the end has little to do. */
 static void start_writing(struct flmem_upload_transfer *transfer, uint64_t least)
 {
 	uint64_t written = transfer->at - transfer->gathered_bytes;
@@ -243,8 +246,8 @@ static bool has_right_checksum(struct flmem_upload_transfer *transfer)
 }
 
 /*
- * After a failed flush the kernel takes what it could not write for written: another flush would
- * confirm bytes that only the page cache has.
+ * Removes an upload after a failed flush: the kernel then takes for written what it could not
+ * write, so another flush would confirm bytes that only the page cache has.
  */
 static void forget_unflushed(const struct flmem_upload_transfer *transfer)
 {
@@ -255,9 +258,9 @@ static void forget_unflushed(const struct flmem_upload_transfer *transfer)
 }
 
 /*
- * Bytes first, then the record of them: both survive the end of this process. A power failure may
- * take those since the last flush, which is why flmem_uploads_load() reads them back. Returns an
- * errno.
+ * Commits bytes: first the bytes, then the record of them; both survive the end of this process. A
+ * power failure may take those since the last flush, which is why flmem_uploads_load() reads them
+ * back. Returns 0 or an errno.
  */
 static int commit_bytes(struct flmem_upload_transfer *transfer)
 {
@@ -280,7 +283,10 @@ static int commit_bytes(struct flmem_upload_transfer *transfer)
 	return -rc;
 }
 
-/* Publishes what is on the disk; false if the upload or its round no longer exists. */
+/*
+ * Publishes the offset of what is on the disk. Returns false if the upload or its round no longer
+ * exists.
+ */
 static bool publish_offset(struct flmem_upload_transfer *transfer)
 {
 	struct flmem_exchange *x = transfer->x;
@@ -306,7 +312,7 @@ static bool publish_offset(struct flmem_upload_transfer *transfer)
 	return current;
 }
 
-/* A client that continues compares it with its own file. */
+/* Adds the checksum to an answer; a client that continues compares it with its own file. */
 static void fill_checksum(const struct flmem_upload *upload, struct flmem_http_answer *answer)
 {
 	struct flmem_digest crc = {.kind = FLMEM_DIGEST_CRC32C, .crc32c = upload->crc32c};
@@ -332,7 +338,7 @@ void flmem_transfer_fill(const struct flmem_exchange *x, const struct flmem_uplo
 	if (!x->lockstep)
 		fill_checksum(upload, answer);
 	flmem_http_answer_field(answer, "Cache-Control", "no-store");
-	/* Names of days and months are English: the library never sets a locale. */
+	/* strftime() gives English names of days and months: the library never sets a locale. */
 	if (upload->offset < upload->record.length && gmtime_r(&at, &utc) &&
 	    strftime(expires, sizeof(expires), "%a, %d %b %Y %H:%M:%S GMT", &utc))
 		flmem_http_answer_field(answer, FLMEM_TUS_EXPIRES, "%s", expires);
@@ -376,7 +382,10 @@ void flmem_transfer_answer(struct flmem_exchange *x, struct flmem_http_request *
 		flmem_exchange_refuse_gone(request);
 }
 
-/* The upload is complete. A failure to keep or check it now means that it is not confirmed. */
+/*
+ * Finishes a complete upload. If it cannot be kept or checked now, it is not confirmed. Returns 0
+ * or the HTTP status of the refusal.
+ */
 static unsigned finish_transfer(struct flmem_upload_transfer *transfer, struct flmem_error *err)
 {
 	const struct flmem_upload_commit before = {transfer->begin, transfer->crc32c_before};
@@ -403,7 +412,7 @@ static void end_checked(struct flmem_upload_transfer *transfer, struct flmem_htt
 		return;
 	}
 	status = transfer->at == transfer->length ? finish_transfer(transfer, &err) : 0;
-	/* An upload that the disk did not keep is sent again. */
+	/* The client must send an upload again that the disk did not keep. */
 	if (status >= 500 && !flmem_update_can_pass(&err) &&
 	    flmem_upload_is_gone(transfer->x, transfer->id))
 		flmem_exchange_refuse_gone(request);
@@ -443,7 +452,10 @@ void flmem_transfer_free(struct flmem_upload_transfer *transfer)
 {
 	if (!transfer)
 		return;
-	/* Cut off: without a checksum what arrived is as good as a whole body. */
+	/*
+	 * The body was cut off: without a checksum the bytes that arrived are as good as a whole
+	 * body.
+	 */
 	if (!transfer->ended) {
 		write_gathered(transfer);
 		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&

@@ -19,7 +19,7 @@
 #include "ops/exchange/server/lockstep.h"
 
 #define SEIZE_US 5000000U
-#define NOT_KEPT 1 /* no upload of this round: its files may go */
+#define NOT_KEPT 1 /* the files are of no upload of this round, and may be removed */
 
 struct upload_name {
 	char text[FLMEM_EXCHANGE_ID_DIGITS + sizeof(".journal")];
@@ -105,13 +105,13 @@ static void drop_upload(struct flmem_exchange *x, struct flmem_upload *upload)
 
 static void remove_files(const struct flmem_exchange *x, const char *id)
 {
-	/* The record first: without it the others mean nothing. */
+	/* Remove the record first: without it the other files mean nothing. */
 	unlinkat(x->spool.uploads, upload_file_name(id, ".info").text, 0);
 	unlinkat(x->spool.uploads, upload_file_name(id, ".journal").text, 0);
 	unlinkat(x->spool.uploads, upload_file_name(id, ".data").text, 0);
 }
 
-/* An empty file; negative errno. */
+/* Creates an empty file. Returns 0 or -errno. */
 static int make_file(const struct flmem_exchange *x, const char *id, const char *suffix)
 {
 	int fd = flmem_spool_open_file(x->spool.uploads, upload_file_name(id, suffix).text,
@@ -123,7 +123,7 @@ static int make_file(const struct flmem_exchange *x, const char *id, const char 
 	return 0;
 }
 
-/* Negative errno. */
+/* Creates the files of an upload. Returns 0 or -errno. */
 static int make_files(const struct flmem_exchange *x, const char *id,
 		      const struct flmem_upload_record *record)
 {
@@ -153,7 +153,7 @@ int flmem_uploads_create(struct flmem_exchange *x, const struct flmem_upload_rec
 	upload = add_upload(x, id, record);
 	if (!upload)
 		return flmem_error_nomem(err, "cannot make an upload");
-	/* No other request takes it meanwhile; its size counts. */
+	/* Mark it as in use, so that no other request takes it; its size counts from now on. */
 	upload->checking = true;
 	pthread_mutex_unlock(&x->lock);
 	rc = make_files(x, id, record);
@@ -197,7 +197,7 @@ void flmem_uploads_remove(struct flmem_exchange *x, struct flmem_upload *upload)
 
 int flmem_uploads_delete(struct flmem_exchange *x, struct flmem_upload *upload)
 {
-	/* With its record left, it would be back after a restart. */
+	/* If the record stayed, the upload would be back after a restart. */
 	if (unlinkat(x->spool.uploads, upload_file_name(upload->id, ".info").text, 0) < 0 &&
 	    errno != ENOENT)
 		return -errno;
@@ -215,7 +215,7 @@ bool flmem_upload_is_gone(struct flmem_exchange *x, const char *id)
 	return gone;
 }
 
-/* Until `time`, of the monotonic clock. */
+/* Waits for a change until `time` of the monotonic clock. */
 static bool wait_change(struct flmem_exchange *x, const struct timespec *time)
 {
 	return pthread_cond_timedwait(&x->changed, &x->lock, time) == 0;
@@ -285,10 +285,16 @@ int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 		return -errno;
 	flmem_upload_commit_print(commit, bytes);
 	rc = flmem_io_write_all(fd, bytes, sizeof(bytes));
-	/* A lost record costs its bytes once more, but a complete upload was confirmed. */
+	/*
+	 * Flush only the last record: losing another one means to send its bytes again, but a
+	 * complete upload was confirmed.
+	 */
 	if (!rc && last && fdatasync(fd) < 0)
 		rc = -errno;
-	/* It is not confirmed; records after one that was cut would count for nothing. */
+	/*
+	 * Cut off the record of a commit that is not confirmed; records after a partial one would
+	 * not count.
+	 */
 	if (rc)
 		(void)!ftruncate(fd, before.st_size);
 	return rc;
@@ -309,14 +315,14 @@ void flmem_uploads_take_back(struct flmem_exchange *x, const char *id,
 		upload->offset = before->end;
 		upload->crc32c = before->crc32c;
 		upload->flushed = before->end < upload->flushed ? before->end : upload->flushed;
-		/* A record that stays says the same as the one that follows. */
+		/* If the truncation fails, the record that stays equals the one that follows. */
 		if (fd >= 0)
 			(void)!ftruncate(fd, (off_t)(upload->commits * FLMEM_UPLOAD_JOURNAL_BYTES));
 	}
 	pthread_mutex_unlock(&x->lock);
 }
 
-/* True if the bytes of a commit are those that were written. */
+/* Returns true if the file has the bytes of a commit as they were written. */
 static bool is_commit_intact(int fd, uint64_t begin, const struct flmem_upload_commit *commit)
 {
 	char block[16384];
@@ -331,7 +337,7 @@ static bool is_commit_intact(int fd, uint64_t begin, const struct flmem_upload_c
 	return crc == commit->crc32c;
 }
 
-/* Of those from `first` on: how many are intact before the first one that is not. */
+/* Returns how many commits from `first` on are intact, before the first one that is not. */
 static size_t count_intact_from(int fd, const struct flmem_upload_commit *commits, size_t count,
 				size_t first)
 {
@@ -343,7 +349,10 @@ static size_t count_intact_from(int fd, const struct flmem_upload_commit *commit
 	return i - first;
 }
 
-/* Commits whose bytes are there: those that a power failure may have taken are read back. */
+/*
+ * Returns the number of commits whose bytes are in the file. Those that a power failure may have
+ * taken are read back.
+ */
 static size_t count_intact(int fd, const struct flmem_upload_commit *commits, size_t count)
 {
 	uint64_t end = count ? commits[count - 1].end : 0;
@@ -352,7 +361,7 @@ static size_t count_intact(int fd, const struct flmem_upload_commit *commits, si
 	while (first && end - commits[first - 1].end < FLMEM_UPLOAD_UNFLUSHED_MAX)
 		first--;
 	intact = count_intact_from(fd, commits, count, first);
-	/* None: only a disk that reports false flushes has lost more. */
+	/* If none of these is intact, a disk that reports false flushes has lost more. */
 	for (; first && !intact; first--)
 		intact = count_intact_from(fd, commits, first, first - 1);
 	return first + intact;
@@ -368,7 +377,7 @@ static uint32_t join_commits(const struct flmem_upload_commit *commits, size_t c
 	return crc;
 }
 
-/* The journal is cut where it ends to be valid. */
+/* Loads the journal, and cuts it off after its last valid record. */
 static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, int data)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -394,13 +403,16 @@ static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, i
 	return ftruncate(fd, (off_t)(count * FLMEM_UPLOAD_JOURNAL_BYTES)) < 0 ? -errno : 0;
 }
 
-/* An error of the file itself. With any other it may be read later, and must not be removed. */
+/*
+ * Returns true for an error of the file itself. After any other error the file may be readable
+ * later, and must not be removed.
+ */
 static bool is_no_file(int rc)
 {
 	return rc == -ENOENT || rc == -EINVAL || rc == -ELOOP || rc == -EISDIR || rc == -EFBIG;
 }
 
-/* 0, NOT_KEPT, or a negative errno. */
+/* Loads a record. Returns 0, NOT_KEPT, or -errno. */
 static int load_record(const struct flmem_exchange *x, const char *id,
 		       struct flmem_upload_record *record)
 {
@@ -415,7 +427,10 @@ static int load_record(const struct flmem_exchange *x, const char *id,
 	return m->round == x->round || m->round + 1 == x->round ? 0 : NOT_KEPT;
 }
 
-/* Its bytes are not among the uploads. 0, NOT_KEPT, or a negative errno. */
+/*
+ * Loads an upload whose bytes are not among the uploads, but may be in the folder of its update.
+ * Returns 0, NOT_KEPT, or -errno.
+ */
 static int load_placed(const struct flmem_exchange *x, struct flmem_upload *upload)
 {
 	const struct flmem_tus_metadata *m = &upload->record.metadata;
@@ -429,7 +444,10 @@ static int load_placed(const struct flmem_exchange *x, struct flmem_upload *uplo
 	return is_no_file(placed) ? NOT_KEPT : placed;
 }
 
-/* The place of its bytes shows how far the upload was. 0, NOT_KEPT, or a negative errno. */
+/*
+ * Finds out how far the upload was, which the place of its bytes shows. Returns 0, NOT_KEPT, or
+ * -errno.
+ */
 static int load_progress(struct flmem_exchange *x, struct flmem_upload *upload)
 {
 	FLMEM_AUTO_CLOSE int data = flmem_uploads_open(x, upload->id);
@@ -441,12 +459,12 @@ static int load_progress(struct flmem_exchange *x, struct flmem_upload *upload)
 		rc = load_journal(x, upload, data);
 	if (rc)
 		return is_no_file(rc) ? NOT_KEPT : rc;
-	/* Only what counted is kept beyond its round, without its bytes. */
+	/* Beyond its round only an upload that counted is kept, without its bytes. */
 	if (upload->combined && data >= 0 && !flmem_lockstep_was_combined(x, upload))
 		return NOT_KEPT;
 	upload->counted = upload->combined;
 	if (upload->combined)
-		upload->offset = upload->record.length; /* whatever was journalled */
+		upload->offset = upload->record.length; /* whatever the journal has */
 	return 0;
 }
 
@@ -468,7 +486,10 @@ static int load_upload(struct flmem_exchange *x, const char *id)
 	return rc;
 }
 
-/* False, with 0 in *ret_rc, at the end; or with a negative errno. */
+/*
+ * Returns the next entry of the directory. Returns false at the end with 0 in *ret_rc, or with
+ * -errno.
+ */
 static bool next_spooled(DIR *list, struct dirent **ret_entry, int *ret_rc)
 {
 	errno = 0;
@@ -477,7 +498,7 @@ static bool next_spooled(DIR *list, struct dirent **ret_entry, int *ret_rc)
 	return *ret_entry;
 }
 
-/* One name among the uploads. Negative errno. */
+/* Loads the upload of one name in the directory. Returns 0 or -errno. */
 static int load_name(struct flmem_exchange *x, const char *name)
 {
 	size_t length = strcspn(name, ".");
@@ -490,7 +511,7 @@ static int load_name(struct flmem_exchange *x, const char *name)
 		valid = flmem_tus_id_parse(text, id);
 	}
 	if (!valid && name[0] == '.')
-		return 0; /* the directory itself; temporary files are few and small */
+		return 0; /* "." and ".."; temporary files, which are few and small */
 	if (valid && strcmp(name + length, ".info") == 0)
 		rc = load_upload(x, id);
 	if (!valid || rc == NOT_KEPT)
@@ -498,7 +519,7 @@ static int load_name(struct flmem_exchange *x, const char *name)
 	return rc == NOT_KEPT ? 0 : rc;
 }
 
-/* What an interrupted creation or removal left. All that is kept is loaded. */
+/* Removes what an interrupted creation or removal left: files of no loaded upload. */
 static void remove_rest(struct flmem_exchange *x, DIR *list)
 {
 	struct dirent *entry;
@@ -544,7 +565,7 @@ void flmem_uploads_let(struct flmem_exchange *x, const char *id,
 	upload = flmem_uploads_find(x, id);
 	if (upload && (!request || upload->writer == request)) {
 		flmem_uploads_release(x, upload);
-		/* Its round ended while it was in use. */
+		/* The round of the upload ended while it was in use. */
 		if (upload->record.metadata.round < x->round && !upload->combined)
 			flmem_uploads_remove(x, upload);
 	}
