@@ -16,16 +16,17 @@
 #include "settings/preload.h"
 #include "settings/table.h"
 
-/* State of the text that is written. */
+/* State of the text that is being written. */
 struct emit_state {
 	const struct flmem_emit_options *options;
 	const struct flmem_settings *settings;
 	const char *role;
 	const struct flmem_start_ops *start;
-	char *const *argv;     /* the command; NULL in a start script of the standard command */
-	const char *directory; /* that of the user, as the reader accepts it; NULL: none */
-	const char *program;   /* argv[0] as the reader accepts it; NULL: as it is */
-	const char *problem;   /* what the quoting cannot hold */
+	char *const *argv; /* the command; NULL in a start script that runs the standard command */
+	/* Directory that the user named, as the reader accepts it; NULL: none. */
+	const char *directory;
+	const char *program; /* argv[0] as the reader accepts it; NULL: unchanged */
+	const char *problem; /* what the format cannot represent; NULL: nothing */
 	struct flmem_buf out;
 };
 
@@ -46,7 +47,7 @@ static void put_words(struct emit_state *e, flmem_quote_fn *quote, const char *s
 	}
 }
 
-/* In the first word, the path, systemd expands specifiers but no variables. */
+/* Writes the command. In its first word, the path, systemd expands specifiers but no variables. */
 static void put_unit_words(struct emit_state *e)
 {
 	put_quoted(e, flmem_quote_systemd, e->program ? e->program : e->argv[0]);
@@ -78,7 +79,10 @@ static const char *describe_jemalloc_default(void)
 	return row ? row->value : "";
 }
 
-/* A value that is set where the script runs is kept, unless its reader would ignore it. */
+/*
+ * Exports a setting. A value that is set where the script runs is kept, unless its reader would
+ * ignore it.
+ */
 static void put_export(struct emit_state *e, const struct flmem_setting *s)
 {
 	const struct flmem_setting_row *row = find_emit_row(s->name);
@@ -89,7 +93,10 @@ static void put_export(struct emit_state *e, const struct flmem_setting *s)
 	flmem_buf_printf(&e->out, "export %s=\"${%s:-%s}\"\n", s->name, s->name, s->value);
 }
 
-/* The memory block of a script: values that are set already are kept, jemalloc is opt-in. */
+/*
+ * Writes the memory settings of a script: values that are already set are kept, and jemalloc is
+ * opt-in.
+ */
 static void put_block(struct emit_state *e)
 {
 	bool wanted = e->options->settings.allocator == FLMEM_SETTINGS_ALLOCATOR_JEMALLOC;
@@ -169,7 +176,7 @@ static void emit_sub_start(struct emit_state *e)
 	flmem_buf_puts(&e->out, e->start->script_tail);
 }
 
-/* `launcher` is for several processes. */
+/* Writes a batch script. `launcher` is the command prefix that starts several processes. */
 static void put_batch(struct emit_state *e, const char *submitted, const char *launcher)
 {
 	flmem_buf_puts(&e->out, "set -eu\n");
@@ -188,7 +195,7 @@ static void put_batch(struct emit_state *e, const char *submitted, const char *l
 		flmem_buf_puts(&e->out, launcher);
 	put_words(e, flmem_quote_sh, " ");
 	flmem_buf_putc(&e->out, '\n');
-	/* sbatch and qsub take the whole script for one of DOS, and refuse it. */
+	/* sbatch and qsub take a script with such a line for one of DOS, and refuse it. */
 	if (e->out.data && strstr(e->out.data, "\r\n"))
 		e->problem = "a carriage return before a line break";
 }
@@ -232,7 +239,7 @@ static void emit_systemd(struct emit_state *e)
 		"After=network-online.target\nStartLimitIntervalSec=300\nStartLimitBurst=5\n\n"
 		"[Service]\nType=exec\nWorkingDirectory=",
 		e->role);
-	/* A path setting: no quotes, but specifiers are expanded (systemd.exec(5)). */
+	/* In a path setting systemd expands specifiers, but knows no quotes (systemd.exec(5)). */
 	for (const char *p = find_workspace(e); *p; p++)
 		flmem_buf_printf(&e->out, "%s%c", *p == '%' ? "%" : "", *p);
 	flmem_buf_putc(&e->out, '\n');
@@ -264,7 +271,7 @@ static void emit_docker(struct emit_state *e)
 	flmem_buf_puts(&e->out, "    command:\n      - ");
 	put_words(e, flmem_quote_k8s, "\n      - ");
 	flmem_buf_puts(&e->out, "\n    init: true\n    restart: \"on-failure:5\"\n");
-	/* Older readers than Compose 2.30 do not know the short form, gpus: all. */
+	/* Readers older than Compose 2.30 do not know the short form, gpus: all. */
 	if (e->options->settings.gpu)
 		flmem_buf_puts(&e->out, "    deploy:\n      resources:\n        reservations:\n"
 					"          devices:\n            - driver: nvidia\n"
@@ -299,7 +306,7 @@ static void emit_k8s(struct emit_state *e)
 					"          nvidia.com/gpu: 1\n");
 }
 
-/* Scripts search for jemalloc where they run; the other formats name its path. */
+/* Kinds of text. Scripts search for jemalloc where they run; the other formats name its path. */
 static const struct {
 	void (*emit)(struct emit_state *e);
 	bool is_program;
@@ -321,7 +328,7 @@ bool flmem_emit_is_program(enum flmem_emit_kind kind)
 	return emit_kinds[kind].is_program;
 }
 
-/* The framework's command for the role; false if there is none. */
+/* Finds the framework's command for the role; false if there is none. */
 static bool make_standard_command(const struct emit_state *e,
 				  struct flmem_start_command *ret_command)
 {
@@ -384,7 +391,7 @@ static int emit_text(struct emit_state *e, char **ret_text, struct flmem_error *
 		rc = finish_text(e, ret_text, err);
 		flmem_buf_clear(&e->out);
 	}
-	e->argv = NULL; /* it may have been the command above */
+	e->argv = NULL; /* it may point into `command`, which goes out of scope */
 	return rc;
 }
 
@@ -400,7 +407,7 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 	if (rc)
 		return rc;
 	e.directory = directory;
-	/* Of other kinds the settings check it. */
+	/* For the other kinds flmem_settings_make() checks the library. */
 	if (emit_kinds[options->kind].finds_jemalloc && request.jemalloc_library)
 		rc = flmem_preload_check(request.jemalloc_library, false, err);
 	if (rc)

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-/* systemd, load-fragment.c: a command may begin with these as flags. */
+/* Flags with which a command may begin: systemd, load-fragment.c. */
 #define COMMAND_FLAGS "@-:+!|"
 
 __attribute__((format(printf, 5, 6))) static int refuse_place(int code, const char *what,
@@ -42,7 +42,7 @@ static bool has_controls(const char *path)
 	return false;
 }
 
-/* Whether a component is . or .., which systemd refuses in a path. */
+/* Returns true if a component is . or .., which systemd refuses in a path. */
 static bool has_dots(const char *path)
 {
 	while (*path) {
@@ -56,7 +56,7 @@ static bool has_dots(const char *path)
 	return false;
 }
 
-/* path_is_valid() of systemd; a name without a directory is one component. */
+/* Applies the limits of systemd's path_is_valid(); a name without a directory is one component. */
 static bool is_too_long(const char *path)
 {
 	if (strlen(path) >= PATH_MAX)
@@ -72,7 +72,10 @@ static bool is_too_long(const char *path)
 	return false;
 }
 
-/* What the line of a unit cannot hold, or systemd does not take; NULL: nothing. */
+/*
+ * Returns why a line of a unit cannot hold the directory, or systemd does not accept it; NULL: it
+ * can.
+ */
 static const char *find_unit_problem(const char *directory)
 {
 	char last = directory[strlen(directory) - 1];
@@ -130,7 +133,10 @@ int flmem_emit_directory(enum flmem_emit_place place, const char *named, char **
 	return *ret_directory ? 0 : flmem_error_nomem(err, "cannot store the workspace");
 }
 
-/* string_is_safe(): refused in the path of a program, however it is quoted. */
+/*
+ * Applies systemd's string_is_safe(), which refuses characters in the path of a program, however it
+ * is quoted.
+ */
 static bool is_safe_in_unit(const char *program)
 {
 	return !strpbrk(program, "\"'\\") && !has_controls(program);

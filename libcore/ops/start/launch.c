@@ -15,7 +15,10 @@
 
 #define SCRUBBER "libflmem_scrub.so"
 
-/* The user's entries without the library, then the library, then the scrubber: see preload/. */
+/*
+ * Joins a value of LD_PRELOAD: the user's entries without the library, then the library, then the
+ * scrubber (preload/scrub.c).
+ */
 static char *join_scrubber(const char *value, const char *library, const char *scrubber)
 {
 	FLMEM_AUTO_BUF struct flmem_buf list = FLMEM_BUF_INIT;
@@ -34,7 +37,7 @@ static char *join_scrubber(const char *value, const char *library, const char *s
 	return flmem_buf_take(&list);
 }
 
-/* "NAME=value" of a setting, or NULL when out of memory. */
+/* Makes "NAME=value" of a setting; NULL if memory is out. */
 static char *format_assignment(const struct flmem_settings *settings,
 			       const struct flmem_setting *setting, const char *scrubber)
 {

@@ -66,7 +66,7 @@ static bool gains_privilege(const struct flmem_probe_child *child)
 	return geteuid() != 0 && getxattr(child->program, "security.capability", NULL, 0) > 0;
 }
 
-/* Why LD_PRELOAD cannot work in this program, or NULL when no reason is known. */
+/* Returns why LD_PRELOAD cannot work in this program, or NULL if no reason is known. */
 static const char *find_obstacle(const struct flmem_probe_child *child)
 {
 	if (!child->wide)
@@ -89,7 +89,7 @@ static int report_not_loaded(const struct flmem_probe_child *child, const char *
 			       library, child->program, line[0] ? ": " : "", line);
 }
 
-/* Its allocator that has the plain name malloc; NULL when flmem does not know it. */
+/* Returns the module's allocator that has the plain name malloc; NULL if flmem does not know it. */
 static const struct flmem_allocator *find_allocator_in(const struct flmem_allocator_list *list,
 						       const struct flmem_module *module)
 {
@@ -109,8 +109,8 @@ static const struct flmem_module *find_module(const struct flmem_modules *module
 }
 
 /*
- * Before main() most calls are not bound yet, so the lookup order decides which malloc they will
- * reach.
+ * Checks which malloc is first in the lookup order: before main() most calls are not bound yet, and
+ * the order decides what they will reach.
  */
 static int check_order(const struct flmem_probe_child *child, const struct flmem_modules *modules,
 		       const char *library, const struct flmem_module **ret_server,
@@ -136,7 +136,7 @@ static int check_order(const struct flmem_probe_child *child, const struct flmem
 	return 0;
 }
 
-/* Its name does not make a library jemalloc: its content does. */
+/* Checks that the library is jemalloc, by its content, not by its name. */
 static int check_kind(const struct flmem_probe_child *child, const struct flmem_view *view,
 		      const struct flmem_module *server, struct flmem_error *err)
 {
@@ -158,7 +158,7 @@ static int check_kind(const struct flmem_probe_child *child, const struct flmem_
 				       : "an unknown allocator");
 }
 
-/* The library is mapped; checks whether plain malloc reaches it, and whether it is jemalloc. */
+/* Checks whether plain malloc reaches the mapped library, and whether that is jemalloc. */
 static int check_malloc(const struct flmem_probe_child *child, const struct flmem_maps *maps,
 			const struct flmem_map *found, struct flmem_error *err)
 {
@@ -179,8 +179,8 @@ static int check_malloc(const struct flmem_probe_child *child, const struct flme
 }
 
 /*
- * If the scrubber is in the list, it has to load as well. In a shell it would remove the allocator
- * from the program that the script starts.
+ * Checks that the scrubber loads as well if the list has it. In a shell it would remove the
+ * allocator from the program that the script starts.
  */
 static int check_scrubber(const struct flmem_probe_child *child, const struct flmem_maps *maps,
 			  char *const *environment, struct flmem_error *err)
@@ -248,7 +248,10 @@ static int check_child(const struct flmem_probe_child *child, const char *librar
 	return rc ? rc : fill_proof(child, found, said, proof, err);
 }
 
-/* The loader's words do not name the cause: a library for another C library than the program's. */
+/*
+ * Explains a failure whose cause the loader's message does not name: the library is for another C
+ * library than the program's.
+ */
 static int explain_other_libc(const struct flmem_probe_child *child, const char *library, int rc,
 			      struct flmem_error *err)
 {

@@ -19,14 +19,14 @@
 
 #define SECOND_US UINT64_C(1000000)
 
-/* NVFlare's throttle. */
+/* Limits of restarts, as in NVFlare's script. */
 #define QUICK_US    (300 * SECOND_US)
 #define QUICK_LIMIT 5
 
 /* Shortest time between starts, so that a command that ends at once does not use up its starts. */
 #define PAUSE_US SECOND_US
 
-/* How often the files are polled without inotify, and with it. */
+/* Intervals at which the files are polled, without inotify and with it. */
 #define POLL_BLIND_US (SECOND_US / 2)
 #define POLL_US	      (5 * SECOND_US)
 
@@ -41,7 +41,7 @@ enum supervise_goal {
 
 enum supervise_stage {
 	STAGE_RUNS,
-	STAGE_WAITS, /* waits for the command to end by itself */
+	STAGE_WAITS, /* waiting for the command to end by itself */
 	STAGE_ASKED, /* SIGTERM was sent */
 	STAGE_KILLED,
 };
@@ -53,18 +53,18 @@ struct supervisor {
 	sigset_t old_mask;
 	bool masked;
 
-	struct flmem_process process; /* of the command; dirfd -1: none */
-	bool own;		      /* a child, not one that was adopted */
-	int wait_status;	      /* of the last command that ended */
+	struct flmem_process process; /* process of the command; dirfd -1: none */
+	bool own;		      /* the command is a child, not an adopted process */
+	int wait_status;	      /* wait status of the last command that ended */
 
 	enum supervise_goal goal;
 	enum supervise_stage stage;
-	uint64_t deadline_us; /* of the stage */
+	uint64_t deadline_us; /* end of the stage */
 	uint64_t lapse_us;    /* until then an end counts as caused by a signal (SIGHUP) */
 
-	uint64_t started_us; /* the last start; 0: none yet */
-	unsigned quick;	     /* successive starts within QUICK_US of the one before */
-	bool pid_reported;   /* the error that pid.fl cannot be written */
+	uint64_t started_us; /* time of the last start; 0: none yet */
+	unsigned quick;	     /* successive starts, each within QUICK_US of the one before */
+	bool pid_reported;   /* it was reported that pid.fl cannot be written */
 };
 
 const char *flmem_supervise_event_meaning(enum flmem_supervise_event event)
@@ -104,7 +104,8 @@ static void notify_caller(const struct supervisor *s, enum flmem_supervise_event
 /* ---- signals ---- */
 
 /*
- * The last two are for the supervisor: its child changed state, and a reader of its output is gone.
+ * Signals that are caught. The last two are for the supervisor: its child changed state, and a
+ * reader of its output has exited.
  */
 static const int taken_signals[] = {SIGTERM, SIGINT,  SIGQUIT, SIGHUP,
 				    SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE};
@@ -117,7 +118,7 @@ static int take_signals(struct supervisor *s, struct flmem_error *err)
 	sigemptyset(&mask);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(taken_signals); i++)
 		sigaddset(&mask, taken_signals[i]);
-	/* An ignored SIGCHLD would have the kernel reap the command unseen. */
+	/* If SIGCHLD were ignored, the kernel would reap the command unseen. */
 	sigaction(SIGCHLD, &heard, NULL);
 	if (sigprocmask(SIG_BLOCK, &mask, &s->old_mask) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot block signals");
@@ -128,7 +129,10 @@ static int take_signals(struct supervisor *s, struct flmem_error *err)
 	return 0;
 }
 
-/* By pidfd; without one only the pid of a child that was not waited for cannot be reused. */
+/*
+ * Sends a signal by pidfd. Without one, only the PID of a child that was not waited for cannot have
+ * been reused.
+ */
 static void send_signal(const struct supervisor *s, int number)
 {
 	if (s->process.pidfd >= 0)
@@ -156,7 +160,7 @@ static uint64_t find_exit_time(pid_t pid, struct flmem_relatives *relatives)
 	return framework ? framework->exit_us : 0;
 }
 
-/* The longest time that the command or one of its descendants needs to exit by itself. */
+/* Returns the longest time that the command or one of its descendants needs to exit by itself. */
 static uint64_t find_longest_exit_time(const struct supervisor *s)
 {
 	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -230,7 +234,10 @@ static void handle_requests(struct supervisor *s)
 		s->pid_reported = flmem_control_write_pid(&s->control, s->process.pid, NULL) != 0;
 }
 
-/* A terminal sends its signals to every foreground process itself. */
+/*
+ * Returns true if the command has received the signal already: a terminal sends its signals to
+ * every foreground process.
+ */
 static bool has_signal_already(const struct supervisor *s, const struct signalfd_siginfo *info)
 {
 	return s->own && info->ssi_code == SI_KERNEL;
@@ -305,7 +312,10 @@ static int start_command(struct supervisor *s, struct flmem_error *err)
 	return 0;
 }
 
-/* True when the command has ended; then its status is set, 0 for a process that is not a child. */
+/*
+ * Returns true if the command has ended, and sets its wait status (0 for a process that is not a
+ * child).
+ */
 static bool command_has_ended(struct supervisor *s)
 {
 	pid_t got;
@@ -330,7 +340,7 @@ static void handle_end(struct supervisor *s)
 		s->goal = GOAL_LEAVE;
 }
 
-/* Counts a start; false after too many in too short a time. */
+/* Counts a start. Returns false after too many in too short a time. */
 static bool count_start(struct supervisor *s)
 {
 	uint64_t now = flmem_clock_us();
@@ -341,7 +351,8 @@ static bool count_start(struct supervisor *s)
 }
 
 /*
- * A requested restart happens at once, the restart of a command that ended by itself after a pause.
+ * Returns the time of the next start: now for a requested restart, after a pause for a command that
+ * ended by itself.
  */
 static uint64_t next_start_us(const struct supervisor *s)
 {

@@ -13,7 +13,10 @@
 
 #define PLACES_MAX 64U
 
-/* Without the underscores before them, and without what a compiler appends (".constprop.0"). */
+/*
+ * Parts of the names of functions that a release of memory may run, without leading underscores and
+ * without what a compiler appends (".constprop.0").
+ */
 static const char *const release_parts[] = {
 	"malloc_trim",
 	"mtrim",
@@ -32,8 +35,8 @@ static const char *const release_parts[] = {
 };
 
 /*
- * Functions that programs call, so that tools measure there; a release of memory does not call
- * them.
+ * Functions that programs call, so tools set breakpoints there to measure; a release of memory does
+ * not call them.
  */
 static const char *const allocation_functions[] = {
 	"malloc",	 "free",     "calloc", "realloc", "reallocarray", "posix_memalign",
@@ -46,13 +49,14 @@ struct changed_places {
 	struct flmem_image *image;
 	struct flmem_pages pages;
 	const struct flmem_map *map;
-	uint64_t bias, checked; /* up to where the mapping matches the file */
+	/* End of the range in which the mapping was compared with the file. */
+	uint64_t bias, checked;
 	struct flmem_address rows[PLACES_MAX];
 	size_t count;
-	bool more; /* than these */
+	bool more; /* there are more places than `rows` holds */
 	bool libc, unread, known[PLACES_MAX];
 	uint64_t refused; /* the first changed address that counts; 0: none is known */
-	const char *name; /* of the changed function */
+	const char *name; /* name of the changed function */
 	char text[64];
 };
 
@@ -64,7 +68,10 @@ static bool has_function_name(const char *const *names, const char *name, size_t
 	return false;
 }
 
-/* A place has a name: whether a release of memory may run that function. */
+/*
+ * Takes the name of the function at a changed place, and decides whether a release of memory may
+ * run it.
+ */
 static void take_function_name(void *context, size_t index, const char *name, size_t length)
 {
 	struct changed_places *places = context;
@@ -99,7 +106,7 @@ static void add_place(struct changed_places *places, uint64_t address)
 	places->count++;
 }
 
-/* Of bytes that follow each other, the first. */
+/* Compares a page with the file. Of adjacent changed bytes only the first is recorded. */
 static void compare_page(struct changed_places *places, uint64_t address, size_t length)
 {
 	unsigned char built[4096], now[sizeof(built)];
@@ -127,14 +134,17 @@ static void compare_code_range(void *context, uint64_t start, uint64_t end)
 {
 	struct changed_places *places = context;
 
-	/* There is no file to compare it with. */
+	/* If the image was read from memory, there is no file to compare with. */
 	if (flmem_image_is_mapped(places->image))
 		places->more = true;
 	for (uint64_t at = start; at < end && !places->more; at += 4096)
 		compare_page(context, at, end - at < 4096 ? (size_t)(end - at) : 4096);
 }
 
-/* A page that is present and not the file's, or swapped out, is a copy. */
+/*
+ * Checks the pages up to `end`: a page that is present and not the file's, or swapped out, is a
+ * copy.
+ */
 static void check_up_to(struct changed_places *places, uint64_t end)
 {
 	if (end > places->checked &&
@@ -152,7 +162,7 @@ static void skip_file_pages(void *context, uint64_t start, uint64_t end)
 
 static bool holds_code(const struct flmem_module *library, const struct flmem_map *map)
 {
-	/* What may also be written holds data (old linkers, and -N). */
+	/* A mapping that is also writable holds data (old linkers, and -N). */
 	return map->flags & FLMEM_MAP_EXEC && !(map->flags & FLMEM_MAP_WRITE) &&
 	       map->inode == library->inode && map->device == library->device &&
 	       map->start >= library->start && map->end <= library->end;

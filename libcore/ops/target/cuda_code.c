@@ -4,11 +4,11 @@
 #include "base/text/text.h"
 
 /*
- * A device whose primary context is not active is left alone: each other call would create that
- * context, of some hundred megabytes. Neither the driver nor ctypes is loaded by this (4 is
- * RTLD_NOLOAD). In capture mode 2, relaxed, the calls of this thread do not end the capture of a
- * CUDA graph in another one. Numbers: CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT (5) and
- * USED_MEM_CURRENT (7) of cuda.h.
+ * Python code of driver() and pool(). It skips a device whose primary context is not active: each
+ * call for it would create that context, of some hundred megabytes. Neither the driver nor ctypes
+ * is loaded by this code (4 is RTLD_NOLOAD). In capture mode 2, relaxed, the calls of this thread
+ * do not end the capture of a CUDA graph in another thread. Numbers:
+ * CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT (5) and USED_MEM_CURRENT (7) of cuda.h.
  */
 static const char driver_code[] =
 	"has_driver=1\n"

@@ -16,8 +16,8 @@
 #include "elf/modules.h"
 
 /*
- * Appends these functions and then `code`; `out` remembers a lack of memory. Where the driver is
- * not mapped, driver() does not search for it: that would open files.
+ * Appends these functions and then `code` to `out`, which records if memory is out. If the driver
+ * is not mapped, driver() does not search for it: that would open files.
  */
 void flmem_cuda_code(const struct flmem_modules *modules, const char *code, struct flmem_buf *out);
 

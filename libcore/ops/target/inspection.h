@@ -3,8 +3,8 @@
 #define FLMEM_OPS_TARGET_INSPECTION_H
 
 /*
- * An open process and what was read of it: handle, mappings, modules and allocators, in one object
- * with one release. It lives on the heap, because its parts point at each other.
+ * An open process and what was read from it: handle, mappings, modules and allocators, in one
+ * object with one release. It is allocated on the heap, because its parts point at each other.
  */
 
 #include "allocators/allocator.h"
@@ -23,7 +23,7 @@ struct flmem_target_inspection {
 	struct flmem_allocator_list allocators;
 };
 
-/* Holds only the cache at first; NULL if out of memory. */
+/* Creates an inspection that holds only the cache; NULL if memory is out. */
 struct flmem_target_inspection *flmem_target_inspection_new(struct flmem_error *err);
 void flmem_target_inspection_free(struct flmem_target_inspection *inspection);
 

@@ -8,7 +8,7 @@
 const char flmem_madv_free_unsought[] =
 	"counted only when the heap is read and an allocator can leave MADV_FREE pages";
 
-/* The kernel walks every page for it, 3 ms per GiB. */
+/* Larger processes are not searched: the kernel walks every page, 3 ms per GiB. */
 #define ROLLUP_LIMIT (UINT64_C(1) << 30)
 
 static const char madv_free_too_large[] = "the process is too large for smaps_rollup";

@@ -3,8 +3,8 @@
 #define FLMEM_OPS_TARGET_MADV_FREE_H
 
 /*
- * Pages that an allocator has released with MADV_FREE and no longer counts: RSS includes them until
- * the kernel takes them under memory pressure.
+ * Finds pages that an allocator has released with MADV_FREE and no longer counts: RSS includes them
+ * until the kernel takes them under memory pressure.
  */
 
 #include <flmem/process_report.h>
@@ -16,8 +16,8 @@
 extern const char flmem_madv_free_unsought[];
 
 /*
- * Anonymous memory in such pages. Unknown if no allocator of `list` leaves any, or if `reports`
- * (one per row, or NULL) show that the allocator counts them as muzzy.
+ * Returns the anonymous memory in such pages. Unknown if no allocator of `list` leaves any, or if
+ * `reports` (one per row, or NULL) show that the allocator counts them as muzzy.
  */
 struct flmem_u64 flmem_madv_free_bytes(const struct flmem_view *view,
 				       const struct flmem_allocator_list *list,

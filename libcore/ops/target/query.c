@@ -15,7 +15,7 @@ static const char nameless[] = "this build is stripped: its functions have no sy
 static const char closed[] = "flmem cannot read the heap of this allocator from outside";
 static const char was_refused[] = "the allocator could not be queried now";
 
-/* An allocator that can be queried and that the process uses. */
+/* Returns true for an allocator that can be queried and that the process uses. */
 static bool can_be_asked(const struct flmem_allocator *found)
 {
 	return found->ops->plan_state && flmem_target_guard_concerns(found);

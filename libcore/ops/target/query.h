@@ -14,8 +14,8 @@
 #include "remote/borrow.h"
 
 /*
- * Why the heap is not read from outside (static); NULL: it is. `answers`: a query can return its
- * state.
+ * Returns why the heap is not read from outside (static); NULL: it is read. `answers`: a query can
+ * return its state.
  */
 const char *flmem_query_why_closed(const struct flmem_allocator *found, bool answers);
 
@@ -30,8 +30,8 @@ int flmem_query_allocator(const struct flmem_view *view, const struct flmem_allo
 			  struct flmem_error *err);
 
 /*
- * True if calls of a query may still run on a thread of the process: no further ones are made. They
- * may wait for a lock, and more threads that wait for it would only take more of the program.
+ * Returns true if calls of a query may still run on a thread of the process: then no more may be
+ * made. They may wait for a lock, and each further call would block one more thread of the program.
  */
 bool flmem_query_must_end(const struct flmem_query_report *asked);
 

@@ -13,11 +13,11 @@
 #include "runtimes/cpython_call.h"
 
 /*
- * Names as torch.cuda.memory_stats and torch.cuda.host_memory_stats document them. The total of
- * page-locked memory is `reserved`, in later releases `allocated` (HostStats in ATen's
- * CachingHostAllocator.h). The part in use does not fall when memory is freed before 2.13 (PyTorch
- * #171662, #183067; seen in 2.11). If CUDA was not initialised through torch, the query would
- * initialise it.
+ * The script of the query. Names are those that torch.cuda.memory_stats and
+ * torch.cuda.host_memory_stats document. The total of page-locked memory is `reserved`, in later
+ * releases `allocated` (HostStats in ATen's CachingHostAllocator.h). The part in use does not fall
+ * when memory is freed before 2.13 (PyTorch #171662, #183067; seen in 2.11). If CUDA was not
+ * initialised through torch, the query would initialise it.
  *
  * The pools of CuPy are per device, and the thread stays on the last one: returning to device 0
  * would create a context there. RMM's resources are chains; those named PoolMemoryResource have a

@@ -20,8 +20,7 @@
 #include "proc/status.h"
 
 /*
- * Length of text that is matched: regexec(3) may take long, and the target chooses its command
- * line.
+ * Longest text that is matched: regexec(3) may take long, and the target chooses its command line.
  */
 #define SEARCHED_MAX ((size_t)64 << 10)
 
@@ -51,7 +50,10 @@ unsigned flmem_role_mask(const char *name)
 	return 0;
 }
 
-/* Processes whose command line or files could not be read in time. They are not selected. */
+/*
+ * Limit of processes whose command line or files could not be read in time, which are then not
+ * selected.
+ */
 #define SILENT_MAX 64U
 
 struct silent_processes {
@@ -173,7 +175,8 @@ static const char *join_argv(struct flmem_argv_env *command)
 }
 
 /*
- * Ancestors of this process: `sh -c 'flmem trim --name X'` and `sudo flmem ...` would match X, too.
+ * Returns true for an ancestor of this process that runs flmem: `sh -c 'flmem trim --name X'` and
+ * `sudo flmem ...` would match X, too.
  */
 static bool runs_flmem(const struct selection_work *work, pid_t pid, const char *command)
 {
@@ -192,7 +195,10 @@ static bool name_matches(const struct selection_work *work, const struct flmem_p
 	       !runs_flmem(work, process->pid, text);
 }
 
-/* The kernel checks access when the file is opened (proc_maps_open), not by its mode. */
+/*
+ * Returns true if the mappings may be read: the kernel checks access when the file is opened
+ * (proc_maps_open), not by its mode.
+ */
 static bool may_read_maps(const struct flmem_process *process)
 {
 	FLMEM_AUTO_CLOSE int fd = openat(process->dirfd, "maps", O_RDONLY | O_CLOEXEC);
@@ -219,7 +225,7 @@ static bool has_role(struct selection_work *work, const struct flmem_process *pr
 	       (work->selection->roles & ROLE_BIT(identity.role));
 }
 
-/* Marks the process as being read; false if an earlier read of it was not answered. */
+/* Marks the process as being read. Returns false if an earlier read of it was not answered. */
 static bool mark_process_read(struct selection_work *work, pid_t pid)
 {
 	atomic_store(&work->at, (int)pid);
@@ -321,12 +327,12 @@ static int choose_targets(struct selection_work *work, struct flmem_error *err)
 }
 
 /*
- * One selection and all its data, on the heap: a read of a process may never be answered, and then
+ * One selection and all its data, allocated on the heap: if a read of a process is never answered,
  * the thread outlives the caller.
  */
 struct selection_search {
 	struct selection_work work;
-	struct flmem_selection selection; /* owns its pids and its pattern */
+	struct flmem_selection selection; /* a copy that owns its PIDs and its pattern */
 };
 
 static void free_search(void *context)
@@ -376,7 +382,7 @@ static int run_search(void *context, struct flmem_error *err)
 	return choose_targets(&search->work, err);
 }
 
-/* One selection without the processes whose reads were not answered in earlier attempts. */
+/* Makes one selection, without the processes whose reads were not answered in earlier attempts. */
 static int attempt_search(const struct flmem_selection *selection, struct silent_processes *silent,
 			  struct flmem_targets *ret_targets, struct flmem_error *err)
 {
@@ -391,7 +397,7 @@ static int attempt_search(const struct flmem_selection *selection, struct silent
 	if (rc)
 		return rc;
 	search->work.silent = *silent;
-	/* Pids without further filters are used as given, without reading the processes. */
+	/* PIDs without further filters are used as given, without reading the processes. */
 	rc = selection->pid_count && !is_narrowed(selection)
 		     ? choose_targets(&search->work, err)
 		     : flmem_attempt_run(&how, search, &lost, err);

@@ -14,15 +14,18 @@
 #include "remote/checks/preflight.h"
 
 /*
- * Processor time. Enough for about 3500 free blocks in separate pages, ten times as many if they
- * share pages.
+ * Limit of processor time for the check: about 3500 free blocks in separate pages, ten times as
+ * many if they share pages.
  */
 #define CHECK_US 20000U
 
-/* What flmem itself takes at most, for its files, too, and some room for the program. */
+/* Memory that flmem itself needs at most, its files included, and some room for the program. */
 #define OWN_BYTES (UINT64_C(8) << 20)
 
-/* In the group of its target flmem must not take the last memory: the kernel ends the largest. */
+/*
+ * Checks that the target's control group has room for flmem, if flmem is in it: when memory is out,
+ * the kernel kills the largest process.
+ */
 static int check_own_room(pid_t pid, struct flmem_error *err)
 {
 	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -76,7 +79,7 @@ int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, u
 	return rc;
 }
 
-/* Guards the whole module: for allocators in a separate library. */
+/* Guards the whole module, for an allocator in a separate library. */
 static void guard_module(const struct flmem_maps *maps, const struct flmem_module *module,
 			 struct flmem_guard *guard)
 {
@@ -156,7 +159,7 @@ struct flmem_guard *flmem_target_guard_new(const struct flmem_view *view,
 	return make_guard(view, list, false);
 }
 
-/* Arenas are never given back: where fewer locks are found, they could not be read now. */
+/* Arenas are never freed: if fewer locks are found than before, they could not be read now. */
 int flmem_target_guard_renew(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			     struct flmem_guard *guard, struct flmem_error *err)
 {

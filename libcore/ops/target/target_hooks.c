@@ -16,9 +16,12 @@
 #include "remote/code_change.h"
 #include "remote/new_thread.h"
 
-#define RUNS_MAX 600U /* 4096 arenas, 15 at once, then 13 at once */
+#define RUNS_MAX 600U /* most chains of calls: 4096 arenas, 15 at once, then 13 at once */
 
-/* A tool that redirects a function by a jump overwrites its first instructions. */
+/*
+ * Bytes to compare at the start of a function: a tool that redirects it by a jump overwrites its
+ * first instructions.
+ */
 #define CODE_BYTES 16U
 #define CODE_MAX   8192U
 
@@ -33,7 +36,9 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
 
 	if (!image || !flmem_image_find_dynamic(image, name, &symbol))
 		return false;
-	/* A killed debugger may leave its breakpoints anywhere in it. */
+	/*
+	 * Compare the whole function: a killed debugger may leave its breakpoints anywhere in it.
+	 */
 	length = symbol.size < sizeof(built) ? (size_t)symbol.size : sizeof(built);
 	length = length > CODE_BYTES ? length : CODE_BYTES;
 	if (!flmem_image_read_address(image, symbol.value, built, length) ||
@@ -48,15 +53,16 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
 }
 
 /*
- * Libraries for fast networks keep memory registered with a device, and replace the code of the C
- * library's functions that give memory back by a jump to their own, which take locks. Allocators
- * call these, too, malloc_trim() for example madvise().
+ * Functions that return memory to the kernel. Libraries for fast networks keep memory registered
+ * with a device, and replace the code of these functions of the C library by a jump to their own,
+ * which take locks. Allocators call these functions, too: malloc_trim(), for example, calls
+ * madvise().
  */
 static const char *const release_functions[] = {
 	"madvise", "munmap", "mmap", "mprotect", "brk", "sbrk", "malloc_trim", NULL,
 };
 
-/* Like tools that follow the threads of a program. */
+/* Functions that start a thread; tools that follow the threads of a program replace them. */
 static const char *const start_functions[] = {
 	"pthread_create",
 	"pthread_attr_init",
@@ -96,7 +102,7 @@ static int check_replaced_start(const struct flmem_view *view, struct flmem_erro
 	return rc;
 }
 
-/* The module whose function of this name an allocator calls; NULL where it calls none. */
+/* Returns the module whose function of this name an allocator calls; NULL if it calls none. */
 static const struct flmem_module *
 find_called(const struct flmem_view *view, const struct flmem_module *allocator, const char *name)
 {
@@ -110,8 +116,9 @@ find_called(const struct flmem_view *view, const struct flmem_module *allocator,
 }
 
 /*
- * Allocators beside that of the C library call these functions by name, so a preloaded library may
- * have its own, which take locks. munmap() and mmap() of flmem's sampler take none of the program.
+ * Checks the functions that an allocator other than the C library's calls by name: a preloaded
+ * library may have its own, which take locks. munmap() and mmap() of flmem's sampler take no lock
+ * of the program.
  */
 static int check_preloaded(const struct flmem_view *view, const struct flmem_allocator *found,
 			   const struct flmem_module *library, struct flmem_error *err)
@@ -173,14 +180,14 @@ static int refuse_malloc(const struct flmem_view *view, const struct flmem_modul
 }
 
 /*
- * For calls that allocate by malloc(): an allocator of the program, or a library around one, would
- * run on the borrowed thread, and a program without threads may have one without locks.
+ * Checks malloc() for calls that allocate: an allocator of the program, or a library around one,
+ * would run on the borrowed thread, and a program without threads may have one without locks.
  */
 static int check_known_malloc(const struct flmem_view *view,
 			      const struct flmem_allocator_list *list, const char *what,
 			      struct flmem_error *err)
 {
-	/* The dynamic linker calls it for a thread. */
+	/* The dynamic linker calls this malloc() for a new thread. */
 	const struct flmem_module *linkers = flmem_modules_find_malloc(view->modules);
 	int rc = 0;
 
@@ -198,8 +205,8 @@ static int check_known_malloc(const struct flmem_view *view,
 }
 
 /*
- * An allocator beside that of malloc() may set up data of the thread at its first call there, for
- * which the C library allocates (pthread_setspecific(), __tls_get_addr()).
+ * Checks an allocator other than that of malloc(): at its first call in a thread it may set up data
+ * of the thread, for which the C library allocates (pthread_setspecific(), __tls_get_addr()).
  */
 static int check_own_data(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			  const struct flmem_allocator *found, struct flmem_error *err)
@@ -268,7 +275,10 @@ static int check_start_functions(const struct flmem_view *view,
 
 	if (!rc && flmem_cpython_find(view, &python))
 		rc = flmem_changed_code_check(view, python.module, false, err);
-	/* Debuggers set a breakpoint there to detect libraries, whatever their user requests. */
+	/*
+	 * Debuggers set a breakpoint in the dynamic linker to detect libraries, whatever their user
+	 * requests.
+	 */
 	if (!rc && linker)
 		rc = flmem_changed_code_check(view, linker, false, err);
 	if (!rc)

@@ -12,7 +12,7 @@
 #include "remote/borrow.h"
 #include "remote/checks/preflight.h"
 
-#define SEARCH_US 100000U /* for the search of the threads */
+#define SEARCH_US 100000U /* time limit for the search of the threads */
 
 struct precheck {
 	struct flmem_borrow_options borrow;
@@ -20,7 +20,10 @@ struct precheck {
 	struct flmem_syscall_list syscalls;
 };
 
-/* Reading a process needs less than tracing it: its memory is opened as for a trim. */
+/*
+ * Checks whether the process could be traced. Reading it needs less, so its memory is opened as for
+ * a trim.
+ */
 static int check_tracing(const struct flmem_process *process, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process again = FLMEM_PROCESS_INIT;

@@ -5,13 +5,13 @@
 #include "allocators/allocator.h"
 
 /*
- * Whether a trim would refuse the process now, as far as that shows without stopping a thread: 0,
- * or the code and the message of the trim.
+ * Checks whether a trim would refuse the process now, as far as that is visible without stopping a
+ * thread. Returns 0, or the code and the message of the trim.
  */
 int flmem_trim_precheck(const struct flmem_view *view, const struct flmem_allocator_list *list,
 			struct flmem_error *err);
 
-/* True if the process has seccomp filters, which only stopped threads show. */
+/* Returns true if the process has seccomp filters, which only stopped threads show. */
 bool flmem_trim_precheck_is_filtered(const struct flmem_process *process);
 
 #endif

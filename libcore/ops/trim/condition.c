@@ -31,14 +31,14 @@ enum figure_comparison {
 
 struct condition_node {
 	enum node_kind kind;
-	size_t left, right; /* indices; a NOT has only left */
+	size_t left, right; /* indices of the sides; a NOT has only `left` */
 	enum flmem_condition_field field;
 	enum figure_comparison comparison;
 	bool is_percent;
 	uint64_t value; /* bytes, or thousandths of a per cent */
 };
 
-/* The tree in an array; children come before their parents, the root is the last. */
+/* The tree, stored in an array; children come before their parents, the root is last. */
 struct flmem_condition {
 	struct condition_node nodes[2 * FLMEM_CONDITION_PARTS_MAX];
 	size_t count;
@@ -96,7 +96,7 @@ static size_t word_length(const char *at)
 	return length;
 }
 
-/* Consumes the word, in any case, or the operator sign with the same meaning. */
+/* Consumes the word, in upper or lower case, or the operator sign with the same meaning. */
 static bool take_word(struct condition_parser *parser, const char *word, const char *sign)
 {
 	size_t length;
@@ -170,7 +170,7 @@ static int parse_comparison(struct condition_parser *parser, enum figure_compari
 	return 0;
 }
 
-/* "20" or "12.5" in thousandths; at most three decimal places. */
+/* Reads a percentage such as "20" or "12.5", in thousandths; at most three decimal places. */
 static bool read_percent(const char *text, uint64_t *ret_value)
 {
 	uint64_t value = 0, unit = PERCENT_SCALE;
@@ -371,7 +371,7 @@ static struct flmem_u64 figure_bytes(const struct flmem_process_report *report,
 	return FLMEM_UNKNOWN("unknown figure");
 }
 
-/* The right side of the comparison, in bytes. */
+/* Returns the right side of the comparison, in bytes. */
 static struct flmem_u64 threshold_bytes(const struct condition_node *node,
 					const struct flmem_process_report *report)
 {
@@ -417,8 +417,8 @@ static enum flmem_truth compare_figure(const struct condition_node *node,
 }
 
 /*
- * Kleene's three-valued logic: an undecided side matters only if the other side does not decide the
- * result.
+ * Combines two sides by Kleene's three-valued logic: an undecided side matters only if the other
+ * side does not decide the result.
  */
 static enum flmem_truth join_truths(enum node_kind kind, enum flmem_truth left,
 				    enum flmem_truth right)

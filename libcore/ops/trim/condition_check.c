@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 
-/* Ordered by cost: a later attempt reads more. */
+/* Attempts are ordered by cost: a later one reads more. */
 enum flmem_truth flmem_condition_holds(const struct flmem_condition *when, pid_t pid,
 				       bool assume_seccomp, const char **ret_why)
 {

@@ -10,14 +10,14 @@
 #include "ops/target/inspection.h"
 #include "remote/borrow.h"
 
-/* Enough to read several GiB completely; a larger heap is sampled. */
+/* Time that suffices to read several GiB completely; a larger heap is sampled. */
 #define FLMEM_PREDICT_BUDGET_US 250000U
 
 /*
- * The sum over the allocators that a trim calls; unknown if it is unknown for one of them. Some
- * allocators report their state only to a call on a borrowed thread: `borrow` as for the trim, NULL
- * if no thread may be borrowed. *ret_asked reports whether that was done and for how long threads
- * were stopped.
+ * Returns the sum over the allocators that a trim calls, in bytes; unknown if it is unknown for one
+ * of them. Some allocators report their state only to a call on a borrowed thread: `borrow` as for
+ * the trim, NULL if no thread may be borrowed. *ret_asked reports whether that was done and for how
+ * long threads were stopped.
  */
 struct flmem_u64 flmem_predict(const struct flmem_target_inspection *target, uint64_t budget_us,
 			       const struct flmem_borrow_options *borrow,

@@ -17,11 +17,11 @@
 struct trim_state {
 	struct flmem_process process;
 	bool over;	  /* the process is no longer trimmed */
-	int code;	  /* why it was dropped, or 0 */
+	int code;	  /* code with which trims of it were refused permanently, or 0 */
 	uint64_t next_us; /* monotonic clock: earliest time of the next trim */
 	uint64_t trims;
 	unsigned ineffective;	     /* ineffective trims in a row */
-	bool reported_waiting;	     /* that the condition does not hold was reported */
+	bool reported_waiting;	     /* it was reported that the condition does not hold */
 	const char *reported_reason; /* the last reported reason why the condition is undecided */
 };
 
@@ -72,7 +72,7 @@ static void end_target(const struct repeat_state *repeat_state, struct trim_stat
 	report_event(repeat_state, trim_state, kind, reason, result);
 }
 
-/* Once: a condition that does not hold may else give no sign for hours. */
+/* Reports once that the condition does not hold: otherwise there may be no output for hours. */
 static void report_waiting(const struct repeat_state *repeat_state, struct trim_state *trim_state)
 {
 	char reason[96];
@@ -105,8 +105,8 @@ static bool meets_condition(const struct repeat_state *repeat_state, struct trim
 }
 
 /*
- * Counted from the start of the round of checks, so that a slow trim does not cost a whole
- * interval.
+ * Sets the time of the next trim. It counts from the start of the round of checks, so that a slow
+ * trim does not cost a whole interval.
  */
 static void set_next_trim(const struct repeat_state *repeat_state, struct trim_state *trim_state)
 {
@@ -185,7 +185,7 @@ static bool all_ended(const struct repeat_state *repeat_state)
 	return true;
 }
 
-/* Waits until `until_us`; true if the stop descriptor becomes readable earlier. */
+/* Waits until `until_us`. Returns true if the stop descriptor becomes readable earlier. */
 static bool wait_until_next(const struct repeat_state *repeat_state, uint64_t until_us)
 {
 	uint64_t now_us = flmem_clock_us();
@@ -250,7 +250,7 @@ static int run_checks(struct repeat_state *repeat_state, struct flmem_error *err
 		for (size_t i = 0; i < repeat_state->count && !stopped; i++) {
 			check_target(repeat_state, &repeat_state->trim_states[i]);
 			/*
-			 * A trim may take seconds: check for the order to stop before the next one.
+			 * A trim may take seconds, so check for a stop request before the next one.
 			 */
 			stopped = poll(repeat_state->polls, 1, 0) > 0;
 		}
@@ -273,8 +273,8 @@ static void clear_repeat_state(struct repeat_state *repeat_state)
 }
 
 /*
- * A process with a start time existed when it was chosen, so it has ended since; without one, the
- * pid may never have existed.
+ * Opens a process. One with a start time existed when it was chosen, so it has exited since;
+ * without a start time the PID may never have existed.
  */
 static void open_target(const struct repeat_state *repeat_state, struct trim_state *trim_state,
 			pid_t pid, uint64_t start_time)

@@ -15,9 +15,12 @@
 #include "remote/interrupts.h"
 #include "runtimes/cpython_call.h"
 
-#define LOADING_US 5000U /* between two checks of a process that is just starting */
-#define OBSERVE_US 1000U /* between two readings of RSS while calls are made */
-/* RSS that grows by less while calls are made has other causes than a program that allocates. */
+#define LOADING_US 5000U /* pause between two checks of a process that is just starting */
+#define OBSERVE_US 1000U /* interval of reading RSS while calls are made */
+/*
+ * If RSS grows by less than this while calls are made, the cause may be other than a program that
+ * allocates.
+ */
 #define GROWTH_BYTES (UINT64_C(1) << 20)
 
 void flmem_trim_limit_hold(bool limited)
@@ -166,8 +169,8 @@ void flmem_trim_job_observe_end(struct flmem_trim_job *job)
 }
 
 /*
- * The fall of RSS while a part made its calls. Unknown if RSS grew instead: the program allocates,
- * so that less is seen than was released, or nothing.
+ * Returns the decrease of RSS while a part made its calls. Unknown if RSS grew instead: the program
+ * allocates, so that part of the release, or all of it, is hidden.
  */
 static struct flmem_u64 fall_of_rss(const struct flmem_trim_rss *rss)
 {
@@ -183,7 +186,7 @@ static enum flmem_trim_outcome outcome_of_step(struct flmem_u64 released)
 	return released.unknown == hidden ? FLMEM_TRIM_UNMEASURED : outcome_of(released);
 }
 
-/* Sets the fall of RSS in the steps that a part appended and whose calls were made. */
+/* Sets the decrease of RSS in the steps that a part appended and whose calls were made. */
 static void measure_steps(struct flmem_trim_job *job, size_t first)
 {
 	struct flmem_trim_result *result = job->result;
@@ -207,7 +210,7 @@ static void measure_steps(struct flmem_trim_job *job, size_t first)
 }
 
 struct trim_part {
-	const char *name; /* of the step, if the part appended none */
+	const char *name; /* name of the step if the part appended none */
 	bool wanted;
 	int (*run)(struct flmem_trim_job *job, struct flmem_error *err);
 };
@@ -215,16 +218,19 @@ struct trim_part {
 /* The outcomes of all parts. */
 struct part_outcomes {
 	size_t done, failed;
-	int code; /* of the first part that failed */
+	int code; /* code of the first part that failed */
 };
 
-/* If the process has exited or access is denied, no later part can succeed. */
+/* Returns true if no later part can succeed: the process has exited or access is denied. */
 static bool is_final_code(int code)
 {
 	return code == FLMEM_ENOPROC || code == FLMEM_EPERM;
 }
 
-/* The code that ran in the process may have mapped memory, unmapped it or loaded modules. */
+/*
+ * Reads the process again: the code that ran in it may have mapped memory, unmapped it or loaded
+ * modules.
+ */
 static int renew_inspection(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	int rc = flmem_target_inspection_renew(job->target, err);
@@ -235,7 +241,7 @@ static int renew_inspection(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
-/* With only one part, the result itself holds its outcome. */
+/* Returns true if there is only one part; the result itself then holds its outcome. */
 static bool has_one_part(const struct flmem_trim_job *job)
 {
 	return !job->options->python && !job->options->collect && !job->options->cuda;
@@ -248,7 +254,10 @@ static bool malloc_is_glibc(const struct flmem_allocator_list *list)
 	return found && found->ops->kind == FLMEM_ALLOCATOR_GLIBC;
 }
 
-/* If Python code can run but no thread is idle, the Python code calls malloc_trim itself. */
+/*
+ * Runs the allocator part. If Python code can run but no thread is idle, the Python code calls
+ * malloc_trim() itself.
+ */
 static int run_allocator_part(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	struct flmem_error inside = {0};
@@ -336,7 +345,10 @@ static enum flmem_trim_outcome outcome_of_result(const struct flmem_trim_result 
 	return outcome_of_step(result->returned_bytes);
 }
 
-/* RSS after is RSS before, less the fall during the calls, plus the growth outside of them. */
+/*
+ * Returns the growth of RSS outside of the calls: RSS after = RSS before - decrease during the
+ * calls + growth.
+ */
 static struct flmem_u64 growth_besides(const struct flmem_trim_result *result)
 {
 	const struct flmem_u64 before = result->rss_before_bytes, after = result->rss_after_bytes;
@@ -365,7 +377,10 @@ static void measure_result(struct flmem_trim_job *job)
 	result->outcome = outcome_of_result(result);
 }
 
-/* In a process that has just executed its program, neither Python nor an allocator is there yet. */
+/*
+ * Waits for the libraries: in a process that has just executed its program, neither Python nor an
+ * allocator is mapped yet.
+ */
 static int await_libraries(struct flmem_trim_job *job, struct flmem_error *err)
 {
 	const uint64_t start_us = flmem_clock_us();
@@ -383,7 +398,10 @@ static int await_libraries(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
-/* A process that is ending has released its memory: no library is found in it. */
+/*
+ * Explains a failure of a process that is ending: it has released its memory, so no library is
+ * found in it.
+ */
 static int explain_missing(const struct flmem_trim_job *job, int rc, struct flmem_error *err)
 {
 	const struct flmem_process *process = &job->target->process;
@@ -443,7 +461,7 @@ static void fill_failed_result(struct flmem_trim_result *result, int code,
 }
 
 /*
- * One trim and all its data, on the heap: a read of the process may never be answered, and then the
+ * One trim and all its data, allocated on the heap: if a read of the process is never answered, the
  * thread outlives the caller.
  */
 struct trim_attempt {
@@ -522,8 +540,9 @@ static int run_trim_attempt(void *context, struct flmem_error *err)
 }
 
 /*
- * Reading comes first, so a read that is never answered happens before anything is touched. A
- * thread that is abandoned later affects the target as a flmem does that is killed at that moment.
+ * Makes one attempt. Reading comes first, so a read that is never answered happens before anything
+ * is touched. If the thread is abandoned later, the target is affected as by a flmem that is killed
+ * at that moment.
  */
 static int attempt_trim(pid_t pid, const struct flmem_trim_options *options,
 			struct flmem_trim_result *ret_result, struct flmem_error *err)
@@ -546,7 +565,7 @@ static int attempt_trim(pid_t pid, const struct flmem_trim_options *options,
 	return rc;
 }
 
-/* Before the process is touched, and before other parts of the trim are made. */
+/* Checks the code before the process is touched, and before other parts of the trim are made. */
 static int check_code_size(const struct flmem_trim_code *code, struct flmem_error *err)
 {
 	return code ? flmem_cpython_code_check(

@@ -15,14 +15,15 @@
 #include "remote/borrow.h"
 #include "runtimes/cpython_waiters.h"
 
-/* The allocator part of one trim. */
+/* State of the allocator part of one trim. */
 struct allocator_part {
 	struct flmem_trim_job *job;
 	const struct flmem_target_inspection *target;
 	struct flmem_error *err;
-	bool asked[FLMEM_ALLOCATORS_MAX];	/* its query has answers */
-	uint64_t answers[FLMEM_ALLOCATORS_MAX]; /* offset in the query's data */
-	struct flmem_u64 madv_free_bytes;	/* MADV_FREE pages before the trim */
+	bool asked[FLMEM_ALLOCATORS_MAX]; /* for each allocator: its query has answers */
+	/* For each allocator: offset of its answers in the query's data. */
+	uint64_t answers[FLMEM_ALLOCATORS_MAX];
+	struct flmem_u64 madv_free_bytes; /* MADV_FREE pages before the trim */
 	struct flmem_borrow_options borrow;
 	struct flmem_spared_threads spared;
 	struct flmem_cpython_waiters waiters;
@@ -43,7 +44,10 @@ static int refuse_empty_plan(const struct allocator_part *part)
 			       (int)part->target->process.pid);
 }
 
-/* A first chain of calls, for allocators whose trim call needs values that only a query returns. */
+/*
+ * Runs a first chain of calls, for allocators whose trim call needs values that only a query
+ * returns.
+ */
 static int run_trim_query(struct allocator_part *part, struct flmem_borrow_result *ret_answers)
 {
 	struct flmem_chain query = {0};
@@ -71,7 +75,10 @@ static const unsigned char *query_answers(const struct allocator_part *part, siz
 						       : NULL;
 }
 
-/* A dry run makes no calls, and the hooks of some allocators are known only by calls. */
+/*
+ * Notes that hooks may be hidden: a dry run makes no calls, and the hooks of some allocators are
+ * found only by calls.
+ */
 static void note_hidden_hooks(const struct allocator_part *part)
 {
 	const struct flmem_target_inspection *target = part->target;
@@ -221,8 +228,8 @@ int flmem_trim_check_again(void *context, struct flmem_error *err)
 }
 
 /*
- * Runs before the trim. Querying an allocator stops the borrowed thread once more. A query that
- * fails leaves the prediction unknown, unless a thread still makes its calls.
+ * Predicts the release, before the trim. Querying an allocator stops the borrowed thread once more.
+ * A query that fails leaves the prediction unknown, unless a thread still makes its calls.
  */
 static int predict_release(const struct allocator_part *part)
 {
@@ -242,7 +249,10 @@ static int predict_release(const struct allocator_part *part)
 	return 0;
 }
 
-/* Others may hold their locks while they wait for one of glibc. */
+/*
+ * Returns true if the calls take only locks of glibc: other allocators may hold their locks while
+ * they wait for one of glibc.
+ */
 static bool calls_only_glibc(const struct allocator_part *part)
 {
 	for (size_t i = 0; i < part->target->allocators.count; i++) {

@@ -21,18 +21,18 @@ struct flmem_trim_job {
 	const struct flmem_trim_options *options;
 	struct flmem_trim_result *result;
 	struct flmem_target_inspection *target;
-	struct flmem_guard guard; /* of the target's allocators */
+	struct flmem_guard guard; /* guard for the target's allocators */
 	uint64_t timeout_us;
-	uint64_t checked_us; /* when flmem_trim_check() was called */
+	uint64_t checked_us; /* time of the last call of flmem_trim_check() */
 	uint64_t inside_us;  /* time inside calls so far; part of result->stopped_us */
-	bool unfinished;     /* a borrowed thread still makes its calls: no other part follows */
-	struct flmem_trim_rss rss; /* of the current part */
+	bool unfinished;     /* a borrowed thread still makes its calls: no other part may follow */
+	struct flmem_trim_rss rss; /* RSS around the calls of the current part */
 };
 
-/* A flmem_borrow_observe; `context` is the job. */
+/* Reads RSS while calls are made: a flmem_borrow_observe function, whose `context` is the job. */
 void flmem_trim_job_observe(void *context, bool running);
 
-/* The calls have returned. */
+/* Reads RSS after the calls have returned. */
 void flmem_trim_job_observe_end(struct flmem_trim_job *job);
 
 /*
@@ -44,7 +44,7 @@ struct flmem_trim_step *flmem_trim_job_step(struct flmem_trim_job *job, const ch
 void flmem_trim_job_stopped(struct flmem_trim_job *job, uint64_t stopped_us, uint64_t inside_us);
 
 /*
- * Records the borrowed thread and the system call it was blocked in (or NULL); 0 changes nothing.
+ * Records the borrowed thread and the system call that blocked it (or NULL); tid 0 changes nothing.
  */
 void flmem_trim_job_thread(struct flmem_trim_job *job, pid_t tid, const char *waited_in);
 
@@ -52,7 +52,8 @@ void flmem_trim_job_thread(struct flmem_trim_job *job, pid_t tid, const char *wa
 void flmem_trim_job_note(struct flmem_trim_job *job, const char *text);
 
 /*
- * Notes that the borrowed thread's wait starts again and may end up to `late_us` late; 0: nothing.
+ * Notes that the borrowed thread's interrupted wait starts again and may end up to `late_us` late;
+ * 0: no note.
  */
 void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us);
 
@@ -62,7 +63,7 @@ void flmem_trim_job_note_late(struct flmem_trim_job *job, uint64_t late_us);
  */
 int flmem_trim_check(struct flmem_trim_job *job, struct flmem_error *err);
 
-/* A flmem_borrow_recheck: of the target as it is now; `context` is the job. */
+/* Checks the target as it is now: a flmem_borrow_recheck function, whose `context` is the job. */
 int flmem_trim_check_again(void *context, struct flmem_error *err);
 
 /*

@@ -11,11 +11,11 @@
 #include "runtimes/cpython_call.h"
 
 /*
- * gc.collect() returns the unreachable objects that it found. Programs whose threads are greenlets
- * run in one thread: a finaliser that waits for one of their locks in another thread may never
- * end, and then Python no longer collects (gevent 26.9); one that sleeps leaves descriptors
- * of an event loop behind. Tcl ends the process when an interpreter is deleted in another thread
- * than its own.
+ * Calls gc.collect(), which returns the number of unreachable objects that it found. Programs whose
+ * threads are greenlets run in one thread: a finaliser that waits for one of their locks in another
+ * thread may never end, and then Python no longer collects (gevent 26.9); one that sleeps leaves
+ * descriptors of an event loop behind. Tcl ends the process when an interpreter is deleted in
+ * another thread than its own.
  *
  * Before 3.12 only sys.setrecursionlimit() limits recursion in C, and a program that raises it has
  * given its main thread a stack for that. The thread of the code has 8 MiB at least, of which 2000
@@ -34,17 +34,19 @@ static const char collect_code[] =
 	"print('skip: the program uses '+g[0]+w if g else gc.collect())\n";
 
 /*
- * The current device of the thread that runs this code is device 0, whichever device the program
- * uses: a query of a stream there would create a CUDA context of some hundred megabytes. So the
- * code first selects a device on which PyTorch holds memory, and does not switch back: the thread
- * ends anyway, and returning to device 0 would create the context, too.
+ * Empties the caches of device and pinned memory. The current device of the thread that runs this
+ * code is device 0, whichever device the program uses: a query of a stream there would create a
+ * CUDA context of some hundred megabytes. So the code first selects a device on which PyTorch holds
+ * memory, and does not switch back: the thread ends anyway, and returning to device 0 would create
+ * the context, too.
  *
  * Emptying a cache breaks a CUDA graph capture of any thread. The capturing streams are current in
  * other threads, so they are found through Python objects: those of torch.cuda.graph, and the
  * streams that PyTorch itself created, which are never destroyed (an ExternalStream may be). A
- * stream that refuses the query counts as capturing; then CuPy and CUDA's own pools are left alone,
- * too. The instances of a class refer to it. A list of all objects would refer to tuples that the
- * program is about to fill, and CPython cannot resize those then: tuple() raises SystemError.
+ * stream that refuses the query counts as capturing; then the caches of CuPy and CUDA's own pools
+ * are not emptied, either. The instances of a class refer to it. A list of all objects would refer
+ * to tuples that the program is about to fill, and CPython cannot resize those then: tuple() raises
+ * SystemError.
  */
 static const char cuda_code[] =
 	"import gc\n"
@@ -108,9 +110,9 @@ static const char cuda_code[] =
 	"del capturing,reserved,run,cupy,pools,later,driver,pool\n";
 
 /*
- * Functions of ctypes.pythonapi are called with the interpreter's lock, for which the holder of a
- * lock of the heap may wait; those of another object for the same handle are called without. Access
- * by subscript leaves no attribute on the library object.
+ * Calls malloc_trim() by ctypes. Functions of ctypes.pythonapi are called with the interpreter's
+ * lock, for which the holder of a lock of the heap may wait; functions of another object for the
+ * same handle are called without it. Access by subscript leaves no attribute on the library object.
  */
 static const char inside_code[] =
 	"import sys\n"
@@ -135,7 +137,7 @@ static void set_step_detail(struct flmem_trim_step *step, const char *text)
 	snprintf(step->detail, sizeof(step->detail), "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-/* "N bytes of device memory": RSS does not show these. */
+/* Reads "N bytes of device memory", which RSS does not show. */
 static void take_device_bytes(struct flmem_trim_step *step, const char *text)
 {
 	set_step_detail(step, text);
@@ -215,7 +217,7 @@ static int run_python_code(struct python_part *part, const struct flmem_cpython_
 			       (int)part->job->target->process.pid, part->run.answer.exception);
 }
 
-/* Begins a step; false if it is skipped. */
+/* Begins a step. Returns false if it is skipped. */
 static bool begin_python_step(struct python_part *part, const char *name)
 {
 	part->step = flmem_trim_job_step(part->job, name);
@@ -226,7 +228,7 @@ static bool begin_python_step(struct python_part *part, const char *name)
 	return false;
 }
 
-/* True if a line says that nothing was done, and why. */
+/* Returns true if a line of output reports that nothing was done, and takes the reason. */
 static bool take_step_skip(struct python_part *part, const char *line)
 {
 	static const char skip[] = "skip: ";
@@ -298,7 +300,10 @@ int flmem_trim_inside(struct flmem_trim_job *job, struct flmem_error *err)
 	return rc;
 }
 
-/* What the same code did after the step of PyTorch: a line each, its name and the result. */
+/*
+ * Steps after that of PyTorch, made by the same code: it prints one line for each, with its name
+ * and the result.
+ */
 static const char *const later_cuda_steps[] = {"cupy.free_all_blocks", "cudaMemPoolTrimTo"};
 
 static void add_later_step(struct flmem_trim_job *job, const char *line)

@@ -18,7 +18,7 @@
 struct flmem_auto {
 	struct flmem_watch_auto options;
 	uint64_t check_us;
-	struct flmem_condition *fallback; /* without known rounds */
+	struct flmem_condition *fallback; /* condition for processes without known rounds */
 	struct flmem_trim_queue *queue;
 };
 
@@ -28,7 +28,7 @@ struct flmem_trim_state {
 	bool busy;		      /* a trim is queued or running */
 	bool dropped;		      /* the process is no longer trimmed */
 	bool under_pressure;	      /* memory pressure at the last tick */
-	const char *undecided_reason; /* the last one that was reported */
+	const char *undecided_reason; /* the reason that was reported last */
 	struct flmem_u64 round;	      /* the last round that ended */
 };
 
@@ -272,7 +272,7 @@ static void report_trim(struct flmem_watch_state *state, struct flmem_watched_pr
 	if (action.kind != FLMEM_WATCH_TRIMMED)
 		return;
 	released = result->released_bytes;
-	released.value += result->device_bytes; /* not read if unknown */
+	released.value += result->device_bytes; /* has no effect on an unknown value */
 	flmem_policy_done(&watched->trim_state->policy, moment->now_us, released,
 			  result->rss_after_bytes, &decision);
 	report_change(state, watched, &decision, moment);
@@ -323,7 +323,10 @@ void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *wat
 				       moment);
 }
 
-/* Without rounds the condition is checked at an interval, which the watch may not have reached. */
+/*
+ * Reports a condition that was never checked: without rounds it is checked at an interval, which
+ * the watch may not have reached.
+ */
 static void report_unchecked(const struct flmem_auto *a, struct flmem_watch_state *state,
 			     struct flmem_watched_process *watched,
 			     const struct flmem_clock_times *moment)

@@ -17,25 +17,27 @@ struct flmem_auto;
 /* The current time on both clocks. */
 struct flmem_clock_times {
 	uint64_t now_us; /* since the watch began */
-	uint64_t at_us;	 /* since 1970 */
+	uint64_t at_us;	 /* since 1970-01-01 UTC */
 };
 
 int flmem_auto_open(const struct flmem_watch_auto *options, struct flmem_auto **ret_auto,
 		    struct flmem_error *err);
 void flmem_auto_free(struct flmem_auto *automatic);
 
-/* The samples of this tick have been taken; also reports the results of earlier trims. */
+/* Called when the samples of a tick have been taken; also reports the results of earlier trims. */
 void flmem_auto_tick(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		     const struct flmem_pressures *pressures,
 		     const struct flmem_clock_times *moment);
 
-/* A round of the process has ended. */
+/* Called when a round of the process has ended. */
 void flmem_auto_round(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		      const struct flmem_pressures *pressures,
 		      struct flmem_watched_process *watched,
 		      const struct flmem_clock_times *moment);
 
-/* The watch ends: waits for the running trim, reports its result, and starts no others. */
+/*
+ * Called when the watch ends: waits for the running trim, reports its result, and starts no others.
+ */
 void flmem_auto_finish(struct flmem_auto *automatic, struct flmem_watch_state *watch_state,
 		       const struct flmem_clock_times *moment);
 

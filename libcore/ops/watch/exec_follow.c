@@ -8,7 +8,10 @@ static bool is_ascii_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Ignores numbers: ports, rounds and the pids of parents change from start to start. */
+/*
+ * Compares commands without their numbers: ports, rounds and the PIDs of parents change from start
+ * to start.
+ */
 static bool is_same_command(const char *a, const char *b)
 {
 	for (;;) {
@@ -34,7 +37,10 @@ static bool is_same_part(const struct flmem_watch_process *a, const struct flmem
 	       is_same_text(a->site, b->site) && is_same_command(a->command, b->command);
 }
 
-/* Moves what belongs to the live process; the measurements stay. */
+/*
+ * Moves what belongs to the live process from the new entry to the old one, whose measurements
+ * stay.
+ */
 static void move_live_parts(struct flmem_watched_process *old,
 			    struct flmem_watched_process *successor)
 {
@@ -75,7 +81,7 @@ struct flmem_watched_process *flmem_exec_follow_join(struct flmem_watch_state *w
 	return NULL;
 }
 
-/* The process with the lowest value is dropped first. */
+/* Returns the value of an ended process; the one with the lowest is dropped first. */
 static uint64_t keep_value(const struct flmem_watched_process *watched)
 {
 	uint64_t samples = watched->history.samples < (UINT64_C(1) << 32) ? watched->history.samples

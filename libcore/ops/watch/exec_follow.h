@@ -3,13 +3,13 @@
 #define FLMEM_OPS_WATCH_EXEC_FOLLOW_H
 
 /*
- * Processes that start and end during a watch: one that replaces another continues its history, and
- * only a limited number of ended processes is kept.
+ * Handles processes that start and end during a watch: one that replaces another continues its
+ * history, and only a limited number of ended processes is kept.
  */
 
 #include "ops/watch/watch_state.h"
 
-/* The most ended processes that are kept; beyond that, the least informative are only counted. */
+/* Most ended processes that are kept; beyond that, the least informative ones are only counted. */
 #define FLMEM_EXEC_FOLLOW_ENDED_MAX 256U
 
 /*

@@ -64,8 +64,8 @@ static void find_limit(struct flmem_forecast_limits *limits,
 }
 
 /*
- * Subtract the highest recent peak, so that the result does not depend on where within a round the
- * watch ended.
+ * Returns the headroom below the limit after the highest recent peak is subtracted, so that the
+ * result does not depend on where within a round the watch ended.
  */
 static struct flmem_u64 headroom_at_peak(const struct flmem_watched_process *watched,
 					 struct flmem_u64 headroom)
@@ -127,7 +127,10 @@ static bool grows_too_fast(const struct flmem_growth_limit *limit, const struct 
 	       growth.value > 0 && (uint64_t)growth.value > most;
 }
 
-/* Steps whose average over the watch exceeds the limit: they may repeat, or have been the last. */
+/*
+ * Returns true if one-off steps, averaged over the watch, exceed the limit: they may repeat, or
+ * have been the last.
+ */
 static bool steps_too_fast(const struct flmem_growth_limit *limit,
 			   const struct flmem_watch_result *r)
 {
@@ -141,7 +144,7 @@ static bool steps_too_fast(const struct flmem_growth_limit *limit,
 	return step > per_round * (double)r->trend.points;
 }
 
-/* Why growth within the limit is not known; NULL if it is. */
+/* Returns why it is unknown whether growth is within the limit; NULL if it is known. */
 static const char *undecided_growth(const struct flmem_growth_limit *limit,
 				    const struct flmem_watch_result *r)
 {

@@ -2,13 +2,16 @@
 #ifndef FLMEM_OPS_WATCH_FORECAST_STATE_H
 #define FLMEM_OPS_WATCH_FORECAST_STATE_H
 
-/* The results of a watch: trend, nearest limit, forecast, and exceeded limits of the options. */
+/*
+ * Computes the results of a watch: trend, nearest limit, forecast, and exceeded limits of the
+ * options.
+ */
 
 #include "ops/watch/gpu_use.h"
 #include "ops/watch/watch_state.h"
 
 /*
- * The trend of the process so far. It is cached in `watched`, because it costs a million
+ * Measures the trend of the process so far. It is cached in `watched`, because it costs a million
  * instructions and is requested more often than samples are taken.
  */
 void flmem_forecast_trend(struct flmem_watched_process *watched, struct flmem_trend *ret_trend);
@@ -26,8 +29,8 @@ int flmem_forecast_limits_open(struct flmem_forecast_limits *ret_limits, struct 
 void flmem_forecast_limits_close(struct flmem_forecast_limits *limits);
 
 /*
- * The result for one process so far. Its command and site move into the result. `options` may be
- * NULL: then there are no findings.
+ * Computes the result for one process so far. Its command and site move into the result. `options`
+ * may be NULL: then there are no findings.
  */
 void flmem_forecast_of(struct flmem_forecast_limits *limits,
 		       const struct flmem_watch_options *options,

@@ -24,7 +24,9 @@ void flmem_gpu_use_close(struct flmem_gpu_use *use)
 	*use = (struct flmem_gpu_use){0};
 }
 
-/* 1 or 0; negative if access is denied. */
+/*
+ * Returns 1 if the process has a device of the driver open, 0 if not, -errno if access is denied.
+ */
 static int has_device_open(const struct flmem_process *process)
 {
 	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors files = {0};

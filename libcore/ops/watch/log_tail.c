@@ -11,13 +11,13 @@
 #define READ_SIZE ((size_t)64 << 10)
 
 /*
- * The most that one call reads; the next call reads on. Of a line that is too long only the end is
- * searched, so that more of it is read in one call.
+ * POLL_MAX: most bytes that one call reads; the next call continues. SKIP_COST: of a line that is
+ * too long only the end of it is searched for, so more of it is read in one call.
  */
 #define POLL_MAX  ((size_t)8 << 20)
 #define SKIP_COST 16U
 
-/* The next byte to read is that one; from the next start of a line. */
+/* Continues at the byte `offset`, from the next start of a line on. */
 static void start_log_at(struct flmem_log *log, off_t offset)
 {
 	const size_t length = offset < FLMEM_LOG_SEEN_MAX ? (size_t)offset : FLMEM_LOG_SEEN_MAX;
@@ -30,7 +30,7 @@ static void start_log_at(struct flmem_log *log, off_t offset)
 		offset > 0 && (!log->next.seen_length || log->next.seen[length - 1] != '\n');
 }
 
-/* What is read next is a file that was cut, or another one. */
+/* Continues at the start, since the file was cut or is another one. */
 static void leave_log(struct flmem_log *log)
 {
 	if (log->next.offset) {
@@ -40,7 +40,10 @@ static void leave_log(struct flmem_log *log)
 	start_log_at(log, 0);
 }
 
-/* The bytes that are now before a place; false: not as many as were read. */
+/*
+ * Reads the bytes that are now before a place. Returns false if there are fewer than were read
+ * before.
+ */
 static bool read_place(const struct flmem_log *log, const struct flmem_log_place *place,
 		       char now[FLMEM_LOG_SEEN_MAX])
 {
@@ -50,7 +53,7 @@ static bool read_place(const struct flmem_log *log, const struct flmem_log_place
 	return got > 0 && (size_t)got == place->seen_length;
 }
 
-/* An editor or rsync replaces a log by a copy: its lines have been read. */
+/* Skips lines that have been read, after an editor or rsync replaced the log by a copy. */
 static void pass_copied_lines(struct flmem_log *log)
 {
 	const struct flmem_log_place *left = &log->left;
@@ -154,7 +157,7 @@ static void remember_seen(struct flmem_log *log, const char *bytes, size_t lengt
 	log->next.seen_length = kept + added;
 }
 
-/* Reads the next bytes; true at the end of the file. */
+/* Reads the next bytes. Returns true at the end of the file. */
 static bool read_available(struct flmem_log *log, flmem_log_visit *visit, void *context)
 {
 	char bytes[READ_SIZE];
@@ -185,15 +188,15 @@ static bool is_other_file(const struct flmem_log *log)
 }
 
 /*
- * A hole: a writer without O_APPEND continues at its offset, also after another process cut the
- * file.
+ * Recognises a hole: a writer without O_APPEND continues at its offset, also after another process
+ * cut the file.
  */
 static bool is_log_hole(const char *bytes, size_t length)
 {
 	return !bytes[0] && memcmp(bytes, bytes + 1, length - 1) == 0;
 }
 
-/* Whether other bytes are now where the last ones were read. */
+/* Returns true if other bytes are now where the last ones were read. */
 static bool is_written_anew(const struct flmem_log *log)
 {
 	char now[FLMEM_LOG_SEEN_MAX];

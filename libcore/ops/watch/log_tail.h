@@ -21,7 +21,10 @@
 /* The longest line that is read completely. */
 #define FLMEM_LOG_LINE_MAX ((size_t)32 << 10)
 
-/* So many bytes before the next one show whether the file was written anew. */
+/*
+ * Number of bytes before the next one to read that are compared to detect a file that was written
+ * anew.
+ */
 #define FLMEM_LOG_SEEN_MAX 64
 
 /* A place in a file, and the bytes before it. */
@@ -33,18 +36,21 @@ struct flmem_log_place {
 
 struct flmem_log {
 	char *path;
-	int fd; /* -1 while the file does not exist */
+	int fd; /* descriptor; -1 while the file does not exist */
 	dev_t device;
 	ino_t inode;
 	struct flmem_log_place next; /* the next byte to read */
-	struct flmem_log_place left; /* where the reading was when the file was cut or replaced */
-	size_t left_length;	     /* of the line that had begun there */
-	bool skipping;		     /* skips the rest of a line that was too long */
+	struct flmem_log_place left; /* place of the next byte when the file was cut or replaced */
+	size_t left_length;	     /* bytes of the line that had begun at that place */
+	bool skipping;		     /* the rest of a line that was too long is skipped */
 	size_t length;		     /* length of the line so far */
 	char *line;		     /* FLMEM_LOG_LINE_MAX + 1 bytes */
 };
 
-/* May change the bytes; line[length] is writable. They are valid during the call only. */
+/*
+ * Visits a line. It may change the bytes; line[length] is writable. They are valid during the call
+ * only.
+ */
 typedef void flmem_log_visit(void *context, char *line, size_t length);
 
 /*

@@ -5,7 +5,9 @@
 
 #include "base/cleanup.h"
 
-/* The cause of rising memory is in the code; only for a process that still runs. */
+/*
+ * Advises a profile only for a process that still runs: the cause of rising memory is in its code.
+ */
 void flmem_next_step_find(struct flmem_watch_result *result)
 {
 	const struct flmem_detect_options options = {.skip_heap = true};

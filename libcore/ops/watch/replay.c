@@ -10,25 +10,25 @@
 /* Limit for a hostile recording: each process costs 7 KiB. */
 #define REPLAYED_MAX 4096U
 
-/* The process with a number of the current session; NULL: none. */
+/* The process that has a number in the current session; `watched` is NULL if there is none. */
 struct numbered_process {
 	struct flmem_watched_process *watched;
-	uint64_t pid, start_time; /* as recorded */
+	uint64_t pid, start_time; /* identity, as recorded */
 };
 
 /* The state of replaying a recording. */
 struct replay {
 	struct flmem_watch_state watch_state;
 	struct flmem_recording recording;
-	bool any; /* session */
+	bool any; /* a session was found */
 	uint64_t session_at_us;
 	uint64_t base_us; /* start of the session, in the time of the whole recording */
 	uint64_t now_us, at_us;
-	uint64_t elapsed_us; /* of the session, at its last tick */
+	uint64_t elapsed_us; /* length of the session up to its last tick */
 	bool overlaps;	     /* the session begins before the end of the one before it */
 	uint64_t overlapping;
 	bool disordered;		   /* blocks that are older than those before them */
-	struct numbered_process *numbered; /* by number in the session */
+	struct numbered_process *numbered; /* processes, by their numbers in the session */
 	size_t numbered_count;
 };
 
@@ -44,7 +44,7 @@ static struct flmem_watched_process *find_replayed(const struct replay *r, uint6
 	const struct numbered_process *numbered =
 		number < r->numbered_count ? &r->numbered[number] : NULL;
 
-	/* Another process may have replaced it. */
+	/* Compare the identity: another process may have replaced it. */
 	return numbered && numbered->watched &&
 			       (uint64_t)numbered->watched->id.pid == numbered->pid &&
 			       numbered->watched->id.start_time == numbered->start_time
@@ -64,7 +64,8 @@ static void leave_processes(struct replay *r)
 }
 
 /*
- * A later session follows the earlier one: at its wall-clock distance, if that clock went forward.
+ * Begins a session. A later one follows the earlier one at its wall-clock distance, if that clock
+ * went forward.
  */
 static void begin_replay_session(struct replay *r, const struct flmem_record *record)
 {
@@ -118,7 +119,7 @@ static struct flmem_watched_process *known_value(const struct replay *r,
 	return NULL;
 }
 
-/* A name of a later version is FLMEM_FRAMEWORK_NONE. */
+/* Returns the framework of a number; one of a later version is FLMEM_FRAMEWORK_NONE. */
 static enum flmem_framework framework_by_name(uint64_t number)
 {
 	return number < 64 && flmem_framework_name((enum flmem_framework)number)
@@ -132,7 +133,7 @@ static enum flmem_role role_by_name(uint64_t number)
 								       : FLMEM_ROLE_NONE;
 }
 
-/* The identity in the last record; it points to that record's texts. */
+/* Returns the identity in the last record, to whose texts it points. */
 static struct flmem_watch_process identity_of_record(struct replay *r,
 						     const struct flmem_record *record)
 {
@@ -166,7 +167,7 @@ static int add_replayed_process(struct replay *r, const struct flmem_record *rec
 		       : flmem_error_nomem(err, "cannot store a recorded process");
 }
 
-/* True for a repeated record of a process, perhaps of one that another has replaced. */
+/* Returns true for a repeated record of a process, perhaps of one that another has replaced. */
 static bool is_reported(const struct replay *r, const struct flmem_record *record)
 {
 	const struct numbered_process *n =
@@ -175,7 +176,7 @@ static bool is_reported(const struct replay *r, const struct flmem_record *recor
 	return n && n->watched && n->pid == record->pid && n->start_time == record->start_time;
 }
 
-/* A process that is recorded again may have executed another program. */
+/* Handles a process that is recorded again: it may have executed another program. */
 static int replay_repeated_process(struct replay *r, const struct flmem_record *record,
 				   struct flmem_watched_process *watched, struct flmem_error *err)
 {

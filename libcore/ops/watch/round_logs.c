@@ -9,7 +9,7 @@
 #include "proc/files/descriptors.h"
 #include "proc/process.h"
 
-/* The most descriptors of one process that are checked. */
+/* Most descriptors of one process that are checked. */
 #define DESCRIPTORS_MAX 4096U
 
 int flmem_round_logs_open(const char *const *paths, size_t count, const char *regex, off_t back,
@@ -102,7 +102,10 @@ static bool is_log(const struct flmem_log *log, const struct stat *status)
 	return log->fd >= 0 && log->device == status->st_dev && log->inode == status->st_ino;
 }
 
-/* Reads the status only of files with the right name: a file server that hangs would block. */
+/*
+ * Returns the log that one of the descriptors refers to. Only files with the right name are
+ * examined: a file server that hangs would block.
+ */
 static size_t log_of_descriptor(const struct flmem_round_logs *logs,
 				const struct flmem_descriptors *files)
 {

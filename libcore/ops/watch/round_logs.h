@@ -20,13 +20,17 @@ struct flmem_process;
 
 struct flmem_round_logs {
 	struct flmem_log *logs;
-	struct flmem_rounds *own; /* one for each log */
-	uint64_t *lines, *marks;  /* read of each log, and those of them that changed a round */
+	struct flmem_rounds *own; /* rounds of each log, one element per log */
+	/* For each log: lines read, and those of them that changed a round. */
+	uint64_t *lines, *marks;
 	size_t count;
 	struct flmem_rounds shared;
 };
 
-/* `log`: the index of the log that shows the change, or FLMEM_ROUND_LOGS_SHARED. */
+/*
+ * Visits a change of a round. `log`: index of the log that shows the change, or
+ * FLMEM_ROUND_LOGS_SHARED.
+ */
 typedef void flmem_round_logs_visit(void *context, size_t log,
 				    const struct flmem_round_change *change);
 
@@ -39,13 +43,13 @@ int flmem_round_logs_open(const char *const *paths, size_t count, const char *re
 
 void flmem_round_logs_clear(struct flmem_round_logs *logs);
 
-/* Reads what has been written since, and visits each change. */
+/* Reads what has been written since the last call, and visits each change. */
 void flmem_round_logs_read(struct flmem_round_logs *logs, flmem_round_logs_visit *visit,
 			   void *context);
 
 /*
- * The log that the process has open, if there are several; FLMEM_ROUND_LOGS_SHARED if it has none
- * open.
+ * Returns the log that the process has open, if there are several; FLMEM_ROUND_LOGS_SHARED if it
+ * has none open.
  */
 size_t flmem_round_logs_of(const struct flmem_round_logs *logs,
 			   const struct flmem_process *process);

@@ -2,13 +2,14 @@
 #include "ops/watch/round_stats.h"
 
 /*
- * How long after the end of a round its trough is measured: a quarter of the round, within bounds.
+ * Time after the end of a round in which its trough is measured: a quarter of the round, within
+ * bounds.
  */
 #define SETTLE_SHARE	 4U
 #define SETTLE_INTERVALS 2U
 #define SETTLE_MAX_US	 30000000U
 
-/* The most rounds that logs may skip; a larger gap is a new job. */
+/* Most rounds that logs may skip; a larger gap is a new job. */
 #define GAP_MAX 1000U
 
 static const char no_sample[] =
@@ -38,7 +39,7 @@ static void lower_to(struct flmem_u64 *least, uint64_t bytes)
 		*least = FLMEM_KNOWN(bytes);
 }
 
-/* Averages pairs of points; the date is that of the later one. */
+/* Averages pairs of points; the time of a pair is that of the later point. */
 static void halve_points(struct flmem_round_stats *s)
 {
 	for (size_t i = 0; i < s->count / 2; i++) {
@@ -135,7 +136,7 @@ void flmem_round_stats_group_peak(struct flmem_round_stats *stats, struct flmem_
 
 static void round_number(struct flmem_round_stats *s, uint64_t number)
 {
-	/* A rise from a number that had just fallen is between two jobs with one log. */
+	/* A rise from a number that had just fallen lies between two jobs with one log. */
 	uint64_t gap = s->any && number > s->number && !s->fell ? number - s->number : 1;
 
 	if (!s->any)

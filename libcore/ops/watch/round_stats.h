@@ -15,10 +15,13 @@
 #include <flmem/trend.h>
 #include <flmem/watch.h>
 
-/* Points kept; when there are more, pairs are averaged. */
+/* Number of points kept; when there are more, pairs are averaged. */
 #define FLMEM_ROUND_POINTS 128U
 
-/* Warm-up rounds at the start of a process, in which caches fill; the trend excludes them. */
+/*
+ * Number of warm-up rounds at the start of a process, in which caches fill; the trend excludes
+ * them.
+ */
 #define FLMEM_ROUND_WARM_UP 2U
 
 struct flmem_round_stats {
@@ -26,25 +29,30 @@ struct flmem_round_stats {
 	uint64_t interval_us;
 	struct flmem_watch_round now;  /* the running round */
 	struct flmem_watch_round last; /* the last round, while its trough is measured */
-	uint64_t settled_us;	       /* when that measurement ends */
+	uint64_t settled_us;	       /* time at which that measurement ends */
 	struct flmem_u64 trough_bytes; /* trough of the round before */
 	uint64_t complete;
 	uint64_t skipped; /* warm-up rounds that the trend still excludes */
 	bool fresh;	  /* the process is younger than the watch */
 	bool trims;	  /* memory is released after rounds; other rounds are not comparable */
-	bool trimmed;	  /* released after the last round */
+	bool trimmed;	  /* memory was released after the last round */
 	bool any;	  /* a round has started; `number` and `ordinal` belong to the last one */
-	bool fell;	  /* that number is lower than the one before */
+	bool fell;	  /* `number` of the last round is lower than the one before */
 	uint64_t number, ordinal;
 	uint64_t changes;		  /* number of changes to the points */
 	size_t count, per_point, in_last; /* points, rounds per point, rounds in the last point */
 	struct flmem_trend_point points[FLMEM_ROUND_POINTS];
 };
 
-/* `fresh`: the process started during the watch, so its next rounds are its first. */
+/*
+ * Initialises the statistics. `fresh`: the process started during the watch, so its next rounds are
+ * its first.
+ */
 void flmem_round_stats_init(struct flmem_round_stats *stats, uint64_t interval_us, bool fresh);
 
-/* Each returns true and the round that it has completed. Times never decrease. */
+/*
+ * The next functions return true, with the round, if they have completed one. Times never decrease.
+ */
 bool flmem_round_stats_sample(struct flmem_round_stats *stats, uint64_t now_us, uint64_t bytes,
 			      struct flmem_watch_round *ret_round);
 bool flmem_round_stats_start(struct flmem_round_stats *stats, uint64_t now_us, uint64_t number,
@@ -52,19 +60,19 @@ bool flmem_round_stats_start(struct flmem_round_stats *stats, uint64_t now_us, u
 bool flmem_round_stats_finish(struct flmem_round_stats *stats, uint64_t now_us,
 			      struct flmem_watch_round *ret_round);
 
-/* The kernel's own peak since the start of the running round: no sample can be higher. */
+/* Sets the kernel's own peak since the start of the running round: no sample can be higher. */
 void flmem_round_stats_exact_peak(struct flmem_round_stats *stats, uint64_t bytes);
 
-/* The same of its control group. */
+/* Sets the kernel's peak of the process's control group since then. */
 void flmem_round_stats_group_peak(struct flmem_round_stats *stats, struct flmem_u64 bytes);
 
 /*
- * Retained memory was just released: from now on only rounds that end with a release become points,
- * because the others end at another level.
+ * Notes that retained memory was just released. From now on only rounds that end with a release
+ * become points, because the others end at another level.
  */
 void flmem_round_stats_trimmed(struct flmem_round_stats *stats);
 
-/* No more releases are expected. */
+/* Notes that no more releases are expected. */
 void flmem_round_stats_trims_stop(struct flmem_round_stats *stats);
 
 /* Completes the round whose trough is being measured when the watch ends. */

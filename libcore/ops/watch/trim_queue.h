@@ -15,16 +15,16 @@
 
 #include "series/policy.h"
 
-/* One process to be trimmed. */
+/* One process to be trimmed, and how. */
 struct flmem_trim_request {
 	pid_t pid;
 	uint64_t start_time;
-	const struct flmem_condition *when; /* trim only if it holds; NULL: always */
+	const struct flmem_condition *when; /* trim only if this holds; NULL: always */
 	struct flmem_trim_options options;
 	char reason[FLMEM_POLICY_REASON_MAX];
 	/* The result of one request. */
 	enum flmem_truth truth; /* value of the condition; `result` is valid only if it holds */
-	const char *why;	/* why it is undecided; or NULL */
+	const char *why;	/* why the condition is undecided; or NULL */
 	struct flmem_trim_result result;
 	struct flmem_trim_request *next;
 };
@@ -33,10 +33,12 @@ struct flmem_trim_queue;
 
 struct flmem_trim_queue *flmem_trim_queue_new(void);
 
-/* Waits for the running request, which its timeout bounds; drops the others. */
+/*
+ * Frees the queue: waits for the running request, which its timeout bounds, and drops the others.
+ */
 void flmem_trim_queue_free(struct flmem_trim_queue *queue);
 
-/* Takes ownership of the request; false, and it is freed, if no thread can be started. */
+/* Takes ownership of the request. If no thread can be started, frees it and returns false. */
 bool flmem_trim_queue_add(struct flmem_trim_queue *queue, struct flmem_trim_request *request);
 
 /* Returns a finished request, for the caller to free; NULL: none. */

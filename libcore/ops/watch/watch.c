@@ -23,16 +23,16 @@
 #define GRACE_US     15000000U /* how long a name may match no process before the watch ends */
 #define LOG_PAST     65536     /* bytes of a log that are read to find the current round */
 
-/* The state of a watch of live processes. */
+/* State of a watch of live processes. */
 struct live_watch {
 	const struct flmem_watch_options *options;
 	struct flmem_watch_state watch_state;
 	int proc;
-	uint64_t began_us;    /* monotonic */
-	uint64_t selected_us; /* since the watch began: last search for processes */
+	uint64_t began_us;    /* start of the watch, monotonic clock */
+	uint64_t selected_us; /* last search for processes; since the watch began */
 	uint64_t select_every_us;
-	uint64_t owners_us;	/* since the watch began: last search for the writers of the logs */
-	uint64_t last_alive_us; /* since the watch began: when a process was last alive */
+	uint64_t owners_us;	/* last search for the writers of the logs; since the watch began */
+	uint64_t last_alive_us; /* time at which a process was last alive; since the watch began */
 	uint64_t ticks;
 	struct flmem_round_logs logs;
 	struct flmem_pressures *pressures;
@@ -111,7 +111,10 @@ static int search_processes(struct live_watch *w, struct flmem_error *err)
 	return rc ? rc : follow_all(w, &targets, err);
 }
 
-/* A later search may find nothing, or the root of a tree may have exited: the watch continues. */
+/*
+ * Searches again. A later search may find nothing, or the root of a tree may have exited: the watch
+ * continues.
+ */
 static int search_again(struct live_watch *w, uint64_t now_us, struct flmem_error *err)
 {
 	uint64_t began_us;
@@ -213,7 +216,10 @@ static void change_shared(const struct round_reading *r, const struct flmem_roun
 			decide_on_trim(r->w, watch_state->watched[i], change, &r->moment);
 }
 
-/* A log without round numbers, as clients write it, takes the numbers of another log. */
+/*
+ * Applies a change of rounds of one log. A log without round numbers, as clients write it, takes
+ * the numbers of another log.
+ */
 static void change_own(const struct round_reading *r, size_t log, struct flmem_round_change change)
 {
 	struct flmem_watch_state *watch_state = &r->w->watch_state;
@@ -276,7 +282,7 @@ static int open_logs(struct live_watch *w, struct flmem_error *err)
 	return rc;
 }
 
-/* A wrong path or pattern would otherwise show as a watch without rounds, at its end. */
+/* Warns of logs without rounds: a wrong path or pattern would otherwise show only at the end. */
 static void check_logs(const struct live_watch *w, bool ended)
 {
 	for (size_t i = 0; i < w->logs.count; i++) {
@@ -296,7 +302,7 @@ static void check_logs(const struct live_watch *w, bool ended)
 	}
 }
 
-/* Sleeps until the next tick; false if the watch must end instead. */
+/* Sleeps until the next tick. Returns false if the watch must end instead. */
 static bool wait_until(const struct live_watch *w, uint64_t due_us)
 {
 	struct pollfd stop = {.fd = w->options->stop_fd, .events = POLLIN};
@@ -335,7 +341,7 @@ static bool watch_is_over(const struct live_watch *w, uint64_t now_us)
 	return !o->duration_us && now_us - w->last_alive_us >= GRACE_US;
 }
 
-/* The time of the next tick; a delayed watch skips ticks instead of catching up. */
+/* Returns the time of the next tick; a delayed watch skips ticks instead of catching up. */
 static uint64_t next_tick_us(struct live_watch *w, uint64_t due_us, uint64_t now_us)
 {
 	uint64_t end = w->options->duration_us;
@@ -408,7 +414,7 @@ static int check_watch_options(const struct flmem_watch_options *o, struct flmem
 	return 0;
 }
 
-/* The first processes; with `wait` they may start later. */
+/* Finds the first processes; with `wait` they may start later. */
 static int search_first(struct live_watch *w, struct flmem_error *err)
 {
 	int rc = search_processes(w, err);

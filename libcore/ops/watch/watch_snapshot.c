@@ -12,13 +12,13 @@
 #include "ops/watch/forecast_state.h"
 #include "proc/status.h"
 
-/* How long a reader waits for a blocked watch, for example behind a full pipe. */
+/* Time that a reader waits for a blocked watch, for example behind a full pipe. */
 #define PATIENCE_S 2
 
 struct flmem_watch_snapshot {
 	pthread_mutex_t lock;
-	const struct flmem_watch_state *watch_state; /* NULL: none runs */
-	uint64_t began_at_us; /* since 1970: when the snapshot object was created */
+	const struct flmem_watch_state *watch_state; /* NULL: no watch runs */
+	uint64_t began_at_us; /* time when the snapshot object was created, since 1970-01-01 UTC */
 };
 
 int flmem_watch_snapshot_new(struct flmem_watch_snapshot **ret_snapshot, struct flmem_error *err)
@@ -78,7 +78,7 @@ void flmem_watch_snapshot_detach(struct flmem_watch_snapshot *snapshot)
 	attach_watch(snapshot, NULL);
 }
 
-/* Locks the snapshot while a watch is attached. */
+/* Locks the snapshot if a watch is attached, and copies the facts of the whole watch. */
 static int fill_session(struct flmem_watch_snapshot *snapshot, struct flmem_error *err)
 {
 	if (flmem_mutex_lock_within(&snapshot->lock, PATIENCE_S))
@@ -142,7 +142,7 @@ static int lock_attached(struct flmem_watch_snapshot *snapshot,
 	return state->summary.results ? 0 : flmem_error_nomem(err, "cannot copy the snapshot");
 }
 
-/* Copies one process; false if it has ended or has no sample. */
+/* Copies one process. Returns false if it has ended or has no sample. */
 static bool read_followed(struct flmem_watch_snapshot *snapshot, size_t i,
 			  struct flmem_watched_process *copy, int *ret_rc)
 {
@@ -205,7 +205,7 @@ static int read_all(struct flmem_watch_snapshot *snapshot, size_t count,
 	return rc;
 }
 
-/* The resources that flmem itself uses, all threads together. */
+/* Reads the resources that flmem itself uses, all threads together. */
 static void read_own_usage(const struct flmem_watch_snapshot *snapshot,
 			   struct flmem_watch_snapshot_data *state)
 {

@@ -10,12 +10,12 @@
 
 #include "ops/watch/watch_state.h"
 
-/* Between attach and detach readers see this watch. All three accept NULL. */
+/* Attaches a watch: until the detach readers see this watch. All three functions accept NULL. */
 void flmem_watch_snapshot_attach(struct flmem_watch_snapshot *snapshot,
 				 const struct flmem_watch_state *watch_state);
 void flmem_watch_snapshot_detach(struct flmem_watch_snapshot *snapshot);
 
-/* Enclose every change; the same thread may lock it repeatedly. */
+/* Locks the snapshot around every change of the state; the same thread may lock it repeatedly. */
 void flmem_watch_snapshot_lock(struct flmem_watch_snapshot *snapshot);
 void flmem_watch_snapshot_unlock(struct flmem_watch_snapshot *snapshot);
 

@@ -11,7 +11,7 @@
 #include "ops/watch/forecast_state.h"
 #include "proc/peak.h"
 
-/* The most data that a recording loses if flmem is killed. */
+/* Longest time of which a recording loses the data if flmem is killed. */
 #define FLUSH_EVERY_US 10000000U
 
 static const char no_round[] = "no round is known to run";
@@ -84,7 +84,7 @@ void flmem_watch_state_warn(const struct flmem_watch_state *watch_state, const c
 	watch_state->callbacks->warning(watch_state->callbacks->context, text);
 }
 
-/* Reports the first block that is lost, and again after blocks could be written in between. */
+/* Reports the first lost block, and another one after blocks could be written in between. */
 static void report_lost_process(struct flmem_watch_state *state)
 {
 	const struct flmem_recorder *r = &state->recorder;
@@ -121,7 +121,7 @@ int flmem_watch_state_record(struct flmem_watch_state *watch_state, struct flmem
 	for (size_t i = 0; i < watch_state->count; i++)
 		record_process(watch_state, watch_state->watched[i]);
 	record_running(watch_state);
-	/* A full disk is reported at once, not at the first full block. */
+	/* Flush, so that a full disk is reported at once, not at the first full block. */
 	flmem_recorder_flush(&watch_state->recorder);
 	report_lost_process(watch_state);
 	return 0;
@@ -230,7 +230,10 @@ static void record_pressure(struct flmem_watch_state *state,
 	flmem_recorder_add(&state->recorder, &r);
 }
 
-/* Reports only changes: memory pressure is rare, and a replay reports what was recorded. */
+/*
+ * Returns true if the pressure has changed: memory pressure is rare, and a replay reports what was
+ * recorded.
+ */
 static bool pressure_differs(struct flmem_watched_process *watched)
 {
 	const struct flmem_pressure *p = &watched->pressure;
@@ -434,7 +437,7 @@ void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now
 		write_record(watch_state, &r);
 		watch_state->round = FLMEM_KNOWN(change->started_number);
 	}
-	/* Rounds before the first process of a watch that waits are not watched. */
+	/* While the watch waits for its first process, rounds are not watched. */
 	watch_state->seen_start = change->started && watch_state->numbered;
 	for (size_t i = 0; i < watch_state->count; i++)
 		if (!watch_state->watched[i]->ended && !watch_state->watched[i]->absent &&
@@ -487,7 +490,7 @@ bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state)
 	return false;
 }
 
-/* A round whose trough is not complete yet ends with the samples so far. */
+/* Ends the rounds whose trough is not complete yet, with the samples so far. */
 static void flush_rounds(struct flmem_watch_state *state)
 {
 	struct flmem_watch_round round;
@@ -497,7 +500,10 @@ static void flush_rounds(struct flmem_watch_state *state)
 			report_round(state, state->watched[i], &round);
 }
 
-/* A process that has ended cannot be watched longer: it counts where no other was judged. */
+/*
+ * Returns true if growth is undecided for a live process, or for every process. One that has ended
+ * cannot be watched longer, so it does not count beside judged ones.
+ */
 static bool is_undecided(const struct flmem_watch_summary *summary)
 {
 	size_t undecided = 0;

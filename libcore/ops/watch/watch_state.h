@@ -3,8 +3,8 @@
 #define FLMEM_OPS_WATCH_WATCH_STATE_H
 
 /*
- * The state and the reports of a watch, whether its samples come from live processes (watch.c) or
- * from a recording (replay.c).
+ * State and reports of a watch, whether its samples come from live processes (watch.c) or from a
+ * recording (replay.c).
  */
 
 #include <flmem/watch.h>
@@ -22,19 +22,19 @@ struct flmem_watch_state {
 	uint64_t interval_us;
 	struct flmem_watched_process **watched;
 	size_t count, alive, capacity;
-	size_t numbered;	 /* processes so far */
+	size_t numbered;	 /* number of processes so far */
 	uint64_t forgotten;	 /* ended processes that were dropped */
-	bool forgotten_exceeded; /* one of them had exceeded a limit */
+	bool forgotten_exceeded; /* a dropped process had exceeded a limit */
 	struct flmem_u64 round;	 /* the running round */
 	bool rounds_known; /* rounds of some process are known, so its samples count for them */
 	bool seen_start;   /* the running round started during the watch */
-	uint64_t complete; /* complete rounds */
-	uint64_t missed;   /* missed ticks */
-	uint64_t at_us;	   /* time of the last tick, since 1970 */
-	bool stopped;	   /* by a callback */
-	struct flmem_recorder recorder; /* fd -1: none */
+	uint64_t complete; /* number of complete rounds */
+	uint64_t missed;   /* number of missed ticks */
+	uint64_t at_us;	   /* time of the last tick, since 1970-01-01 UTC */
+	bool stopped;	   /* a callback has stopped the watch */
+	struct flmem_recorder recorder; /* its fd is -1 if nothing is recorded */
 	uint64_t flushed_us;
-	uint64_t lost_reported, lost_size; /* of the recording, when last checked for losses */
+	uint64_t lost_reported, lost_size; /* losses and size of the recording, when last checked */
 	bool losing;
 };
 
@@ -81,7 +81,7 @@ void flmem_watch_state_end(struct flmem_watch_state *watch_state,
 void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now_us,
 			     const struct flmem_round_change *change);
 
-/* From now on the process has rounds of its log. */
+/* Notes that the process has rounds of a separate log from now on. */
 void flmem_watch_state_own_rounds(struct flmem_watch_state *watch_state,
 				  struct flmem_watched_process *watched);
 
@@ -90,11 +90,12 @@ void flmem_watch_state_round_of(struct flmem_watch_state *watch_state,
 				const struct flmem_round_change *change);
 
 /*
- * This round is already running, or none if unknown: rounds whose start was not seen do not count.
+ * Notes the round that is already running, or that it is unknown: rounds whose start was not seen
+ * do not count.
  */
 void flmem_watch_state_round_runs(struct flmem_watch_state *watch_state, struct flmem_u64 number);
 
-/* True while the trough of a live process's last round is being measured. */
+/* Returns true while the trough of a live process's last round is being measured. */
 bool flmem_watch_state_is_settling(const struct flmem_watch_state *watch_state);
 
 /* Ends rounds and recording, and fills the summary; `live`: limits can be read. */

@@ -14,7 +14,7 @@
 
 #define COMMAND_WORDS_MAX 4096U
 
-/* Samples between two reads of the split, with changing and with unchanged counters. */
+/* Samples between two reads of the split, while counters change, and while they do not. */
 #define SPLIT_EVERY	  30U
 #define SPLIT_EVERY_QUIET 240U
 
@@ -68,7 +68,7 @@ static int identify_process(struct flmem_watched_process *watched,
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env command = {0}, environment = {0};
 	int rc;
 
-	/* Read before the command line, so that an exec in between is noticed later. */
+	/* Read this before the command line, so that an exec in between is noticed later. */
 	if (flmem_process_arguments_at(&watched->process, &watched->arguments_at))
 		watched->arguments_at = 0;
 	rc = flmem_argv_env_read_argv(&watched->process, &command, err);
@@ -109,7 +109,10 @@ struct flmem_watched_process *flmem_watched_process_new(struct flmem_watch_proce
 	return NULL;
 }
 
-/* The kernel assigns the lowest free number, which shows how many descriptors are in use. */
+/*
+ * Estimates how many descriptors are left: the kernel assigns the lowest free number, which shows
+ * how many are in use.
+ */
 static rlim_t descriptors_left(int fd)
 {
 	struct rlimit limit;
@@ -203,7 +206,7 @@ void flmem_watched_process_free(struct flmem_watched_process *watched)
 	free(watched);
 }
 
-/* Parses the digits and the space after them. */
+/* Parses the digits of one count, and the space after them. */
 static bool set_page_counts(const char **at, uint64_t *ret_pages)
 {
 	const char *first = *at;
@@ -222,7 +225,10 @@ struct statm_counters {
 	uint64_t size, resident, shared, code;
 };
 
-/* SIZE RESIDENT SHARED CODE ..., in pages; all are 0 once the process is a zombie. */
+/*
+ * Parses "SIZE RESIDENT SHARED CODE ...", in pages. All are 0 once the process is a zombie, and the
+ * result is then false.
+ */
 static bool parse_counters(const char *text, struct statm_counters *ret_counters)
 {
 	return set_page_counts(&text, &ret_counters->size) && ret_counters->size &&

@@ -22,7 +22,8 @@ struct flmem_trim_state;
 
 /* A cached trend, valid while the points from which it was computed are unchanged. */
 struct flmem_known_trend {
-	uint64_t version; /* of the points of the rounds or of the history; 0: no trend yet */
+	/* Version of the points of the rounds or of the history; 0: no trend yet. */
+	uint64_t version;
 	struct flmem_trend trend;
 };
 
@@ -31,37 +32,37 @@ struct flmem_known_trend {
  * processes, none of them stays in the caches of the processor between two samples.
  */
 struct flmem_watched_process {
-	size_t number; /* its number in the watch */
-	int statm;     /* -1: not kept open, because descriptors are scarce */
-	size_t group;  /* index in flmem_pressures, or FLMEM_PRESSURES_NONE */
+	size_t number; /* number of the process in the watch */
+	int statm; /* descriptor of its statm; -1: not kept open, because descriptors are scarce */
+	size_t group; /* index in flmem_pressures, or FLMEM_PRESSURES_NONE */
 	bool ended;
 	bool absent;	       /* in a replay: not in the session that is read */
 	bool exceeded_limit;   /* a sample was above the limit of the options */
 	bool changed;	       /* a sample has differed from the one before since the last split */
-	bool split_is_new;     /* in a replay: since the last sample */
-	bool pressure_is_new;  /* since the last sample */
-	bool pressure_is_read; /* at least once */
-	bool pressure_is_recorded; /* at least once */
-	bool own_rounds;	   /* it has a separate log */
-	bool peak_reset;	   /* at the start of the running round */
-	bool peak_refused;	   /* it cannot be; reported once */
-	bool execed;		   /* it has executed another program since it was identified */
-	uint64_t restarts;	   /* processes that continued this one */
+	bool split_is_new;     /* replay only: a split was read since the last sample */
+	bool pressure_is_new;  /* pressure was read since the last sample */
+	bool pressure_is_read; /* pressure was read at least once */
+	bool pressure_is_recorded; /* pressure was recorded at least once */
+	bool own_rounds;	   /* the process has rounds of a separate log */
+	bool peak_reset;   /* the kernel's peak was reset at the start of the running round */
+	bool peak_refused; /* the peak cannot be reset; this is reported once */
+	bool execed;	   /* it has executed another program since it was identified */
+	uint64_t restarts; /* processes that continued this one */
 	uint64_t last_us, last_bytes, lowest_bytes, peak_bytes;
-	uint64_t shared_pages; /* at the last sample */
-	uint64_t code_pages;   /* of its program */
+	uint64_t shared_pages; /* shared pages at the last sample */
+	uint64_t code_pages;   /* pages of the program's code */
 	struct flmem_history history;
 	struct flmem_round_stats rounds;
 	uint64_t first_us, first_bytes; /* times since the watch began */
 	uint64_t arguments_at;	/* address of its arguments when its command line was read; or 0 */
-	uint64_t identified_at; /* number of samples at that time */
+	uint64_t identified_at; /* number of samples when it was identified */
 	struct flmem_watch_process id;
 	struct flmem_process process;
 	struct flmem_watch_split split;
-	struct flmem_group_peak group_peak;		  /* opened where rounds are watched */
-	struct flmem_pressure pressure;			  /* of its control group */
-	struct flmem_pressure pressure_first;		  /* the first reading */
-	uint64_t pressure_recorded[FLMEM_RECORD_NUMBERS]; /* as recorded */
+	struct flmem_group_peak group_peak;		  /* open while rounds are watched */
+	struct flmem_pressure pressure;			  /* memory pressure in its control group */
+	struct flmem_pressure pressure_first;		  /* pressure at the first reading */
+	uint64_t pressure_recorded[FLMEM_RECORD_NUMBERS]; /* pressure that was recorded last */
 	struct flmem_watch_actions actions;
 	struct flmem_known_trend trend;
 	size_t log;			     /* the log that it writes, if there are several */
@@ -95,13 +96,13 @@ void flmem_watched_process_end(struct flmem_watched_process *watched);
 
 /*
  * Takes a sample. FLMEM_ENOPROC if the process has ended, FLMEM_EFAILED if there is no sample this
- * time, for lack of descriptors.
+ * time, because descriptors are scarce.
  */
 int flmem_watched_process_sample(struct flmem_watched_process *watched, uint64_t now_us);
 
 /*
- * Whether to read the split with the last sample: with the first one, then in turn with other
- * processes, and rarely while nothing changes.
+ * Returns true if the split is to be read with the last sample: with the first one, then in turn
+ * with other processes, and rarely while nothing changes.
  */
 bool flmem_watched_process_split_is_due(const struct flmem_watched_process *watched);
 
@@ -113,8 +114,9 @@ void flmem_watched_process_split(struct flmem_watched_process *watched);
 
 /*
  * Identifies a process again that has executed another program: command, framework, role and site,
- * and the state of automatic trims. True if the identity has changed. Also false if it is too
- * early: a process that repeatedly executes programs is identified as often as its split is read.
+ * and the state of automatic trims. Returns true if the identity has changed, false also if it is
+ * too early: a process that repeatedly executes programs is identified as often as its split is
+ * read.
  */
 bool flmem_watched_process_identify(struct flmem_watched_process *watched,
 				    struct flmem_relatives *relatives);
