@@ -217,17 +217,14 @@ struct flmem_heap_profile {
 	uint64_t untaken_samples;
 	uint64_t lost_bytes; /* allocated bytes that the lost samples stand for */
 	uint64_t cut_stacks; /* stacks that were too deep: outer frames are missing */
-	/*
-	 * Stacks for which the file had no room: inner frames are missing and count as their
-	 * callers.
-	 */
+	/* stacks that did not fit the file: inner frames are missing and count as their callers */
 	uint64_t full_stacks;
 	uint64_t lost_rounds; /* rounds without a record: their amounts are only in the totals */
 	/* How often the round number fell by two or more; rounds with equal numbers are summed. */
 	uint64_t restarted_rounds;
 	/* Python frames that could not be read; stacks lack them or end there. */
 	uint64_t unread_frames;
-	uint64_t lost_names;   /* function and file names for which the file had no room */
+	uint64_t lost_names;   /* function and file names that did not fit the file */
 	uint64_t lost_modules; /* code ranges whose module has no record */
 	uint64_t lost_threads; /* threads without a record */
 	uint64_t unseen_calls; /* allocator calls of libraries loaded later, not sampled */
@@ -286,7 +283,7 @@ struct flmem_heap_request {
 /*
  * Reads a profile, or a heap dump of jemalloc ("heap_v2"), recognised by its first line. Native
  * frames are resolved from the modules' symbol tables. Release with flmem_heap_profile_free().
- * FLMEM_EUSAGE if the file is no profile, is of another version, is too damaged to use, or lacks a
+ * FLMEM_EUSAGE if the file is not a profile, is of another version, is too damaged to use, or lacks a
  * requested round. FLMEM_EFAILED if it cannot be read.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_profile_read(const struct flmem_heap_request *request,

@@ -24,8 +24,8 @@
 /* While one thread waits for the disk or for the lock of the output file, another one computes. */
 #define THREADS_PER_PROCESSOR 2
 /*
- * Bytes of the blocks of all inputs that a thread holds together: about a second-level cache. The
- * cache matters less than long writes, for which the kernel takes larger folios.
+ * Bytes that the blocks of a thread's inputs take: about a second-level cache, which matters less
+ * than long writes, for which the kernel takes larger folios.
  */
 #define BLOCKS_BYTES   (UINT64_C(2) << 20)
 #define BLOCK_LARGEST  (UINT64_C(512) << 10)
@@ -156,10 +156,7 @@ static bool is_written_with(const char *one, const char *other)
 	       flmem_file_is_same(&x, &y) && is_name_or_part(a.name, b.name);
 }
 
-/*
- * Refuses an output that is also the state or an input: after an interruption between its two
- * renames the round is repeated with the same inputs and the old state.
- */
+/* A round that is interrupted between its two renames is repeated with the same inputs. */
 static int check_state_names(const struct flmem_aggregate_request *request, struct flmem_error *err)
 {
 	if (is_written_with(request->state, request->output) ||
@@ -349,10 +346,7 @@ static int make_run(struct flmem_aggregate_call *call, struct flmem_error *err)
 	return 0;
 }
 
-/*
- * Checks types for secure aggregation: its masks cancel in a sum only, and only where nothing is
- * rounded.
- */
+/* Masks of secure aggregation cancel in a sum only, and only if nothing is rounded. */
 static int check_types(const struct flmem_aggregate_call *call, struct flmem_error *err)
 {
 	const struct flmem_algorithm *algorithm = call->run.combination.algorithm;

@@ -13,10 +13,7 @@
 
 #define TRIES 10
 
-/*
- * Returns true if the file has its size. All bytes are reserved before the first is written, so a
- * smaller file was cut by another program.
- */
+/* All bytes are reserved before the first is written, so a smaller file was cut by others. */
 static bool has_prepared_bytes(int fd, uint64_t bytes)
 {
 	struct stat status;
@@ -27,10 +24,7 @@ static bool has_prepared_bytes(int fd, uint64_t bytes)
 int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint64_t offset,
 				const char *bytes, size_t length, struct flmem_error *err)
 {
-	/*
-	 * Writing past the end of a file that was cut would leave zeros in place of the missing
-	 * bytes.
-	 */
+	/* Writing past the end would leave zeros in place of the missing bytes. */
 	if (!has_prepared_bytes(fd, offset + length))
 		return fd == part->fd
 			       ? flmem_part_file_report_cut(part->place.path, err)
@@ -55,10 +49,7 @@ int flmem_part_file_write_other(const struct flmem_part_file *part, int fd, uint
 	return 0;
 }
 
-/*
- * Removes a journal that lists nothing, which is that of a refused call, unless another call has
- * just created it.
- */
+/* Removes the journal of a refused call, which lists nothing, unless a call has just created it. */
 static void remove_empty_journal(const struct flmem_part_file *part)
 {
 	struct stat status;
@@ -75,10 +66,7 @@ static int has_its_name(const struct flmem_part_file *part)
 	return flmem_file_place_has_name(part->fd, part->place.directory, part->name);
 }
 
-/*
- * Returns true if another file has the part's name. If the part was published or removed, none has
- * it.
- */
+/* Returns true if another file has the name; that of a published or removed part is unused. */
 static bool is_name_taken(const struct flmem_part_file *part)
 {
 	return faccessat(part->place.directory, part->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -128,8 +116,8 @@ static int report_unwritable(const struct flmem_part_file *part, int sys_errno,
 }
 
 /*
- * Returns true if the file is a regular file of this user: others may have put a link or a file
- * into the directory. A part without a name is finished.
+ * Returns true for a file of this user: others may have put links there. A part without a name is
+ * finished.
  */
 static bool is_own_file(const struct stat *status)
 {
@@ -186,8 +174,8 @@ static int report_other(const struct flmem_part_file *part, struct flmem_error *
 }
 
 /*
- * Reports a failed lock: another process holds it, or the file system has no locks, as Lustre
- * without its mount option.
+ * Reports a lock that others hold, or a file system without locks (Lustre without its mount
+ * option).
  */
 static int report_unlocked(const struct flmem_part_file *part, const char *name, int sys_errno,
 			   struct flmem_error *err)
@@ -200,10 +188,7 @@ static int report_unlocked(const struct flmem_part_file *part, const char *name,
 			       name, part->place.path);
 }
 
-/*
- * Opens and locks a file. Returns false, with 0 in *ret_rc, if the file lost its name before it was
- * locked.
- */
+/* Opens and locks a file. False, with 0 in *ret_rc, if it lost its name before it was locked. */
 static bool lock_own(const struct flmem_part_file *part, const char *name, int flags, int *ret_fd,
 		     int *ret_rc, struct flmem_error *err)
 {
@@ -250,10 +235,7 @@ static int open_locked(struct flmem_part_file *part, struct flmem_error *err)
 		int rc = 0;
 
 		if (lock_own(part, part->journal_name, O_APPEND, &part->journal, &rc, err)) {
-			/*
-			 * Check before opening the part, which would otherwise be created beside a
-			 * foreign journal.
-			 */
+			/* Check first: the part would be created beside a foreign journal. */
 			rc = check_journal(part, err);
 			if (rc || lock_own(part, part->name, 0, &part->fd, &rc, err))
 				return rc;
@@ -429,10 +411,7 @@ int flmem_part_file_join(struct flmem_part_file *part, const char *path, uint64_
 	return rc ? rc : check_joined(part, mark, err);
 }
 
-/*
- * Finds the space that the file system lacks for a file of `bytes`; false if it does not report
- * that.
- */
+/* Finds the space that is missing for a file of `bytes`; false if that is not reported. */
 static bool read_missing_bytes(int fd, uint64_t bytes, uint64_t *ret_missing)
 {
 	struct stat status;
@@ -470,8 +449,7 @@ static int reserve_blocks(const struct flmem_part_file *part, int fd, uint64_t b
 	int rc;
 
 	/*
-	 * Check first: the kernel would use all free space before it fails, and others would find a
-	 * full disk.
+	 * The kernel would use all free space before it fails, and others would find a full disk.
 	 */
 	if (read_missing_bytes(fd, bytes, &missing) && missing)
 		return report_full(part, fd, bytes, ENOSPC, err);
@@ -495,10 +473,7 @@ int flmem_part_file_restart(struct flmem_part_file *part, uint64_t fingerprint,
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write '%s.part.journal'",
 				       part->place.path);
-	/*
-	 * After a power failure there must not be a part with a size and without a journal: see
-	 * check_part().
-	 */
+	/* Otherwise a power failure could leave a part without a journal: see check_part(). */
 	rc = flmem_file_place_sync(part->place.directory);
 	return rc ? flmem_error_set(err, FLMEM_EFAILED, -rc,
 				    "cannot flush the directory of '%s' to the disk",

@@ -108,10 +108,7 @@ static int load_text(struct job_check *job, const char *path, struct flmem_buf *
 	return 0;
 }
 
-/*
- * Stores the text of an input that may be corrected. A notebook is left out: its text is not that
- * of the file.
- */
+/* Stores the text of an input that may be corrected; that of a notebook is not the file's. */
 static int store_text(struct job_check *job, const struct flmem_rule_input *input,
 		      struct flmem_error *err)
 {
@@ -122,10 +119,7 @@ static int store_text(struct job_check *job, const struct flmem_rule_input *inpu
 	return flmem_error_nomem(err, "cannot store the text of '%s'", input->file);
 }
 
-/*
- * Checks that the document is one map, which rules about keys need: a list, or several YAML
- * documents, are not checked.
- */
+/* Rules about keys need one map: a list, or several YAML documents, are not checked. */
 static int check_root(const struct flmem_rule_input *input, bool *ret_known,
 		      struct flmem_error *why)
 {
@@ -195,9 +189,7 @@ static bool has_stem_of(const struct flmem_buf *text, const char *path)
 	return memmem(text->data, text->length, name, dot ? (size_t)(dot - name) : strlen(name));
 }
 
-/*
- * Returns true for a script that names no framework, but runs a checked Python file of its folder.
- */
+/* Returns true for a script without a framework that runs a checked Python file of its folder. */
 static bool runs_checked_file(const struct job_check *job, const struct flmem_found_file *file,
 			      const struct flmem_buf *text)
 {
@@ -241,10 +233,7 @@ static void keep_other(struct job_check *job, struct flmem_found_file *file, str
 	job->other_count++;
 }
 
-/*
- * Recognises the kinds of a document by its content, which includes what Python code imports
- * through modules beside it.
- */
+/* Recognises the kinds of a document by its content, with what Python code imports. */
 static int recognise_document(const struct flmem_found_file *file,
 			      const struct flmem_python_modules *modules,
 			      struct flmem_rule_input *input, struct flmem_error *why)
@@ -337,10 +326,7 @@ static int read_input(struct job_check *job, struct flmem_found_file *file, stru
 	*input = (struct flmem_rule_input){
 		.kind = kind_of_file(file), .file = file->path, .app = file->app};
 	flmem_buf_init(&input->document.text);
-	/*
-	 * A foreign file needs no reason, but one that could not be stored is not known to be
-	 * foreign.
-	 */
+	/* A file that was not stored is not known to be foreign, so it needs a reason. */
 	if (read_document(job, file, &known, &why) && (!foreign || why.code == FLMEM_EFAILED))
 		rc = flmem_recommendations_store_problem(job->found, file->path,
 							 input->document.bad_line, &why, err);

@@ -21,7 +21,7 @@
 #define NOTEBOOK_MAX (4U << 20)
 #define TARGET	     "_target_"
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
-#define PASSED_ON    8192U /* a larger module that mentions no framework is no mere re-export */
+#define PASSED_ON    8192U /* a larger module without a framework does more than re-export */
 
 /* State of the search for one file. */
 struct module_search {

@@ -36,7 +36,7 @@ int flmem_recommend_modules_find(const struct flmem_found_file *file, const stru
 void flmem_recommend_targets_mark(struct flmem_document *document,
 				  const struct flmem_python_modules *modules);
 
-/* Reads the text of a module; false if the file is no module. */
+/* Reads the text of a module; false if the file is not one. */
 bool flmem_recommend_module_text(const char *file, struct flmem_buf *text);
 
 #endif

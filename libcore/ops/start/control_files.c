@@ -236,7 +236,7 @@ static int open_workspace(struct flmem_control *control, struct flmem_error *err
 			       flmem_text_escape(control->workspace, shown, sizeof(shown)));
 }
 
-/* Removes a request. A directory is no request, as for NVFlare's script. */
+/* Removes a request. A directory does not count as one, as for NVFlare's script. */
 static bool remove_request(const struct flmem_control *control, const char *name)
 {
 	return unlinkat(control->directory_fd, name, 0) == 0 || errno == ENOENT || errno == EISDIR;

@@ -73,8 +73,7 @@ static bool is_too_long(const char *path)
 }
 
 /*
- * Returns why a line of a unit cannot hold the directory, or systemd does not accept it; NULL: it
- * can.
+ * Returns why a line of a unit cannot have this directory, or systemd does not accept it; or NULL.
  */
 static const char *find_unit_problem(const char *directory)
 {

@@ -121,7 +121,7 @@ static int check_credential_files(const struct flmem_exchange_server *server,
 	const char *const paths[] = {server->cacert, server->cert, server->key};
 	int rc = 0;
 
-	/* Check this first: the user may mean --key NAME of the server, which is no file. */
+	/* Check this first: the user may mean --key NAME of the server, not a file. */
 	if (server->key && !server->cert)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "a key needs its certificate; name it with --cert FILE "

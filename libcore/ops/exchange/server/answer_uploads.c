@@ -17,10 +17,7 @@
 #define UPLOADS_PER_CLIENT 1024U
 #define UPLOADS_MAX	   20000U
 _Static_assert(FLMEM_UPDATE_FILES_MAX < UPLOADS_PER_CLIENT, "an update can be complete");
-/*
- * Limit of commits, each of which costs a record: one per COMMIT_BYTES on average, and
- * COMMITS_SMALL more.
- */
+/* Commits cost a record each: one per COMMIT_BYTES on average, and some more, are taken. */
 #define COMMIT_BYTES  4096U
 #define COMMITS_SMALL 65536U
 
@@ -169,10 +166,7 @@ static void refuse_complete(struct flmem_http_request *request,
 			      metadata->client);
 }
 
-/*
- * Refuses a file whose weight or number differs from that of the update's other files. Called with
- * x->lock held.
- */
+/* All files of an update must have the same weight and number. Called with x->lock held. */
 static bool check_siblings(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_tus_metadata *metadata)
 {
@@ -260,10 +254,7 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	struct flmem_error err = {0};
 	int rc;
 
-	/*
-	 * This includes uploads of an ended round: a client that lost the answer learns that the
-	 * upload was complete.
-	 */
+	/* Also in an ended round: a client that lost the answer learns that it was complete. */
 	if (upload && is_same_upload(&upload->record, record))
 		return upload;
 	if (!check_round(x, request, &record->metadata))
@@ -297,9 +288,7 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	return NULL;
 }
 
-/*
- * Refuses a request because another one works on the upload. Called with x->lock held; releases it.
- */
+/* Refuses a second request for an upload. Called with x->lock held; releases it. */
 static void refuse_writer(struct flmem_exchange *x, struct flmem_http_request *request)
 {
 	pthread_mutex_unlock(&x->lock);
@@ -317,9 +306,7 @@ static void answer_upload(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_http_request_answer(request, &answer);
 }
 
-/*
- * Answers with an upload that existed before, or is in use. Called with x->lock held; releases it.
- */
+/* Answers with an upload that exists or is in use. Called with x->lock held; releases it. */
 static void answer_existing(struct flmem_exchange *x, struct flmem_http_request *request,
 			    const char *id)
 {
@@ -365,10 +352,7 @@ static void create_upload(struct flmem_exchange *x, struct flmem_http_request *r
 		answer_existing(x, request, id);
 		return;
 	}
-	/*
-	 * The request that was cut off for this one may have left bytes, and this body begins
-	 * before them.
-	 */
+	/* An earlier request may have left bytes, and this body begins before them. */
 	upload = flmem_uploads_find(x, id);
 	if (upload->offset || upload->placed) {
 		flmem_uploads_release(x, upload);
@@ -416,10 +400,7 @@ static void refuse_unknown(struct flmem_http_request *request)
 			      "no such upload: never created, expired, or its round is over");
 }
 
-/*
- * Locks the exchange and finds an upload. If it does not exist or is another client's, refuses the
- * request and returns NULL, without the lock.
- */
+/* Locks x and finds an upload. NULL, refused and unlocked, if the client has no such upload. */
 static struct flmem_upload *lock_upload(struct flmem_exchange *x,
 					struct flmem_http_request *request, const char *rest,
 					const char *name)
@@ -445,10 +426,7 @@ static void answer_offset(struct flmem_exchange *x, struct flmem_http_request *r
 
 	if (!upload)
 		return;
-	/*
-	 * Wait for the check: the client takes an offset of the full length for success, but the
-	 * upload may still be refused or taken back.
-	 */
+	/* Wait: a client takes the full length for success, but the upload may still be refused. */
 	upload = flmem_uploads_await_checked(x, rest);
 	if (!upload) {
 		pthread_mutex_unlock(&x->lock);
@@ -467,10 +445,7 @@ static void answer_offset(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_http_request_answer(request, &answer);
 }
 
-/*
- * Receives a body for an upload. Called with x->lock held; releases it, and the request then works
- * on this upload.
- */
+/* Receives a body for the upload. Called with x->lock held; releases it. */
 static void begin_patch(struct flmem_exchange *x, struct flmem_http_request *request,
 			struct flmem_upload *upload, const struct flmem_tus_checksum *checksum)
 {
@@ -544,10 +519,7 @@ static void answer_patch(struct flmem_exchange *x, struct flmem_http_request *re
 	flmem_exchange_refuse(request, 409, NULL, "the offset of this upload is %" PRIu64, offset);
 }
 
-/*
- * Refuses to delete an upload that is part of the result, and returns true. Called with x->lock
- * held; releases it if it refuses.
- */
+/* Returns true if it refused to delete an upload that counts, and then has released x->lock. */
 static bool refuse_counted(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_upload *upload)
 {
@@ -590,10 +562,7 @@ static void answer_delete(struct flmem_exchange *x, struct flmem_http_request *r
 	flmem_http_request_answer(request, &answer);
 }
 
-/*
- * Returns the method. The header X-HTTP-Method-Override is part of tus, for clients that can only
- * POST.
- */
+/* Clients that can only POST send the method in a header, as tus defines. */
 static const char *tus_method(const struct flmem_http_request *request)
 {
 	const char *method = flmem_http_request_method(request);

@@ -286,15 +286,11 @@ int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 	flmem_upload_commit_print(commit, bytes);
 	rc = flmem_io_write_all(fd, bytes, sizeof(bytes));
 	/*
-	 * Flush only the last record: losing another one means to send its bytes again, but a
-	 * complete upload was confirmed.
+	 * A lost record costs its bytes once more, but a complete upload was confirmed: flush it.
 	 */
 	if (!rc && last && fdatasync(fd) < 0)
 		rc = -errno;
-	/*
-	 * Cut off the record of a commit that is not confirmed; records after a partial one would
-	 * not count.
-	 */
+	/* Cut off the unconfirmed record; records after a partial one would not count. */
 	if (rc)
 		(void)!ftruncate(fd, before.st_size);
 	return rc;
@@ -349,10 +345,7 @@ static size_t count_intact_from(int fd, const struct flmem_upload_commit *commit
 	return i - first;
 }
 
-/*
- * Returns the number of commits whose bytes are in the file. Those that a power failure may have
- * taken are read back.
- */
+/* Returns how many commits have their bytes; those that a power failure may have taken are read. */
 static size_t count_intact(int fd, const struct flmem_upload_commit *commits, size_t count)
 {
 	uint64_t end = count ? commits[count - 1].end : 0;
@@ -403,10 +396,7 @@ static int load_journal(struct flmem_exchange *x, struct flmem_upload *upload, i
 	return ftruncate(fd, (off_t)(count * FLMEM_UPLOAD_JOURNAL_BYTES)) < 0 ? -errno : 0;
 }
 
-/*
- * Returns true for an error of the file itself. After any other error the file may be readable
- * later, and must not be removed.
- */
+/* Returns true for an error of the file itself; after others it may be readable later. */
 static bool is_no_file(int rc)
 {
 	return rc == -ENOENT || rc == -EINVAL || rc == -ELOOP || rc == -EISDIR || rc == -EFBIG;
@@ -427,10 +417,7 @@ static int load_record(const struct flmem_exchange *x, const char *id,
 	return m->round == x->round || m->round + 1 == x->round ? 0 : NOT_KEPT;
 }
 
-/*
- * Loads an upload whose bytes are not among the uploads, but may be in the folder of its update.
- * Returns 0, NOT_KEPT, or -errno.
- */
+/* Finds the bytes of an upload in the folder of its update. Returns 0, NOT_KEPT, or -errno. */
 static int load_placed(const struct flmem_exchange *x, struct flmem_upload *upload)
 {
 	const struct flmem_tus_metadata *m = &upload->record.metadata;
@@ -444,10 +431,7 @@ static int load_placed(const struct flmem_exchange *x, struct flmem_upload *uplo
 	return is_no_file(placed) ? NOT_KEPT : placed;
 }
 
-/*
- * Finds out how far the upload was, which the place of its bytes shows. Returns 0, NOT_KEPT, or
- * -errno.
- */
+/* Finds out how far an upload was, by the place of its bytes. Returns 0, NOT_KEPT, or -errno. */
 static int load_progress(struct flmem_exchange *x, struct flmem_upload *upload)
 {
 	FLMEM_AUTO_CLOSE int data = flmem_uploads_open(x, upload->id);
@@ -486,10 +470,7 @@ static int load_upload(struct flmem_exchange *x, const char *id)
 	return rc;
 }
 
-/*
- * Returns the next entry of the directory. Returns false at the end with 0 in *ret_rc, or with
- * -errno.
- */
+/* Returns the next entry. Returns false at the end with 0 in *ret_rc, or with -errno. */
 static bool next_spooled(DIR *list, struct dirent **ret_entry, int *ret_rc)
 {
 	errno = 0;
