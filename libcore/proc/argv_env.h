@@ -25,20 +25,25 @@ struct flmem_argv_env {
 	char *text;
 };
 
-/* Limits: ARG_MAX as Linux has it by default (2 MiB of text), and this many words. */
+/* Most words of a list. The text is limited to Linux's default ARG_MAX, 2 MiB. */
 #define FLMEM_ARGV_ENV_MAX 65536U
 
-/* For a kernel thread or a zombie the list is empty, which is not an error. */
+/*
+ * Reads the command line. For a kernel thread or a zombie the list is empty, which is not an error.
+ */
 int flmem_argv_env_read_argv(const struct flmem_process *process, struct flmem_argv_env *ret_words,
 			     struct flmem_error *err);
 
-/* FLMEM_EPERM unless the process may be traced by the caller (ptrace access mode read). */
+/*
+ * Reads the environment. FLMEM_EPERM unless the caller may trace the process (ptrace access mode
+ * read).
+ */
 int flmem_argv_env_read_env(const struct flmem_process *process, struct flmem_argv_env *ret_words,
 			    struct flmem_error *err);
 
 /*
  * Takes ownership of the text of `buf` and splits it at each NUL; a last word without one counts.
- * `cut`: the text was truncated. 0 or -ENOMEM.
+ * `cut`: the text was truncated. Returns 0 or -ENOMEM.
  */
 int flmem_argv_env_split(struct flmem_buf *buf, bool cut, struct flmem_argv_env *ret_words);
 
@@ -46,7 +51,10 @@ void flmem_argv_env_clear(struct flmem_argv_env *words);
 
 #define FLMEM_AUTO_ARGV_ENV FLMEM_AUTO(flmem_argv_env_clear)
 
-/* Value of an environment variable, or NULL: the first one of that name, as with getenv(3). */
+/*
+ * Returns the value of an environment variable, the first one of that name as getenv(3) does; or
+ * NULL.
+ */
 const char *flmem_argv_env_getenv(const struct flmem_argv_env *words, const char *name);
 
 #endif

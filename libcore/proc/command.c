@@ -72,7 +72,7 @@ int flmem_command_spawn(char *const *argv, char *const *environment, const sigse
 	return 0;
 }
 
-/* 0, or the errno of execve(2) for a file that is not there or may not be executed. */
+/* Returns 0, or the errno of execve(2) for a file that does not exist or may not be executed. */
 static int check_executable(const char *path)
 {
 	struct stat status;
@@ -84,14 +84,14 @@ static int check_executable(const char *path)
 	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? errno : 0;
 }
 
-/* As execvp(3): of several files the first one that may be executed. */
+/* Searches PATH as execvp(3) does: of several files the first that may be executed. */
 static int search_executable(const char *program, char **ret_path)
 {
 	const char *list = getenv("PATH");
 	int error = ENOENT;
 
 	if (!list)
-		list = "/bin:/usr/bin"; /* _CS_PATH */
+		list = "/bin:/usr/bin"; /* the default path, confstr(_CS_PATH) */
 	for (const char *end;; list = end + 1) {
 		FLMEM_AUTO_FREE char *path = NULL;
 		int one;

@@ -23,7 +23,7 @@
 #define FIRST_USER_NAMESPACE "user:[4026531837]"
 #define FIRST_PID_NAMESPACE  "pid:[4026531836]"
 
-/* Start of the value after "name" and blanks at the start of a line, or NULL. */
+/* Returns the start of the value after "name" and blanks at the start of a line, or NULL. */
 static const char *find_field(const char *text, const char *name)
 {
 	size_t length = strlen(name);
@@ -48,7 +48,10 @@ static bool parse_host_number(const char *text, uint64_t *ret_value)
 	return flmem_parse_u64(digits, 0, UINT64_MAX, ret_value, NULL) == 0;
 }
 
-/* "0.54 0.31 0.20 3/412 9999": runnable threads of all (proc_loadavg(5)). */
+/*
+ * Reads "0.54 0.31 0.20 3/412 9999": the fourth word has the number of runnable threads
+ * (proc_loadavg(5)).
+ */
 bool flmem_host_is_busy_at(int rootfd, uint64_t processors)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
@@ -98,7 +101,7 @@ static void read_meminfo(int rootfd, struct flmem_host_facts *facts)
 	facts->swap_free_bytes = parse_meminfo_bytes(buf.data, "SwapFree:");
 }
 
-/* "always [madvise] never": the mode in force is the one in brackets. */
+/* Reads "always [madvise] never": the mode in force is the one in brackets. */
 static void read_thp(int rootfd, struct flmem_host_facts *facts)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
@@ -114,7 +117,7 @@ static void read_thp(int rootfd, struct flmem_host_facts *facts)
 			 open + 1);
 }
 
-/* A small number in a file, or `otherwise`. */
+/* Reads a small number from a file; `otherwise` if it cannot be read. */
 static int read_level(int rootfd, const char *path, int otherwise)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
@@ -179,7 +182,7 @@ int flmem_host_facts_read_at(int rootfd, struct flmem_host_facts *ret_facts,
 	read_meminfo(rootfd, &facts);
 	read_thp(rootfd, &facts);
 	facts.yama_level = read_level(rootfd, "proc/sys/kernel/yama/ptrace_scope", -1);
-	/* "1 1": the value in force and the one pending; the first counts. */
+	/* The file has "1 1": the value in force and the pending one; the first counts. */
 	facts.selinux_deny = read_level(rootfd, "sys/fs/selinux/booleans/deny_ptrace", 0) == 1;
 	*ret_facts = facts;
 	return 0;
@@ -217,7 +220,10 @@ const char *flmem_gate_how(enum flmem_gate gate)
 	return gates[gate].how;
 }
 
-/* Levels: Documentation/admin-guide/LSM/Yama.rst. CAP_SYS_PTRACE opens levels 1 and 2, not 3. */
+/*
+ * Finds the gate of a Yama level: Documentation/admin-guide/LSM/Yama.rst. CAP_SYS_PTRACE opens
+ * levels 1 and 2, not 3.
+ */
 static enum flmem_gate find_yama_gate(const struct flmem_host_facts *facts)
 {
 	if (facts->yama_level == 3)

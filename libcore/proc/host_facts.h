@@ -3,7 +3,7 @@
 #define FLMEM_PROC_HOST_FACTS_H
 
 /*
- * Facts about this machine and the rights of the calling process on it, read below a root
+ * Facts about this machine and the rights of the calling process on it. They are read below a root
  * directory, so that tests can read captured trees.
  */
 
@@ -14,40 +14,47 @@
 #include <flmem/value.h>
 
 struct flmem_host_facts {
-	char kernel[65]; /* uname(2) */
+	char kernel[65]; /* release by uname(2) */
 	char architecture[65];
 	uint64_t page_bytes;
-	char thp_mode[16]; /* always, madvise, never; "": a kernel without it */
+	/* "always", "madvise" or "never"; "": the kernel has no transparent huge pages. */
+	char thp_mode[16];
 	struct flmem_u64 memory_total_bytes;
 	struct flmem_u64 memory_available_bytes;
 	struct flmem_u64 swap_total_bytes;
 	struct flmem_u64 swap_free_bytes;
-	int yama_level;	    /* 0..3, -1: no Yama */
+	int yama_level;	    /* 0 to 3; -1: the kernel has no Yama */
 	bool selinux_deny;  /* SELinux boolean deny_ptrace is on */
 	bool may_trace_any; /* CAP_SYS_PTRACE is effective in this process */
-	bool may_open_any;  /* CAP_DAC_OVERRIDE */
+	bool may_open_any;  /* CAP_DAC_OVERRIDE is effective in this process */
 	bool own_user_namespace;
 	bool own_pid_namespace;
 	struct flmem_u64 seccomp_mode; /* 0 none, 1 strict, 2 filter */
 };
 
-/* Reads below "/"; `rootfd` for a captured tree. Fails only without /proc below it. */
+/*
+ * Reads the facts below "/". The function with `rootfd` reads a captured tree. Fails only without
+ * /proc.
+ */
 int flmem_host_facts_read(struct flmem_host_facts *ret_facts, struct flmem_error *err);
 int flmem_host_facts_read_at(int rootfd, struct flmem_host_facts *ret_facts,
 			     struct flmem_error *err);
 
 /*
- * True if more threads can run now than there are processors; false also where /proc/loadavg cannot
- * be read. The kernel counts those of the whole machine, in containers too.
+ * Returns true if more threads can run now than there are processors; false also if /proc/loadavg
+ * cannot be read. The kernel counts the threads of the whole machine, in containers too.
  */
 bool flmem_host_is_busy(void);
 bool flmem_host_is_busy_at(int rootfd, uint64_t processors);
 
-/* This process is not in the first pid namespace: its pids are not those of the host. */
+/*
+ * Returns true if this process is not in the first PID namespace: its PIDs are not those of the
+ * host.
+ */
 bool flmem_own_pid_namespace(void);
 
 /*
- * What prevents tracing a process: X(NAME, why, how to open it). Both texts complete a sentence
+ * What can prevent tracing a process. X(NAME, why, how to open it). Both texts complete a sentence
  * about tracing and end without a full stop.
  */
 #define FLMEM_GATES(X)                                                                          \
@@ -86,7 +93,7 @@ enum flmem_gate {
 const char *flmem_gate_why(enum flmem_gate gate);
 const char *flmem_gate_how(enum flmem_gate gate);
 
-/* The first closed gate, for processes of this user and for those of others. */
+/* Return the first closed gate, for processes of this user and for those of others. */
 enum flmem_gate flmem_gate_own(const struct flmem_host_facts *facts);
 enum flmem_gate flmem_gate_others(const struct flmem_host_facts *facts);
 

@@ -16,7 +16,10 @@
 #define ROLLUP_LIMIT (UINT64_C(1) << 30)
 #define MEMINFO_MAX  ((size_t)64 << 10)
 
-/* Up to this size walking the page tables costs no more than reading the host's counters. */
+/*
+ * Below this size of memory, walking the page tables costs no more than reading the host's
+ * counters.
+ */
 #define ASK_HOST_FROM (UINT64_C(32) << 20)
 
 static const char huge_pages_denied[] = "access denied: run as the user of the process or as root";
@@ -32,7 +35,10 @@ struct flmem_u64 flmem_huge_bytes_rollup(const struct flmem_process *process)
 	return flmem_rollup_bytes(process, huge_name);
 }
 
-/* The kernel counts them; a container's meminfo, on another file system, is not the host's. */
+/*
+ * Returns true if the host has no huge pages, by the kernel's counters. A container's meminfo, on
+ * another file system, is not that of the host.
+ */
 static bool host_has_none(void)
 {
 	FLMEM_AUTO_CLOSE int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -51,7 +57,7 @@ static bool is_anonymous_mapping(const struct flmem_map *map)
 	       strcmp(map->name, "[vvar]") != 0 && strcmp(map->name, "[vvar_vclock]") != 0;
 }
 
-/* The part of a mapping that huge pages can fill. */
+/* Finds the part of a mapping that huge pages can fill. */
 static bool cut_to_huge(const struct flmem_map *map, uint64_t *ret_start, uint64_t *ret_end)
 {
 	*ret_start = (map->start + PMD_BYTES - 1) & ~(PMD_BYTES - 1);

@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_HUGE_PAGES_H
 #define FLMEM_PROC_HUGE_PAGES_H
 
-/* Anonymous memory of a process in transparent huge pages. */
+/* Measures the anonymous memory of a process in transparent huge pages. */
 
 #include <flmem/value.h>
 
@@ -11,14 +11,14 @@
 struct flmem_process;
 
 /*
- * Asks PAGEMAP_SCAN (Linux 6.7) about the large anonymous areas of `maps`. Older kernels only have
+ * Queries PAGEMAP_SCAN (Linux 6.7) for the large anonymous areas of `maps`. Older kernels have only
  * smaps_rollup, which walks every page and takes 3 ms per GiB, so there the result is unknown from
- * 1 GiB of `rss_bytes` on. Unknown, too, where the process may not be traced.
+ * 1 GiB of `rss_bytes` on. It is also unknown if the process may not be traced.
  */
 struct flmem_u64 flmem_huge_bytes(const struct flmem_process *process,
 				  const struct flmem_maps *maps, uint64_t rss_bytes);
 
-/* The older way, from smaps_rollup alone. */
+/* Reads the amount from smaps_rollup alone, for older kernels. */
 struct flmem_u64 flmem_huge_bytes_rollup(const struct flmem_process *process);
 
 #endif

@@ -66,7 +66,9 @@ static int try_openat2(pid_t target)
 	return syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how)) < 0 ? errno : 0;
 }
 
-/* An empty query: a kernel with the call rejects the argument, one without it returns ENOTTY. */
+/*
+ * Makes an empty query: a kernel with the call rejects the argument, one without it returns ENOTTY.
+ */
 static int try_ioctl(const char *path, unsigned long request)
 {
 	uint64_t query[16] = {0};
@@ -118,7 +120,9 @@ static int probe_one(int (*attempt)(pid_t), pid_t target, struct flmem_interface
 	return 0;
 }
 
-/* Tracing was refused, but for a child that is unlike ordinary targets. */
+/*
+ * Marks a call as not tried: tracing was refused, but for a child that is unlike ordinary targets.
+ */
 static void mark_untried(struct flmem_interface_result *result)
 {
 	if (result->error != EPERM || result->killed)
@@ -153,7 +157,10 @@ int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTER
 	return 0;
 }
 
-/* A kernel thread, or a process that ended meanwhile, gives ENOENT or ESRCH: try the next one. */
+/*
+ * Opens the memory of a process. A kernel thread, or a process that ended meanwhile, gives ENOENT
+ * or ESRCH: then the next one is tried.
+ */
 static int try_memory_of(int proc, const char *pid)
 {
 	FLMEM_AUTO_CLOSE int fd = -1;

@@ -3,16 +3,16 @@
 #define FLMEM_PROC_INTERFACES_H
 
 /*
- * Which of the kernel interfaces that flmem uses work for this process, found by using each once in
- * a short-lived child: a seccomp filter may send a signal instead of an error. A second, idle child
- * is what is traced and read; no other process is touched.
+ * Tests which of the kernel interfaces that flmem uses work for this process. Each is used once in
+ * a short-lived child, because a seccomp filter may send a signal instead of an error. A second,
+ * idle child is traced and read; no other process is touched.
  */
 
 #include <stdbool.h>
 
 #include <flmem/error.h>
 
-/* X(NAME, text, first Linux release, what flmem does with it) */
+/* The interfaces. X(NAME, text, first Linux release, what flmem does with it) */
 #define FLMEM_INTERFACES(X)                                                             \
 	X(PTRACE, "ptrace", "3.4", "trim borrows a thread with it")                     \
 	X(PROCESS_VM_READV, "process_vm_readv", "3.2", "detect reads memory with it")   \
@@ -36,23 +36,23 @@ struct flmem_interface_info {
 extern const struct flmem_interface_info flmem_interfaces[FLMEM_INTERFACE_COUNT];
 
 struct flmem_interface_result {
-	int error;   /* 0: works; else its errno */
+	int error;   /* 0: the interface works; else its errno */
 	bool killed; /* a seccomp filter killed the child instead */
 	/*
-	 * Not tried: it needs the right to trace, and a child of this process cannot be traced,
-	 * because this process cannot (PR_GET_DUMPABLE is not 1).
+	 * The call was not tried: it needs the right to trace, and a child of this process cannot
+	 * be traced, because this process cannot (PR_GET_DUMPABLE is not 1).
 	 */
 	bool untried;
 };
 
-/* Fails only when no child can be started. */
+/* Tests all interfaces. Fails only if no child can be started. */
 int flmem_interfaces_probe(struct flmem_interface_result ret_results[FLMEM_INTERFACE_COUNT],
 			   struct flmem_error *err);
 
 /*
- * Whether a process of another user may be traced: 0, -EACCES or -EPERM, or -ESRCH when no such
- * process is visible. Opens its /proc/PID/mem, which the kernel allows on exactly the terms of
- * PTRACE_SEIZE (PTRACE_MODE_ATTACH), and reads nothing.
+ * Tests whether a process of another user may be traced. Returns 0, -EACCES or -EPERM, or -ESRCH if
+ * no such process is visible. It opens /proc/PID/mem of one, which the kernel allows under exactly
+ * the conditions of PTRACE_SEIZE (PTRACE_MODE_ATTACH), and reads nothing.
  */
 int flmem_interfaces_other_user(void);
 

@@ -71,7 +71,7 @@ static bool parse_inode(const char **text, uint64_t *ret_inode)
 	return true;
 }
 
-/* One line without its newline: start-end perms offset major:minor inode  name */
+/* Parses one line without its newline: start-end perms offset major:minor inode name. */
 static bool parse_maps_line(const char *line, struct flmem_map *ret_map)
 {
 	uint64_t major_number, minor_number;
@@ -167,7 +167,10 @@ bool flmem_map_is_deleted(const struct flmem_map *map)
 	return map->inode && flmem_text_ends(map->name, " (deleted)");
 }
 
-/* libflmem-sampler.so, -ready.so, and .flmem-NUMBER.so of `attach`, which is deleted. */
+/*
+ * The names are libflmem-sampler.so, libflmem-sampler-ready.so, and for `attach` .flmem-NUMBER.so,
+ * which is deleted.
+ */
 bool flmem_map_is_sampler(const struct flmem_map *map)
 {
 	const char *base = flmem_text_basename(map->name);

@@ -26,21 +26,22 @@ enum {
 };
 
 struct flmem_map {
-	uint64_t start, end; /* end is the first byte after */
-	uint64_t offset;     /* into the file */
+	uint64_t start, end; /* `end` is the first byte after the mapping */
+	uint64_t offset;     /* offset of the mapping in the file */
 	uint64_t inode;	     /* 0: no file */
 	dev_t device;
-	unsigned flags;	  /* FLMEM_MAP_* */
-	const char *name; /* path or [heap], [stack], [anon:x]; "" when none; owned by the maps */
+	unsigned flags; /* FLMEM_MAP_* */
+	/* Path or [heap], [stack], [anon:x]; "" if there is none; owned by the maps. */
+	const char *name;
 };
 
 struct flmem_maps {
 	struct flmem_map *rows;
 	size_t count;
-	char *text; /* the names point into it */
+	char *text; /* text into which the names point */
 };
 
-/* Limits that no real process exceeds: 64 MiB of text, 2^20 mappings. */
+/* Reads the mappings. Limits that no real process exceeds: 64 MiB of text, 2^20 mappings. */
 int flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
 		    struct flmem_error *err);
 
@@ -51,16 +52,19 @@ void flmem_maps_clear(struct flmem_maps *maps);
 
 #define FLMEM_AUTO_MAPS FLMEM_AUTO(flmem_maps_clear)
 
-/* Mapping that holds the address, or NULL. */
+/* Returns the mapping that contains the address, or NULL. */
 const struct flmem_map *flmem_maps_find(const struct flmem_maps *maps, uint64_t address);
 
-/* Name of the mapping that the kernel made for the main thread. */
+/* Name that the kernel gives to the stack of the main thread. */
 #define FLMEM_MAP_MAIN_STACK "[stack]"
 
-/* True for a mapping of a file that was replaced or removed since ("(deleted)"). */
+/* Returns true for a mapping of a file that was replaced or removed since ("(deleted)"). */
 bool flmem_map_is_deleted(const struct flmem_map *map);
 
-/* Whether it is the sampler of heap profiles, by the name of its file; whether any mapping is. */
+/*
+ * Return true if the mapping, or any mapping, is the sampler of heap profiles, by the name of its
+ * file.
+ */
 bool flmem_map_is_sampler(const struct flmem_map *map);
 bool flmem_maps_have_sampler(const struct flmem_maps *maps);
 

@@ -8,7 +8,7 @@
 #include "base/portable.h"
 #include "proc/process.h"
 
-/* PAGEMAP_SCAN as in linux/fs.h of 6.7; Debian 12 has older headers. */
+/* Structure of PAGEMAP_SCAN as in linux/fs.h of 6.7; Debian 12 has older headers. */
 struct scan_region {
 	uint64_t start, end, categories;
 };
@@ -21,13 +21,13 @@ struct scan_request {
 };
 
 #define SCAN_IOCTL	_IOWR('f', 16, struct scan_request)
-#define PAGE_IS_FILE	(UINT64_C(1) << 2) /* or shared memory: any page but anonymous ones */
+#define PAGE_IS_FILE	(UINT64_C(1) << 2) /* page of a file or of shared memory, not anonymous */
 #define PAGE_IS_PRESENT (UINT64_C(1) << 3)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 4)
 #define PAGE_IS_PFNZERO (UINT64_C(1) << 5)
 #define PAGE_IS_HUGE	(UINT64_C(1) << 6)
 
-/* Documentation/admin-guide/mm/pagemap.rst */
+/* Bits of a pagemap entry: Documentation/admin-guide/mm/pagemap.rst. */
 #define ENTRY_FILE    (UINT64_C(1) << 61)
 #define ENTRY_SWAP    (UINT64_C(1) << 62)
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
@@ -36,12 +36,13 @@ struct scan_request {
 #define ENTRIES 2048
 
 /*
- * Which pages are requested: those with all bits of `mask` set, but the bits of `inverted` clear,
- * and one of `any`.
+ * Selects pages: all bits of `mask` must be set, but those of `inverted` clear, and one bit of
+ * `any` set.
  */
 struct page_filter {
 	uint64_t mask, inverted;
-	uint64_t entry; /* the same in bits of a pagemap entry, as far as it has them */
+	/* The same selection in bits of a pagemap entry, as far as there are such bits. */
+	uint64_t entry;
 	uint64_t any, entry_any;
 };
 
@@ -76,7 +77,10 @@ void flmem_pages_close(struct flmem_pages *pages)
 	pages->pagemap = -1;
 }
 
-/* The kernel allocates memory for the most it may return: for a few pages, most of the cost. */
+/*
+ * Returns an upper bound of the regions in a range: the kernel allocates memory for the most it may
+ * return, which for a few pages is most of the cost.
+ */
 static uint64_t count_regions(uint64_t start, uint64_t end)
 {
 	uint64_t most = (end - start) / flmem_page_bytes() / 2 + 1;

@@ -37,35 +37,36 @@ void flmem_pages_close(struct flmem_pages *pages);
 
 #define FLMEM_AUTO_PAGES FLMEM_AUTO(flmem_pages_close)
 
-/* Size of a page on this host. */
+/* Returns the size of a page on this host. */
 uint64_t flmem_page_bytes(void);
 
 /*
- * Calls `visit` with the ranges of resident pages between two page boundaries, ascending and not
- * overlapping. Negative errno on failure: -ESRCH when the process is gone.
+ * Visits a range of pages. flmem_pages_each() visits the resident pages between two page
+ * boundaries, in ascending order and without overlaps. It returns 0 or -errno: -ESRCH if the
+ * process has exited.
  */
 typedef void flmem_pages_visit(void *context, uint64_t start, uint64_t end);
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		     flmem_pages_visit *visit, void *context);
 
-/* The same, and also the pages that are swapped out. */
+/* As flmem_pages_each(), for resident and for swapped-out pages. */
 int flmem_pages_each_kept(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			  flmem_pages_visit *visit, void *context);
 
 /*
- * As flmem_pages_each() for pages of files and shared memory: those that a private mapping has not
+ * As flmem_pages_each(), for pages of files and shared memory: those that a private mapping has not
  * copied.
  */
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context);
 
 /*
- * Whether the page table entry of an address is a swap entry, as it also is while the kernel
- * migrates the page. False if the entry cannot be read.
+ * Returns true if the page table entry of an address is a swap entry, as it also is while the
+ * kernel migrates the page. False if the entry cannot be read.
  */
 bool flmem_pages_has_swap_entry(const struct flmem_pages *pages, uint64_t address);
 
-/* Sum of the ranges in huge pages; -ENOTTY on kernels without PAGEMAP_SCAN. */
+/* Sums up the bytes of a range in huge pages; -ENOTTY on kernels without PAGEMAP_SCAN. */
 int flmem_pages_huge(struct flmem_pages *pages, uint64_t start, uint64_t end, uint64_t *ret_bytes);
 
 #endif

@@ -15,7 +15,7 @@
 #define RESET "5"
 
 struct peak_reset {
-	int fd; /* its clear_refs */
+	int fd; /* descriptor of its clear_refs */
 	pid_t pid;
 };
 
@@ -23,7 +23,7 @@ static int write_reset(void *context, struct flmem_error *err)
 {
 	const struct peak_reset *reset = context;
 
-	/* pwrite, because base/attempt.c knows it as a call that can block forever. */
+	/* pwrite(), because base/attempt.c knows it as a call that can block forever. */
 	if (pwrite(reset->fd, RESET, 1, 0) == 1)
 		return 0;
 	return flmem_error_set(err, errno == ESRCH ? FLMEM_ENOPROC : FLMEM_EFAILED, errno,

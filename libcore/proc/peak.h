@@ -3,10 +3,11 @@
 #define FLMEM_PROC_PEAK_H
 
 /*
- * The highest resident memory of a process between two moments, exact, because the kernel counts
- * it: VmHWM of /proc/PID/status (proc_pid_status(5)), which a write of 5 to /proc/PID/clear_refs
- * sets to the present resident memory (proc_pid_clear_refs(5), since Linux 4.0). The process itself
- * sees the same counter (VmHWM, ru_maxrss of getrusage(2)), so it is reset only on request.
+ * Measures the highest resident memory of a process between two moments, exactly, because the
+ * kernel counts it: VmHWM of /proc/PID/status (proc_pid_status(5)), which a write of 5 to
+ * /proc/PID/clear_refs sets to the present resident memory (proc_pid_clear_refs(5), since Linux
+ * 4.0). The process itself sees the same counter (VmHWM, ru_maxrss of getrusage(2)), so it is reset
+ * only on request.
  */
 
 #include <flmem/error.h>
@@ -15,13 +16,14 @@
 struct flmem_process;
 
 /*
- * Restarts from the current resident memory. The kernel takes the lock of the address space; if the
- * process does not release it in time, the attempt is abandoned (base/attempt.h). FLMEM_EPERM for
- * processes of others without CAP_DAC_OVERRIDE, FLMEM_ENOPROC, FLMEM_EUNSAFE, FLMEM_EFAILED.
+ * Resets the peak to the current resident memory. The kernel takes the lock of the address space;
+ * if the process does not release it in time, the attempt is abandoned (base/attempt.h).
+ * FLMEM_EPERM for processes of others without CAP_DAC_OVERRIDE, FLMEM_ENOPROC, FLMEM_EUNSAFE,
+ * FLMEM_EFAILED.
  */
 int flmem_peak_reset(const struct flmem_process *process, struct flmem_error *err);
 
-/* The peak since the last reset; unknown when the process has ended. Takes no lock. */
+/* Reads the peak since the last reset; unknown if the process has ended. Takes no lock. */
 struct flmem_u64 flmem_peak_read(const struct flmem_process *process);
 
 #endif

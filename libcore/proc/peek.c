@@ -14,9 +14,9 @@
 #define WORD_BITS    64U
 #define WINDOWS	     32U
 #define NOWHERE	     UINT64_MAX
-#define GROUP_PAGES  16U /* divides the number of slots for every page size */
+#define GROUP_PAGES  16U /* pages read at once; divides the number of slots for every page size */
 
-/* Which pages of a range are resident. */
+/* A window of addresses, and which of its pages are resident. */
 struct peek_window {
 	uint64_t start, end; /* page boundaries; equal: an empty window */
 	uint64_t bits[WINDOW_BITS / WORD_BITS];
@@ -28,7 +28,7 @@ struct flmem_peek {
 	struct flmem_pages pages;
 	bool swaps_in;
 	struct peek_window windows[WINDOWS];
-	unsigned oldest;	     /* the window to be replaced next */
+	unsigned oldest;	     /* index of the window to be replaced next */
 	struct peek_window *current; /* the window last used, or being filled */
 	uint64_t last_group;	     /* page of the last cache miss */
 	size_t slots;
@@ -101,8 +101,8 @@ static int read_live(void *context, const struct iovec *local, const struct iove
 }
 
 /*
- * A page that is being migrated has an entry for swap as well, so what the kernel counts as swapped
- * out decides (VmSwap, which has all swapped pages of anonymous memory).
+ * Returns true if the kernel has swapped the page out. A page that is being migrated has an entry
+ * for swap as well, so VmSwap decides, which counts all swapped pages of anonymous memory.
  */
 static bool is_swapped_live(void *context, uint64_t address)
 {
@@ -194,8 +194,8 @@ static bool covers_address(const struct peek_window *window, uint64_t address)
 }
 
 /*
- * Makes a window that covers the address the current one, a new window reaching to `end` if
- * possible; false: no page can be there.
+ * Makes a window that covers the address the current one; a new window reaches to `end` if
+ * possible. Returns false if there can be no page.
  */
 static bool select_window(struct flmem_peek *peek, uint64_t address, uint64_t end)
 {
@@ -211,7 +211,7 @@ static bool select_window(struct flmem_peek *peek, uint64_t address, uint64_t en
 		peek->current = &peek->windows[i];
 		return true;
 	}
-	/* The end of the address space could not be queried. */
+	/* Otherwise the end of the address space could not be queried. */
 	if (start + most < start)
 		return false;
 	end = end < start + most ? (end + usual - 1) & ~(usual - 1) : start + most;
@@ -256,7 +256,7 @@ bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address)
 	return peek->current->bits[index / WORD_BITS] >> index % WORD_BITS & 1;
 }
 
-/* Resident pages among those from `first` up to `last` of the window. */
+/* Counts the resident pages of the window from `first` up to `last`. */
 static uint64_t count_window_pages(const struct peek_window *window, uint64_t first, uint64_t last)
 {
 	uint64_t count = 0;
@@ -275,7 +275,7 @@ static uint64_t count_window_pages(const struct peek_window *window, uint64_t fi
 	return count;
 }
 
-/* Resident pages of the range within the current window. */
+/* Counts the resident pages of the range within the current window. */
 static uint64_t count_in_window(const struct flmem_peek *peek, uint64_t start, uint64_t end)
 {
 	const struct peek_window *window = peek->current;
@@ -315,7 +315,7 @@ void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t l
 			peek->slot_page[at / page % peek->slots] = NOWHERE;
 }
 
-/* Parts of one transfer; pages in a row are one part. */
+/* Parts of one transfer; consecutive pages are one part. */
 struct peek_transfer {
 	struct iovec local[FLMEM_PEEK_PAGES_MAX], remote[FLMEM_PEEK_PAGES_MAX];
 	size_t parts;
@@ -341,7 +341,10 @@ static int run_transfer(struct flmem_peek *peek, const struct peek_transfer *tra
 			       : 0;
 }
 
-/* Reads the resident pages among `count` ones into their slots, which are consecutive. */
+/*
+ * Reads those of `count` consecutive pages that are resident into their slots, which are
+ * consecutive, too.
+ */
 static int load_pages(struct flmem_peek *peek, uint64_t start, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
@@ -365,7 +368,9 @@ static int load_pages(struct flmem_peek *peek, uint64_t start, size_t count)
 	return rc;
 }
 
-/* The cached copy of the page, read on a miss; NULL with *ret_code set on failure. */
+/*
+ * Returns the cached copy of the page, which is read on a miss; NULL with *ret_code set on failure.
+ */
 static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, int *ret_code)
 {
 	const uint64_t page_bytes = peek->source.page_bytes;
@@ -380,8 +385,8 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 	if (!flmem_peek_is_resident(peek, page))
 		return NULL;
 	/*
-	 * A miss next to the last one: a list in address order, so read the following pages, too,
-	 * but swap in no page that is not needed.
+	 * A miss next to the last one shows a list in address order, so read the following pages,
+	 * too, but swap in no page that is not needed.
 	 */
 	*ret_code = near && !peek->swaps_in ? load_pages(peek, group, GROUP_PAGES) : -EAGAIN;
 	peek->last_group = group;
@@ -390,7 +395,7 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 	return *ret_code ? NULL : peek->cache + slot * page_bytes;
 }
 
-/* If two pages map to one slot, the later one is copied last, and stays. */
+/* Fetches pages. If two of them map to one slot, the later one is copied last, and stays. */
 void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;

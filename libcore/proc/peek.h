@@ -25,28 +25,31 @@
 struct flmem_process;
 struct flmem_peek;
 
-#define FLMEM_PEEK_PAGES_MAX 64U /* in one call */
+#define FLMEM_PEEK_PAGES_MAX 64U /* most pages of one call */
 
 struct flmem_peek_source {
 	uint64_t page_bytes; /* a power of two from 4096 to 65536 */
-	/* As flmem_pages_each(). */
+	/* Visits resident pages as flmem_pages_each() does. */
 	int (*each)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 		    void *visit_context);
-	/* The same with pages that are swapped out; NULL: none is. */
+	/* Visits resident and swapped-out pages; NULL: no page is swapped out. */
 	int (*each_kept)(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
 			 void *visit_context);
-	/* Reads all parts, or returns a negative errno; each part is within resident pages. */
+	/* Reads all parts, each of which is within resident pages. Returns 0 or -errno. */
 	int (*read)(void *context, const struct iovec *local, const struct iovec *remote,
 		    size_t count);
-	/* Whether the kernel has swapped a page out; NULL: no page is. */
+	/* Returns true if the kernel has swapped a page out; NULL: no page is swapped out. */
 	bool (*swapped)(void *context, uint64_t address);
-	void *context; /* must outlive the peek */
+	void *context; /* context of the callbacks; must outlive the peek */
 };
 
-/* NULL: out of memory. */
+/* Creates a reader of a source; NULL if memory is out. */
 struct flmem_peek *flmem_peek_new(const struct flmem_peek_source *source);
 
-/* For a live process, which must outlive the peek. FLMEM_EPERM: no right to trace it. */
+/*
+ * Creates a reader of a live process, which must outlive it. FLMEM_EPERM without the right to trace
+ * it.
+ */
 int flmem_peek_open(const struct flmem_process *process, struct flmem_peek **ret_peek,
 		    struct flmem_error *err);
 
@@ -62,7 +65,7 @@ static inline void flmem_cleanup_peek(struct flmem_peek **peek)
 uint64_t flmem_peek_page_bytes(const struct flmem_peek *peek);
 
 /*
- * From now on pages that are swapped out count as resident: reading one swaps it in. Only for pages
+ * Makes swapped-out pages count as resident from now on: reading one swaps it in. Only for pages
  * that the calls of a trim read in any case.
  */
 void flmem_peek_swap_in(struct flmem_peek *peek);
@@ -71,18 +74,18 @@ bool flmem_peek_swaps_in(const struct flmem_peek *peek);
 /* Drops the cache, so that the next reads query the target again. */
 void flmem_peek_forget(struct flmem_peek *peek);
 
-/* Drops the cached content of a range, not which of its pages are resident. */
+/* Drops the cached contents of a range, but not which of its pages are resident. */
 void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t length);
 
 /*
  * Queries the memory from an address up to `end` again, because pages may have become resident
- * since the last query. True if the page of the address is resident now.
+ * since the last query. Returns true if the page of the address is resident now.
  */
 bool flmem_peek_renew(struct flmem_peek *peek, uint64_t address, uint64_t end);
 
 /*
- * Whether the page of an address is not resident because the kernel has swapped it out. One that
- * was never touched or has been released is neither resident nor swapped out.
+ * Returns true if the page of an address is not resident because the kernel has swapped it out. A
+ * page that was never touched or has been released is neither resident nor swapped out.
  */
 bool flmem_peek_is_swapped(struct flmem_peek *peek, uint64_t address);
 
@@ -93,8 +96,8 @@ bool flmem_peek_is_swapped(struct flmem_peek *peek, uint64_t address);
 void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end);
 
 /*
- * Reads a few bytes; all or nothing. -ENODATA: one of their pages is not resident. Other negative
- * errnos: the page was unmapped meanwhile (-EFAULT), the process is gone (-ESRCH).
+ * Reads a few bytes: all of them, or none on failure. -ENODATA: one of their pages is not resident.
+ * Other errors: the page was unmapped meanwhile (-EFAULT), the process has exited (-ESRCH).
  */
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length);
 
@@ -112,16 +115,16 @@ void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t
 int flmem_peek_read_pages(struct flmem_peek *peek, uint64_t start, size_t count, void *out,
 			  uint64_t *ret_resident);
 
-/* The heads of records at equal distances. */
+/* Describes the heads of records at equal distances. */
 struct flmem_peek_pieces {
-	uint64_t start;	 /* of the first */
-	uint64_t stride; /* from one to the next */
+	uint64_t start;	 /* address of the first head */
+	uint64_t stride; /* distance from one head to the next */
 	size_t count;	 /* at most FLMEM_PEEK_PAGES_MAX */
-	size_t length;	 /* of each head; none may cross pages */
+	size_t length;	 /* bytes of each head; none may cross pages */
 };
 
 /*
- * Reads them with one call. Heads that are not resident read as zeroes, with their bit in
+ * Reads the heads with one call. Heads that are not resident read as zeroes, with their bit in
  * `ret_resident` clear.
  */
 int flmem_peek_read_pieces(struct flmem_peek *peek, const struct flmem_peek_pieces *pieces,
@@ -129,7 +132,7 @@ int flmem_peek_read_pieces(struct flmem_peek *peek, const struct flmem_peek_piec
 
 bool flmem_peek_is_resident(struct flmem_peek *peek, uint64_t address);
 
-/* Counts the resident bytes of a range, not rounded to pages. */
+/* Counts the resident bytes of a range, which is not rounded to pages. */
 uint64_t flmem_peek_resident(struct flmem_peek *peek, uint64_t start, uint64_t end);
 
 #endif

@@ -27,7 +27,7 @@
 #define FILE_LIMIT ((size_t)64 << 20)
 #define PF_KTHREAD 0x00200000U /* include/linux/sched.h; part of the /proc/PID/stat ABI */
 
-/* Of /proc/PID/stat. */
+/* Numbers of fields of /proc/PID/stat. */
 enum {
 	FIELD_PARENT = 4,
 	FIELD_FLAGS = 9,
@@ -60,7 +60,7 @@ int flmem_process_error(const struct flmem_process *process, int negative_errno,
 	switch (-negative_errno) {
 	case ESRCH:
 	case ENOENT:
-		/* The files of an address space that the process has left. */
+		/* The open files belong to an address space that the process has left. */
 		if (process->pidfd >= 0 && flmem_process_alive(process))
 			return flmem_error_set(err, FLMEM_ENOPROC, 0,
 					       "process %d has executed another program meanwhile, "
@@ -116,7 +116,10 @@ int flmem_process_open_at(int proc_dirfd, pid_t pid, struct flmem_process *ret_p
 	return 0;
 }
 
-/* Its PIDs are then others than those of the system calls, and may mean another process here. */
+/*
+ * Returns true if a directory is the /proc of another PID namespace: its PIDs differ from those of
+ * system calls, and may name another process here.
+ */
 static bool is_proc_of_other_namespace(int proc)
 {
 	char self[32];
@@ -146,7 +149,7 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 				       "/proc of this one (unshare --mount-proc)");
 	process.pid = pid;
 	/*
-	 * Opens the directory first: whatever the pid means a moment later, the files below it
+	 * Open the directory first: whatever the PID means a moment later, the files below it
 	 * belong to one process only, and reading it again after pidfd_open() proves that both are
 	 * the same.
 	 */
@@ -154,7 +157,7 @@ int flmem_process_open(pid_t pid, struct flmem_process *ret_process, struct flme
 	if (rc)
 		return rc;
 	process.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	/* EINVAL before Linux 6.9, ENOENT since. */
+	/* pidfd_open() gives EINVAL before Linux 6.9, ENOENT since. */
 	if (process.pidfd < 0 && (errno == EINVAL || errno == ENOENT))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "%d is a thread, not a process; name its process", (int)pid);
@@ -227,8 +230,8 @@ int flmem_process_readlink(const struct flmem_process *process, const char *name
 }
 
 /*
- * Opening a device can act on it, and reading some files of the kernel's own takes away what others
- * wait for (/proc/kmsg, trace_pipe). The process chooses the path.
+ * Returns true for a regular file. Opening a device can act on it, and reading some files of the
+ * kernel removes what others wait for (/proc/kmsg, trace_pipe). The process chooses the path.
  */
 static bool is_plain_file(int fd)
 {
@@ -289,7 +292,7 @@ int flmem_process_open_path(const struct flmem_process *process, const char *pat
 	return flmem_process_open_file(process, whole);
 }
 
-/* Nothing is read in an abandoned attempt, or if the read would wait for a server in user space. */
+/* Refuses to read in an abandoned attempt, or if the read would wait for a server in user space. */
 static int check_answers(const struct flmem_process *process, uint64_t address, size_t length)
 {
 	return flmem_attempt_is_lost() ? -ETIMEDOUT
@@ -340,7 +343,10 @@ int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *
 	return 0;
 }
 
-/* 0 bytes: no process runs in this address space. EIO: nothing is mapped there. */
+/*
+ * Evaluates a transfer. 0 bytes: no process runs in this address space. EIO: nothing is mapped at
+ * the address.
+ */
 static int check_transfer(ssize_t done, size_t length)
 {
 	if (done < 0)
@@ -368,7 +374,7 @@ int flmem_process_failure(const struct flmem_process *process, int rc, struct fl
 
 	if (rc != FLMEM_EUNSUPPORTED && rc != FLMEM_EUNSAFE && rc != FLMEM_EFAILED)
 		return rc;
-	/* Address 0 is never mapped, so the read never waits. */
+	/* Address 0 is never mapped, so this read never waits. */
 	if (process->mem_fd < 0 || pread(process->mem_fd, &byte, 1, 0) != 0)
 		return rc;
 	return flmem_process_error(process, -ESRCH, "read the memory", err);

@@ -98,7 +98,10 @@ bool flmem_scan_row_runs(const struct flmem_scan_row *row)
 
 bool flmem_scan_descends(const struct flmem_scan *scan, pid_t pid, pid_t ancestor)
 {
-	/* Parents were read at different times, so a cycle is possible: bounded by the count. */
+	/*
+	 * Parents were read at different times, so a cycle is possible: the number of steps is
+	 * bounded.
+	 */
 	for (size_t steps = 0; steps <= scan->count && pid > 0; steps++) {
 		const struct flmem_scan_row *row;
 

@@ -22,12 +22,12 @@ struct flmem_scan_row {
 };
 
 struct flmem_scan {
-	struct flmem_scan_row *rows; /* ascending by pid */
+	struct flmem_scan_row *rows; /* sorted by PID, ascending */
 	size_t count;
 };
 
 /*
- * Reads every process below a directory that looks like /proc. Those that end meanwhile or are
+ * Reads every process below a directory that looks like /proc. Processes that end meanwhile or are
  * hidden by hidepid are left out.
  */
 int flmem_scan_read(int proc_dirfd, struct flmem_scan *ret_scan, struct flmem_error *err);
@@ -38,10 +38,10 @@ void flmem_scan_clear(struct flmem_scan *scan);
 
 const struct flmem_scan_row *flmem_scan_find(const struct flmem_scan *scan, pid_t pid);
 
-/* True for a running program: not a kernel thread or a zombie. */
+/* Returns true for a running program, false for a kernel thread or a zombie. */
 bool flmem_scan_row_runs(const struct flmem_scan_row *row);
 
-/* True when `pid` is `ancestor` or one of its descendants, as far as the snapshot shows. */
+/* Returns true if `pid` is `ancestor` or one of its descendants, as far as the snapshot shows. */
 bool flmem_scan_descends(const struct flmem_scan *scan, pid_t pid, pid_t ancestor);
 
 #endif

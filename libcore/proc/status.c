@@ -12,7 +12,10 @@
 #include "base/text/buf.h"
 #include "proc/process.h"
 
-/* Twenty times the size on a machine with two processors; each adds a few bytes. */
+/*
+ * Limit of the text: twenty times its size on a machine with two processors, each of which adds a
+ * few bytes.
+ */
 #define TEXT_MAX 32768
 
 #define ABSENT "this kernel does not show it for this process"
@@ -73,7 +76,7 @@ static const struct status_field status_fields[] = {
 	{"x86_Thread_features", FIELD_FEATURES, offsetof(struct flmem_status, shadow_stack)},
 };
 
-/* The rest of one line. */
+/* The rest of one line that is being parsed. */
 struct status_cursor {
 	const char *at, *end;
 };
@@ -92,8 +95,8 @@ static int hex_digit_value(char c)
 }
 
 /*
- * One number and the blanks before it; false if there is none, it overflows or other text follows
- * directly.
+ * Parses one number and the blanks before it. Returns false if there is none, it overflows or other
+ * text follows directly.
  */
 static bool take_number(struct status_cursor *c, unsigned base, uint64_t *ret_value)
 {
@@ -133,7 +136,7 @@ static bool take_last_number(struct status_cursor *c, uint64_t *ret_value)
 {
 	bool any = false;
 
-	/* A pid namespace can be nested 32 deep (MAX_PID_NS_LEVEL). */
+	/* The limit of the loop: PID namespaces can be nested 32 deep (MAX_PID_NS_LEVEL). */
 	for (int i = 0; i <= 32 && take_number(c, 10, ret_value); i++)
 		any = true;
 	return any;

@@ -3,9 +3,9 @@
 #define FLMEM_PROC_STATUS_H
 
 /*
- * /proc/PID/status, the cheapest way to read a process's state (5 us, no page table walk). Which
- * lines it has depends on the kernel, its configuration and the process (a zombie has no memory
- * lines), so every number may be unknown.
+ * Reads /proc/PID/status, the cheapest way to read a process's state (5 us, no page table walk).
+ * Which lines it has depends on the kernel, its configuration and the process (a zombie has no
+ * memory lines), so every number may be unknown.
  */
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 struct flmem_process;
 
-/* Four ids of one kind; `known` is false when the line is missing. */
+/* Four IDs of one kind; `known` is false if the line is missing. */
 struct flmem_ids {
 	bool known;
 	uint32_t real, effective, saved, fs;
@@ -31,10 +31,11 @@ struct flmem_status {
 	char state;			  /* R, S, D, T, t, Z, X, I; never 0 */
 	struct flmem_u64 tgid;
 	struct flmem_u64 parent;
-	struct flmem_u64 tracer; /* 0: not traced */
+	struct flmem_u64 tracer; /* PID of the tracer; 0: not traced */
 	struct flmem_ids uid;
 	struct flmem_ids gid;
-	struct flmem_u64 ns_pid;     /* as the process itself knows it: the innermost namespace */
+	/* PID as the process itself knows it, in the innermost namespace. */
+	struct flmem_u64 ns_pid;
 	struct flmem_u64 size_bytes; /* VmSize, which RLIMIT_AS limits */
 	struct flmem_u64 data_bytes; /* VmData, which RLIMIT_DATA limits */
 	struct flmem_u64 rss_bytes;  /* VmRSS */
@@ -50,20 +51,20 @@ struct flmem_status {
 	struct flmem_u64 seccomp_mode;	  /* 0 none, 1 strict, 2 filter */
 	struct flmem_u64 seccomp_filters; /* number of filters */
 	struct flmem_u64 no_new_privs;
-	struct flmem_u64 cap_effective;	 /* mask */
-	struct flmem_u64 sig_pending;	 /* for the thread alone */
-	struct flmem_u64 shared_pending; /* for any thread of the process */
-	struct flmem_u64 sig_blocked;	 /* masks, of the main thread */
+	struct flmem_u64 cap_effective;	 /* mask of effective capabilities */
+	struct flmem_u64 sig_pending;	 /* mask of signals pending for the thread alone */
+	struct flmem_u64 shared_pending; /* mask of signals pending for any thread of the process */
+	struct flmem_u64 sig_blocked;	 /* masks of signals, of the main thread */
 	struct flmem_u64 sig_ignored;
 	struct flmem_u64 sig_caught;
-	struct flmem_u64 voluntary_switches; /* of the thread, from running to waiting */
+	struct flmem_u64 voluntary_switches; /* changes of the thread from running to waiting */
 	struct flmem_u64 involuntary_switches;
 	struct flmem_u64 thp_enabled;  /* 0: switched off by prctl or the exec'd program */
 	struct flmem_u64 core_dumping; /* 1: a signal has ended it, its core is being written */
 	bool shadow_stack;	       /* x86_Thread_features names shstk */
 };
 
-/* By a signal or by a tracer. */
+/* Returns true if the process is stopped, by a signal or by a tracer. */
 static inline bool flmem_status_is_stopped(const struct flmem_status *status)
 {
 	return status->state == 'T' || status->state == 't';
@@ -74,25 +75,28 @@ static inline bool flmem_status_is_dumping(const struct flmem_status *status)
 	return !status->core_dumping.unknown && status->core_dumping.value;
 }
 
-/* Reads and parses; FLMEM_ENOPROC when the process is gone. */
+/* Reads and parses the status; FLMEM_ENOPROC if the process has exited. */
 int flmem_status_read(const struct flmem_process *process, struct flmem_status *ret_status,
 		      struct flmem_error *err);
 
-/* The same for one thread, whose seccomp, tracer and masks may differ. Negative errno. */
+/*
+ * Reads the status of one thread, whose seccomp, tracer and masks may differ. Returns 0 or -errno.
+ */
 int flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
 			     struct flmem_status *ret_status);
 
-/* The same for any process or thread by its number in /proc, which may have been reused. */
+/* Reads the status of any process or thread by its number in /proc, which may have been reused. */
 int flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 
 /*
- * The same in two steps, for callers that must read quickly: opens the file of a thread, and reads
- * its current content (-ESRCH: the thread has ended). Returns the descriptor, or a negative errno.
+ * The two steps of flmem_status_read_thread(), for callers that must read quickly: opening the file
+ * of a thread (returns the descriptor or -errno), and reading its current content (-ESRCH: the
+ * thread has ended).
  */
 int flmem_status_open_thread(const struct flmem_process *process, pid_t tid);
 int flmem_status_read_open(int fd, struct flmem_status *ret_status);
 
-/* Parses the text of a status file; FLMEM_EFAILED when it names no state. */
+/* Parses the text of a status file; FLMEM_EFAILED if it names no state. */
 int flmem_status_parse(const char *text, struct flmem_status *ret_status, struct flmem_error *err);
 
 #endif

@@ -36,7 +36,7 @@ static int add_task(struct flmem_tasks *tasks, size_t *capacity, pid_t tid)
 	return 0;
 }
 
-/* Whether one of the first `count` is this thread; usually the one at `*next`. */
+/* Returns true if one of the first `count` is this thread; usually it is the one at `*next`. */
 static bool is_task_known(const struct flmem_tasks *tasks, size_t count, pid_t tid, size_t *next)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -50,7 +50,7 @@ static bool is_task_known(const struct flmem_tasks *tasks, size_t count, pid_t t
 	return false;
 }
 
-/* Adds the threads that are not known yet; 1 if there are any. */
+/* Adds the threads that are not known yet. Returns 1 if there are any, 0 if not, or -errno. */
 static int list_tasks(const struct flmem_process *process, struct flmem_tasks *tasks,
 		      size_t *capacity)
 {
@@ -134,7 +134,7 @@ static int read_task_file(const struct flmem_process *process, pid_t tid, const 
 	return fd < 0 ? fd : read_open_file(fd, out, size);
 }
 
-/* 0, which is not a thread's id, when unknown. */
+/* Returns the thread's own ID; 0, which is not an ID of a thread, if it is unknown. */
 static pid_t read_inner_id(const struct flmem_process *process, pid_t tid)
 {
 	struct flmem_status status;
@@ -207,7 +207,7 @@ static bool hex_word(const char **text, uint64_t *ret_value)
 	return digits > 0 && digits <= 16;
 }
 
-/* A system call number in decimal, up to four digits, or -1. */
+/* Parses a system call number: decimal, up to four digits, or -1. */
 static bool call_number(const char **text, long *ret_number)
 {
 	const char *p = *text;
@@ -269,19 +269,19 @@ uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid)
 	uint64_t value;
 	char text[96];
 
-	/* "run_ns wait_ns timeslices" */
+	/* The file has "run_ns wait_ns timeslices". */
 	if (read_task_file(process, tid, "schedstat", text, sizeof(text)))
 		return 0;
 	text[strcspn(text, " \n")] = '\0';
 	return flmem_parse_u64(text, 0, UINT64_MAX, &value, NULL) ? 0 : value;
 }
 
-/* of /proc/PID/task/TID/stat */
+/* Numbers of fields of /proc/PID/task/TID/stat. */
 #define FIELD_FLAGS	9
 #define FIELD_PROCESSOR 39
 /*
  * PF_IO_WORKER and PF_USER_WORKER of the kernel's sched.h: a thread of io_uring or vhost, which
- * belongs to the process and never leaves the kernel. Before Linux 6.4 the second one had another
+ * belongs to the process and never leaves the kernel. Before Linux 6.4 the second flag had another
  * meaning, and was set for no usual thread.
  */
 #define KERNELS_FLAGS 0x4010U
@@ -325,10 +325,10 @@ size_t flmem_tasks_count_own(const struct flmem_process *process, const struct f
 }
 
 /*
- * The function of the kernel in which the thread waits; NULL where the kernel does not show it.
- * Before Linux 5.16, wchan has no names on x86-64 unless the kernel is built with frame pointers
- * (bc9bbb81730e, "x86: Fix get_wchan() to support the ORC unwinder"). The stack has them; it needs
- * CAP_SYS_ADMIN.
+ * Returns the function of the kernel in which the thread waits; NULL if the kernel does not show
+ * it. Before Linux 5.16, wchan has no names on x86-64 unless the kernel is built with frame
+ * pointers (bc9bbb81730e, "x86: Fix get_wchan() to support the ORC unwinder"). The stack has them;
+ * reading it needs CAP_SYS_ADMIN.
  */
 static const char *read_wait_function(const struct flmem_process *process, pid_t tid, char *text,
 				      size_t size)
@@ -337,14 +337,14 @@ static const char *read_wait_function(const struct flmem_process *process, pid_t
 
 	if (read_task_file(process, tid, "wchan", text, size) == 0 && strcmp(text, "0") != 0)
 		return text;
-	/* "[<0>] pipe_read+0x2fa/0x400", the innermost first */
+	/* The first line is "[<0>] pipe_read+0x2fa/0x400": the innermost function comes first. */
 	if (read_task_file(process, tid, "stack", text, size))
 		return NULL;
 	name = strchr(text, ' ');
 	return name ? name + 1 : NULL;
 }
 
-/* Compilers append to names. */
+/* Returns true if the function has one of these names, to which compilers may append a suffix. */
 static bool is_one_of(const char *function, const char *const *functions)
 {
 	for (; *functions; functions++)
@@ -355,7 +355,7 @@ static bool is_one_of(const char *function, const char *const *functions)
 
 bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
 {
-	/* kernel/seccomp.c; compilers may put the first into the second. */
+	/* Functions of kernel/seccomp.c; compilers may inline the first into the second. */
 	static const char *const notification[] = {"seccomp_do_user_notification",
 						   "__seccomp_filter", NULL};
 	char text[128];
@@ -366,7 +366,7 @@ bool flmem_task_is_supervised(const struct flmem_process *process, pid_t tid)
 
 bool flmem_task_is_frozen(const struct flmem_process *process, pid_t tid)
 {
-	/* kernel/signal.c; compilers put the first into the second. */
+	/* Functions of kernel/signal.c; compilers inline the first into the second. */
 	static const char *const freezer[] = {"do_freezer_trap", "get_signal", NULL};
 	char text[128];
 	const char *function = read_wait_function(process, tid, text, sizeof(text));

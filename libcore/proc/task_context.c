@@ -19,7 +19,7 @@ static bool is_shared(pid_t one, pid_t other, int what)
 	return syscall(SYS_kcmp, one, other, what, 0, 0) == 0;
 }
 
-/* Whether the lines of both files that begin with `name` are equal. */
+/* Returns true if the lines of both files that begin with `name` are equal. */
 static bool has_same_line(const char *one, const char *other, const char *name)
 {
 	const char *mine = strstr(one, name), *theirs = strstr(other, name);
@@ -48,14 +48,17 @@ static bool has_same_identity(const struct flmem_process *process, pid_t tid)
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(lines); i++)
 		if (!has_same_line(one.data, other.data, lines[i]))
 			return false;
-	/* If this thread has it and the first one does not, it would deny rights to the code. */
+	/*
+	 * If this thread has the flag and the first one does not, it would deny rights to the code.
+	 */
 	return strstr(other.data, "\nNoNewPrivs:\t0") ||
 	       has_same_line(one.data, other.data, "\nNoNewPrivs:");
 }
 
 /*
- * Namespaces that a thread may have separately. A separate mount namespace requires a separate
- * working directory (CLONE_FS), and a process with several threads cannot change the others.
+ * Compares namespaces that a thread may have separately. A separate mount namespace requires a
+ * separate working directory (CLONE_FS), and a process with several threads cannot change the
+ * others.
  */
 static bool has_same_namespaces(const struct flmem_process *process, pid_t tid)
 {

@@ -14,8 +14,8 @@
 struct flmem_process;
 
 /*
- * NULL when the thread's context equals that of the first thread of the process, else what differs
- * or is unknown (static).
+ * Returns NULL if the thread's context equals that of the first thread of the process, else what
+ * differs or is unknown (static).
  */
 const char *flmem_task_context_differs(const struct flmem_process *process, pid_t tid);
 

@@ -19,7 +19,7 @@
 #include "proc/process.h"
 #include "proc/task.h"
 
-/* struct sched_attr of the kernel, in its first version; only newer C libraries define it. */
+/* struct sched_attr of the kernel, in its first version, which only newer C libraries define. */
 struct sched_attributes {
 	uint32_t size, policy;
 	uint64_t flags;
@@ -33,7 +33,7 @@ struct sched_attributes {
 
 /* Shares of the processor in ascending order: SCHED_IDLE, nice 19 to -20, real-time. */
 #define SHARE_IDLE	0
-#define SHARE_USUAL	20 /* of nice 0 */
+#define SHARE_USUAL	20 /* share of nice 0 */
 #define SHARE_REAL_TIME 41
 
 static bool read_attributes(pid_t tid, struct sched_attributes *ret_attributes)
@@ -54,7 +54,10 @@ static int processor_share_of(const struct sched_attributes *attributes)
 	return attributes->policy == SCHED_IDLE ? SHARE_IDLE : SHARE_USUAL - attributes->nice;
 }
 
-/* Other threads with above-normal priority do not count: most programs have some. */
+/*
+ * Returns true if a thread has a higher share. Threads with above-normal priority do not count:
+ * most programs have some.
+ */
 static bool has_better(const struct flmem_process *process, int share)
 {
 	FLMEM_AUTO_TASKS struct flmem_tasks tasks = {0};
@@ -70,7 +73,10 @@ static bool has_better(const struct flmem_process *process, int share)
 	return false;
 }
 
-/* The kernel ends a process with a real-time thread that computes for longer (RLIMIT_RTTIME). */
+/*
+ * Returns true if real-time threads have a time limit (RLIMIT_RTTIME), beyond which the kernel ends
+ * the process.
+ */
 static bool is_time_limited(const struct flmem_process *process)
 {
 	uint64_t limit;
@@ -101,7 +107,7 @@ static bool is_task_there(const struct flmem_process *process, pid_t tid)
 	return faccessat(process->dirfd, name, F_OK, 0) == 0;
 }
 
-/* Empty on kernels without control groups. Negative errno on failure. */
+/* Reads the groups of a thread; empty on kernels without control groups. Returns 0 or -errno. */
 static int read_groups(const struct flmem_process *process, pid_t tid, struct flmem_buf *groups)
 {
 	char name[40];
@@ -116,7 +122,10 @@ static int read_groups(const struct flmem_process *process, pid_t tid, struct fl
 	return !rc && groups->failed ? -ENOMEM : rc;
 }
 
-/* False if not all can be read. A thread that has exited meanwhile is skipped. */
+/*
+ * Reads the groups of all threads. Returns false if some cannot be read. A thread that has exited
+ * meanwhile is skipped.
+ */
 static bool read_all_groups(const struct flmem_process *process, struct flmem_task_groups *groups)
 {
 	FLMEM_AUTO_BUF struct flmem_buf other = FLMEM_BUF_INIT;
@@ -140,9 +149,10 @@ static bool read_all_groups(const struct flmem_process *process, struct flmem_ta
 }
 
 /*
- * Threads of one process may be in groups with other shares and limits of processor time: those of
- * version 1, and threaded ones of version 2. In a group that has used up its quota, a thread
- * continues in the next period, with the locks that it holds.
+ * Returns true if the thread is in another group than others. Threads of one process may be in
+ * groups with other shares and limits of processor time: those of version 1, and threaded ones of
+ * version 2. In a group that has used up its quota, a thread continues in the next period, with the
+ * locks that it holds.
  */
 static bool is_grouped_apart(const struct flmem_process *process, pid_t tid,
 			     struct flmem_task_groups *groups)
@@ -157,8 +167,8 @@ static bool is_grouped_apart(const struct flmem_process *process, pid_t tid,
 }
 
 /*
- * The kernel may end the sleep of a thread later than requested by this much (PR_SET_TIMERSLACK).
- * If flmem is killed, the thread stays in the sleep after its calls for that long. Unknown without
+ * Returns true if the kernel may end the sleep of a thread too late (PR_SET_TIMERSLACK). If flmem
+ * is killed, the thread stays in the sleep after its calls for that long. Unknown without
  * CAP_SYS_NICE.
  */
 static bool sleeps_too_long(const struct flmem_process *process, pid_t tid)

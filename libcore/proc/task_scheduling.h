@@ -18,7 +18,7 @@ struct flmem_process;
 
 /* Control groups of the threads of a process, read once for all that are compared. */
 struct flmem_task_groups {
-	struct flmem_buf first; /* of one of them */
+	struct flmem_buf first; /* groups of one thread */
 	bool is_read;
 	bool differ; /* another thread is in other groups */
 };
@@ -33,11 +33,11 @@ void flmem_task_groups_clear(struct flmem_task_groups *groups);
 #define FLMEM_AUTO_TASK_GROUPS FLMEM_AUTO(flmem_task_groups_clear)
 
 /*
- * NULL if calls may be made on this thread, else why not (static): it has a lower priority than
- * another thread and than a usual one, it is a real-time thread in a process whose first thread is
- * none, one whose processor time is limited, it is in another control group than another thread, or
- * its policy cannot be read. The first call fills `groups`; what changes later is seen
- * with new ones.
+ * Returns NULL if calls may be made on this thread, else why not (static): it has a lower priority
+ * than another thread and than a usual one, it is a real-time thread in a process whose first
+ * thread is none, its processor time is limited, it is in another control group than another
+ * thread, or its policy cannot be read. The first call fills `groups`; later changes are seen only
+ * with an empty one.
  */
 const char *flmem_task_scheduling_refuses(const struct flmem_process *process, pid_t tid,
 					  struct flmem_task_groups *groups);

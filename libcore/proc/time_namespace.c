@@ -31,7 +31,7 @@ static bool read_signed_number(const char **at, int64_t *ret_number)
 	return true;
 }
 
-/* Lines "CLOCK SECONDS NANOSECONDS". False before Linux 5.6. */
+/* Reads lines "CLOCK SECONDS NANOSECONDS". Returns false before Linux 5.6. */
 static bool read_boot_offset(int directory, const char *path, struct boot_offset *ret_offset)
 {
 	static const char name[] = "boottime";

@@ -12,7 +12,10 @@
 
 struct flmem_process;
 
-/* Whether `ticks` is the start time of the process, as it reads it itself or as flmem does. */
+/*
+ * Returns true if `ticks` is the start time of the process, as the process itself or flmem reads
+ * it.
+ */
 bool flmem_time_namespace_is_start(const struct flmem_process *process, uint64_t ticks);
 
 #endif

@@ -283,8 +283,8 @@ struct flmem_heap_request {
 /*
  * Reads a profile, or a heap dump of jemalloc ("heap_v2"), recognised by its first line. Native
  * frames are resolved from the modules' symbol tables. Release with flmem_heap_profile_free().
- * FLMEM_EUSAGE if the file is not a profile, is of another version, is too damaged to use, or lacks a
- * requested round. FLMEM_EFAILED if it cannot be read.
+ * FLMEM_EUSAGE if the file is not a profile, is of another version, is too damaged to use, or lacks
+ * a requested round. FLMEM_EFAILED if it cannot be read.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_heap_profile_read(const struct flmem_heap_request *request,
 						       struct flmem_heap_profile **ret_profile,

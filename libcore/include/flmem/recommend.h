@@ -73,8 +73,8 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_recommend(const char *const *paths, size_t 
 /*
  * Checks live processes, from a report of flmem_detect(). In a finding, `file` is "process PID" and
  * `path` a setting or a figure of `detect --json`; nothing is fixable. A process with unreadable
- * memory is a problem in the result. FLMEM_EUSAGE for an invalid version, FLMEM_EFAILED if memory is
- * out.
+ * memory is a problem in the result. FLMEM_EUSAGE for an invalid version, FLMEM_EFAILED if memory
+ * is out.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_recommend_processes(
 	const struct flmem_detect_report *report, const struct flmem_recommend_options *options,

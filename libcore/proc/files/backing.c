@@ -106,7 +106,7 @@ static int compare_sizes(const void *a, const void *b)
 	return (first < second) - (first > second);
 }
 
-/* One row for each file in place of one for each mapping. */
+/* Merges the rows of mappings that have the same file. */
 static size_t merge_files(struct flmem_backing *rows, size_t count)
 {
 	size_t kept = 0;
@@ -124,18 +124,22 @@ static size_t merge_files(struct flmem_backing *rows, size_t count)
 	return count ? kept + 1 : 0;
 }
 
-/* Decided by the name, as the inode of System V memory is its id, which may be 0. */
+/*
+ * Returns true if the mapping has a backing. The name decides: the inode of System V memory is its
+ * ID, which may be 0.
+ */
 static bool has_backing(const struct flmem_map *map)
 {
 	return map->name[0] == '/';
 }
 
-/* Resident bytes of each mapping, filled in ascending order. */
+/* Resident bytes of each mapping, counted in ascending order. */
 struct resident_count {
 	const struct flmem_maps *maps;
 	uint64_t *resident;
-	bool *small; /* of a file that cannot be among the largest, however much was copied */
-	size_t next; /* the first mapping that the next range may touch */
+	/* For each mapping: its file cannot be among the largest, however much was copied. */
+	bool *small;
+	size_t next; /* index of the first mapping that the next range may touch */
 };
 
 static void count_resident_pages(void *context, uint64_t start, uint64_t end)
@@ -159,8 +163,8 @@ static bool is_same_inode(const struct flmem_map *map, const struct flmem_map *f
 }
 
 /*
- * Whether pages of the mapping may have been copied: a private one that is writable, or was until
- * the loader had relocated it (RELRO, which is placed before the rest of the data).
+ * Returns true if pages of the mapping may have been copied: a private one that is writable, or was
+ * until the loader had relocated it (RELRO, which is placed before the rest of the data).
  */
 static bool may_be_copied(const struct flmem_maps *maps, size_t i)
 {
@@ -184,7 +188,7 @@ static bool has_copies(const struct resident_count *count, size_t i)
 	return !count->small[i] && may_be_copied(count->maps, i);
 }
 
-/* Which mappings to count, up to which gap one query covers several, and the query. */
+/* One pass over the mappings: which to count, the largest gap within one query, and the query. */
 struct backing_pass {
 	bool (*takes)(const struct resident_count *count, size_t i);
 	uint64_t gap;
@@ -193,9 +197,9 @@ struct backing_pass {
 };
 
 /*
- * One query for each group of neighbouring mappings: a PyTorch process has 1500 mappings of files,
- * and a query costs more than its answer. A mapping that is removed meanwhile counts as not
- * resident.
+ * Counts with one query for each group of neighbouring mappings: a PyTorch process has 1500
+ * mappings of files, and a query costs more than its answer. A mapping that is removed meanwhile
+ * counts as not resident.
  */
 static void count_mappings(struct flmem_pages *pages, const struct backing_pass *pass,
 			   struct resident_count *count)
@@ -218,7 +222,10 @@ static void count_mappings(struct flmem_pages *pages, const struct backing_pass 
 	pass->each(pages, start, end, count_resident_pages, count);
 }
 
-/* Areas of shared anonymous memory have no distinguishing name, so they share one row. */
+/*
+ * Returns the row of a mapping. Areas of shared anonymous memory have no distinguishing name, so
+ * they share one row.
+ */
 static struct flmem_backing name_row(const struct flmem_map *map, const struct tmpfs *tmpfs)
 {
 	struct flmem_backing row = {
@@ -252,7 +259,10 @@ static size_t make_backing_rows(const struct flmem_maps *maps, const uint64_t *r
 	return merge_files(rows, count);
 }
 
-/* Bounds for each file, sorted by the lower one: resident_bytes at least, mapped_bytes at most. */
+/*
+ * Computes bounds for each file, sorted by the lower one: resident_bytes at least, mapped_bytes at
+ * most.
+ */
 static size_t make_bounds(const struct resident_count *count, struct flmem_backing *rows)
 {
 	const struct flmem_maps *maps = count->maps;
@@ -292,9 +302,9 @@ static void find_small(struct resident_count *count, size_t most, struct flmem_b
 }
 
 /*
- * For the kernel, distinguishing copied pages from pages of the file is several times the work of
- * finding resident ones. So query that only where copies are possible, and only for files that can
- * be among the largest.
+ * Counts all mappings. For the kernel, distinguishing copied pages from pages of the file is
+ * several times the work of finding resident ones. So that is queried only where copies are
+ * possible, and only for files that can be among the largest.
  */
 static void count_all(struct flmem_pages *pages, struct resident_count *count, size_t most,
 		      struct flmem_backing *rows)

@@ -3,8 +3,8 @@
 #define FLMEM_PROC_FILES_BACKING_H
 
 /*
- * The files and shared memory of all kinds that the non-anonymous pages of a process belong to.
- * Files on tmpfs are shared memory to the kernel (RssShmem), not files (RssFile).
+ * Finds the files and shared memory of all kinds to which the non-anonymous pages of a process
+ * belong. For the kernel, files on tmpfs are shared memory (RssShmem), not files (RssFile).
  */
 
 #include <flmem/process_report.h>
@@ -29,8 +29,8 @@ struct flmem_backings {
 };
 
 /*
- * The `most` files and areas of shared memory with the most resident bytes. Needs the right to
- * trace the process. Pass `shared` as false when RssShmem is 0: then no file is checked for tmpfs.
+ * Lists the `most` files and areas of shared memory with the most resident bytes. Needs the right
+ * to trace the process. Pass `shared` as false if RssShmem is 0: then no file is checked for tmpfs.
  * FLMEM_EPERM, FLMEM_ENOPROC.
  */
 int flmem_backings_read(const struct flmem_process *process, const struct flmem_maps *maps,
@@ -42,7 +42,10 @@ void flmem_backings_clear(struct flmem_backings *backings);
 
 #define FLMEM_TMPFS_MAX 64
 
-/* Devices of the tmpfs file systems in the text of a mountinfo file, at most FLMEM_TMPFS_MAX. */
+/*
+ * Finds the devices of the tmpfs file systems in the text of a mountinfo file, at most
+ * FLMEM_TMPFS_MAX. Returns their number.
+ */
 size_t flmem_tmpfs_parse(char *text, dev_t ret_devices[FLMEM_TMPFS_MAX]);
 
 #endif

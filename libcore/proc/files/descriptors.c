@@ -28,7 +28,7 @@ void flmem_descriptors_close(struct flmem_descriptors *descriptors)
 	descriptors->dir = NULL;
 }
 
-/* A descriptor that was closed meanwhile, "." and ".." have no text. */
+/* A descriptor that was closed meanwhile, "." and ".." have no link text: skip them. */
 int flmem_descriptors_next(struct flmem_descriptors *descriptors)
 {
 	const struct dirent *entry;

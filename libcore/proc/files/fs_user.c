@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 /*
- * Drops all of them: setfsuid() drops only those for files, and none under SECBIT_NO_SETUID_FIXUP.
+ * Drops all capabilities: setfsuid() drops only those for files, and none under
+ * SECBIT_NO_SETUID_FIXUP.
  */
 static int drop_all_capabilities(void)
 {
@@ -24,8 +25,9 @@ static int drop_all_capabilities(void)
 }
 
 /*
- * Plain system calls: the C library's setgroups() would signal threads that do not exist in this
- * copy. setfsuid() and setfsgid() return the previous id, and with -1 change nothing.
+ * The IDs are set by plain system calls: the C library's setgroups() would signal threads that do
+ * not exist in this copy. setfsuid() and setfsgid() return the previous ID, and with -1 change
+ * nothing.
  */
 static uint32_t read_fs_uid(void)
 {
@@ -42,7 +44,10 @@ static int set_fs_ids(const void *rights)
 	const struct flmem_fs_user *user = rights;
 	bool is_same = read_fs_uid() == user->uid && read_fs_gid() == user->gid;
 
-	/* A caller with the target's ids that may not drop its groups keeps only its own rights. */
+	/*
+	 * A caller that has the target's IDs but may not drop its groups keeps its own rights,
+	 * which are no more.
+	 */
 	if (syscall(SYS_setgroups, 0UL, NULL) && !is_same)
 		return -EACCES;
 	syscall(SYS_setfsgid, (long)user->gid);

@@ -16,7 +16,7 @@
 #include "proc/files/local_path.h"
 
 #define PATIENCE_US  UINT64_C(2000000)
-#define SHARE_NS     UINT64_C(300000000) /* of one child; a slow server still gets on */
+#define SHARE_NS     UINT64_C(300000000) /* time of one child; a slow server still makes progress */
 #define WINDOW_BYTES ((size_t)64 << 10)	 /* bytes that always fit into one message */
 #define WINDOWS	     32U
 
@@ -26,18 +26,18 @@ struct guarded_window {
 	unsigned char bytes[WINDOW_BYTES];
 };
 
-/* The task of a child, and its results. */
+/* Task of a child, and its results. */
 struct guarded_work {
 	char path[PATH_MAX];
 	struct stat status;
-	int fd;	  /* of a file of this machine */
-	int copy; /* what it writes to; -1: into `bytes` */
+	int fd;	  /* descriptor of a file of this machine */
+	int copy; /* descriptor of the copy; -1: the bytes go into `bytes` */
 	uint64_t offset, end;
 	size_t filled;
 	unsigned char bytes[WINDOW_BYTES];
 };
 
-/* Without pointers to other memory. */
+/* The struct must not contain pointers to other memory, because a child may still write to it. */
 struct flmem_guarded_file {
 	struct guarded_work work;
 	struct guarded_window windows[WINDOWS];
@@ -73,7 +73,7 @@ static int examine_guarded(void *context)
 	return fd < 0 ? fd : 0;
 }
 
-/* The end is that of the file when it was opened: the file may have grown. */
+/* Reads up to the size that the file had when it was opened: it may have grown. */
 static ssize_t read_step(struct guarded_work *work, int fd)
 {
 	const uint64_t at = work->offset + work->filled, left = work->end - at;
@@ -190,7 +190,7 @@ static struct guarded_window *fill_guarded_window(struct flmem_guarded_file *fil
 			oldest = window;
 	}
 	file->work.offset = offset - offset % WINDOW_BYTES;
-	do { /* where the last child had to stop */
+	do { /* the next child continues where the last one had to stop */
 		file->work.end = (uint64_t)file->work.status.st_size;
 		if (file->work.offset >= file->work.end || run_guarded(file, read_guarded) ||
 		    !file->work.filled)
@@ -239,7 +239,7 @@ static int copy_all(struct flmem_guarded_file *file)
 			break; /* the file was truncated meanwhile */
 	}
 	for (size_t i = 0; i < WINDOWS; i++)
-		file->windows[i].filled = 0; /* older than the copy */
+		file->windows[i].filled = 0; /* the window is older than the copy */
 	return 0;
 }
 
@@ -258,7 +258,7 @@ int flmem_guarded_file_copy(struct flmem_guarded_file *file, uint64_t limit)
 	if (file->work.copy < 0)
 		return -errno;
 	rc = copy_all(file);
-	/* What is read of a file may depend on when it was written. */
+	/* Copy the times of the file: what is read of it may depend on when it was written. */
 	futimens(file->work.copy, times);
 	fd = FLMEM_TAKE_FD(file->work.copy);
 	file->copied = !rc;

@@ -19,8 +19,8 @@
 struct flmem_guarded_file;
 
 /*
- * Opens a regular file. Returns 0, or a negative errno: -ETIMEDOUT if there is no answer, -EINVAL
- * if it is not a regular file. Once its descriptor was taken, free() is enough to release it.
+ * Opens a regular file. Returns 0 or -errno: -ETIMEDOUT if there is no answer, -EINVAL if it is not
+ * a regular file. Once its descriptor was taken, free() suffices to release it.
  */
 int flmem_guarded_file_open(const char *path, struct flmem_guarded_file **ret_file);
 void flmem_guarded_file_close(struct flmem_guarded_file **file);
@@ -30,25 +30,28 @@ void flmem_guarded_file_close(struct flmem_guarded_file **file);
 const struct stat *flmem_guarded_file_status(const struct flmem_guarded_file *file);
 
 /*
- * The descriptor of a file of this machine, owned by the caller from now on; -1: not on this
- * machine, or already taken.
+ * Returns the descriptor of a file of this machine, which the caller then owns; -1: the file is not
+ * on this machine, or its descriptor was already taken.
  */
 int flmem_guarded_file_take(struct flmem_guarded_file *file);
 
-/* Of a file without a descriptor: reads exactly `length` bytes. False: see is_silent. */
+/*
+ * Reads exactly `length` bytes of a file without a descriptor. If it returns false,
+ * flmem_guarded_file_is_silent() shows whether there was no answer.
+ */
 bool flmem_guarded_file_read(struct flmem_guarded_file *file, uint64_t offset, void *out,
 			     size_t length);
 
-/* Whether a read was not answered. All later reads fail at once. */
+/* Returns true if a read was not answered. All later reads then fail at once. */
 bool flmem_guarded_file_is_silent(const struct flmem_guarded_file *file);
 
-/* Whether its descriptor refers to a copy: the file itself may differ by now. */
+/* Returns true if the descriptor refers to a copy: the file itself may differ by now. */
 bool flmem_guarded_file_is_copied(const struct flmem_guarded_file *file);
 
 /*
- * A descriptor of the file's bytes that never blocks, owned by the caller: that of the file, or of
- * a copy in memory of the bytes from 0 to `limit`. A negative errno on failure: -EFBIG if the file
- * is longer.
+ * Returns a descriptor of the file's bytes that never blocks, owned by the caller: that of the
+ * file, or of a copy in memory of the bytes from 0 to `limit`. -errno on failure: -EFBIG if the
+ * file is longer.
  */
 int flmem_guarded_file_copy(struct flmem_guarded_file *file, uint64_t limit);
 

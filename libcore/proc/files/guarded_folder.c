@@ -20,14 +20,14 @@
 #include "proc/files/local_path.h"
 
 #define PATIENCE_US  UINT64_C(2000000)
-#define SHARE_NS     UINT64_C(300000000) /* of one child; a slow server still gets on */
+#define SHARE_NS     UINT64_C(300000000) /* time of one child; a slow server still makes progress */
 #define ENTRIES_SIZE ((size_t)64 << 10)	 /* bytes that always fit into one message */
 #define ENTRY_MAX    (offsetof(struct listed_entry, name) + NAME_MAX + 1 + 8)
 
-/* getdents64(2); libraries do not declare it, or under several names. */
+/* An entry of getdents64(2), which libraries do not declare, or under several names. */
 struct listed_entry {
 	uint64_t inode;
-	int64_t next; /* where a later call continues */
+	int64_t next; /* offset at which a later call continues */
 	uint16_t length;
 	unsigned char type;
 	char name[];
@@ -36,7 +36,7 @@ struct listed_entry {
 struct folder_work {
 	char path[PATH_MAX];
 	struct stat status;
-	int fd; /* of a folder of this machine */
+	int fd; /* descriptor of a folder of this machine */
 	int64_t next;
 	size_t filled;
 	_Alignas(struct listed_entry) unsigned char entries[ENTRIES_SIZE];
@@ -58,7 +58,7 @@ static int list_folder_entries(struct folder_work *work, int fd)
 			       flmem_clock_ns() - began < SHARE_NS;) {
 		got = syscall(SYS_getdents64, fd, work->entries + work->filled,
 			      ENTRIES_SIZE - work->filled);
-		/* Entries that were already listed come first. */
+		/* Report the error later: entries that were already listed come first. */
 		if (got < 0 && !work->filled)
 			return -errno;
 		for (long at = 0; at < got;) {

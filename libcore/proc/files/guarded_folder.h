@@ -11,20 +11,22 @@
 struct flmem_guarded_folder;
 
 struct flmem_guarded_entry {
-	const char *name;   /* until the next entry is read */
-	unsigned char type; /* DT_REG, ...; DT_UNKNOWN for all of some file systems */
+	const char *name;   /* valid until the next entry is read */
+	unsigned char type; /* DT_REG, ...; some file systems report DT_UNKNOWN for all entries */
 };
 
-/* Returns 0, or a negative errno: -ETIMEDOUT where nothing answers, -ENOTDIR for other files. */
+/*
+ * Opens a folder. Returns 0 or -errno: -ETIMEDOUT if there is no answer, -ENOTDIR for other files.
+ */
 int flmem_guarded_folder_open(const char *path, struct flmem_guarded_folder **ret_folder);
 void flmem_guarded_folder_close(struct flmem_guarded_folder **folder);
 
 #define FLMEM_AUTO_GUARDED_FOLDER FLMEM_AUTO(flmem_guarded_folder_close)
 
-/* The descriptor of a folder of this machine; -1: not on this machine. */
+/* Returns the descriptor of a folder of this machine; -1: it is not on this machine. */
 int flmem_guarded_folder_descriptor(const struct flmem_guarded_folder *folder);
 
-/* Returns 1, 0 after the last entry, or a negative errno as above. */
+/* Reads the next entry. Returns 1, 0 after the last entry, or -errno as above. */
 int flmem_guarded_folder_next(struct flmem_guarded_folder *folder,
 			      struct flmem_guarded_entry *ret_entry);
 

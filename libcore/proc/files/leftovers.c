@@ -11,9 +11,9 @@
 #include "base/portable.h"
 #include "base/text/text.h"
 
-#define ENTRIES_MAX 100000U /* of all directories together */
+#define ENTRIES_MAX 100000U /* entries of all directories together */
 #define DEPTH_MAX   8U
-#define BLOCK_BYTES 512U /* of st_blocks, stat(3type) */
+#define BLOCK_BYTES 512U /* unit of st_blocks, stat(3type) */
 
 struct leftover_walk {
 	uint64_t deadline_us;
@@ -41,7 +41,7 @@ static bool is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* The depth is limited, so the recursion is. */
+/* Counts the files below a directory. The depth is limited, which bounds the recursion. */
 static void count_files(struct leftover_walk *walk, int parent, const char *name, unsigned depth,
 			struct flmem_leftover *found)
 {
@@ -79,7 +79,7 @@ static bool is_leftover_name(const char *name)
 	return !name[length] && length < FLMEM_LEFTOVER_NAME_MAX;
 }
 
-/* False for anything but a directory, such as a link of this name. */
+/* Reads a directory. Returns false for anything else, such as a symbolic link of this name. */
 static bool read_leftover(struct leftover_walk *walk, int parent, const char *name,
 			  struct flmem_leftover *ret_found)
 {

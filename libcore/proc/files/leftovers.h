@@ -3,9 +3,9 @@
 #define FLMEM_PROC_FILES_LEFTOVERS_H
 
 /*
- * Directories that programs leave behind among temporary files. Anyone may create names there, so
- * only plain names are taken, symbolic links are not followed, no other file system is entered, and
- * the count of entries and the time are limited. Files are never opened.
+ * Finds directories that programs leave behind among temporary files. Anyone may create names
+ * there, so only plain names are accepted, symbolic links are not followed, no other file system is
+ * entered, and the number of entries and the time are limited. Files are never opened.
  */
 
 #include <stdbool.h>
@@ -16,12 +16,12 @@
 #define FLMEM_LEFTOVER_NAME_MAX 128U
 
 struct flmem_leftover {
-	char name[FLMEM_LEFTOVER_NAME_MAX]; /* letters, digits, "-", "_" and "." */
+	char name[FLMEM_LEFTOVER_NAME_MAX]; /* has only letters, digits, "-", "_" and "." */
 	uint32_t uid;
 	uint64_t created_s; /* since 1970-01-01 UTC; 0: unknown */
-	uint64_t bytes;	    /* on the disk, of the regular files that were counted */
+	uint64_t bytes;	    /* space on the disk of the regular files that were counted */
 	uint64_t files;
-	bool partly; /* there are more, or a part is not readable */
+	bool partly; /* there are more files, or a part is not readable */
 };
 
 struct flmem_leftovers {
@@ -31,8 +31,8 @@ struct flmem_leftovers {
 };
 
 /*
- * Lists the directories below `fd` whose name starts with `prefix`, with the size of what they
- * hold. Stops at `deadline_us` of the monotonic clock.
+ * Lists the directories below `fd` whose name starts with `prefix`, with the size of their
+ * contents. Stops at `deadline_us` of the monotonic clock.
  */
 void flmem_leftovers_find(int fd, const char *prefix, uint64_t deadline_us,
 			  struct flmem_leftovers *ret_leftovers);

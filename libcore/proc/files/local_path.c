@@ -19,7 +19,7 @@
 
 #define MOUNTINFO_MAX ((size_t)4 << 20)
 #define FDINFO_MAX    ((size_t)4 << 10)
-/* RESOLVE_CACHED; older headers lack it. */
+/* RESOLVE_CACHED, which older headers lack. */
 #define FROM_CACHE 0x20
 
 static const struct local_kind {
@@ -53,8 +53,8 @@ static bool is_local_kind(const char *type)
 }
 
 /*
- * Uses the kernel's list of mounts: statfs() would query a server. Mounts of another namespace are
- * missing.
+ * Looks up the mount in the kernel's list: statfs() would query a server. Mounts of another
+ * namespace are missing.
  */
 static bool is_mount_local(uint64_t id)
 {

@@ -2,16 +2,16 @@
 #ifndef FLMEM_PROC_FILES_LOCAL_PATH_H
 #define FLMEM_PROC_FILES_LOCAL_PATH_H
 
-/* Paths that can be followed, and files that can be used, without querying any server. */
+/* Finds paths that can be followed, and files that can be used, without querying any server. */
 
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Whether files of its file system wait only for disks of this machine. */
+/* Returns true if files of its file system wait only for disks of this machine. */
 bool flmem_local_path_is_here(int fd);
 
 /*
- * The fast way for most files: the kernel resolves the path from its cache without asking any file
+ * Finds most files quickly: the kernel resolves the path from its cache without asking any file
  * system (Linux 5.12), and the file system is local. Returns an O_PATH descriptor, -ENOENT if the
  * kernel knows that the path does not exist, and -EAGAIN if only a child process can find out
  * (base/forked_task.h).

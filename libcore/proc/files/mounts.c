@@ -11,7 +11,7 @@
 
 #define MOUNTINFO_MAX ((size_t)4 << 20)
 
-/* \001 to \377; an escaped NUL, which the kernel never writes, stays as it is. */
+/* Parses \001 to \377; an escaped NUL, which the kernel never writes, stays as it is. */
 static char parse_octal(const char *p)
 {
 	if (p[0] != '\\' || p[1] < '0' || p[1] > '3' || p[2] < '0' || p[2] > '7' || p[3] < '0' ||
@@ -20,7 +20,7 @@ static char parse_octal(const char *p)
 	return (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0'));
 }
 
-/* mountinfo writes space, tab, newline and backslash as \ooo. */
+/* Replaces the escapes of mountinfo, which writes space, tab, newline and backslash as \ooo. */
 static void unescape_path(char *text)
 {
 	char *out = text, c;
@@ -99,7 +99,7 @@ int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *
 	return rc ? rc : flmem_mounts_parse(text.data, text.length, ret_mounts);
 }
 
-/* Whether a mount point is the path or above it. */
+/* Returns true if a mount point is the path or above it. */
 static bool is_at_or_above(const char *point, const char *path)
 {
 	size_t length = strlen(point);
@@ -108,7 +108,7 @@ static bool is_at_or_above(const char *point, const char *path)
 	       (length == 1 || !path[length] || path[length] == '/');
 }
 
-/* Of mounts at one place, the last one is on top. */
+/* Of several mounts at one place, the last one in the list is on top. */
 const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mounts, const char *path)
 {
 	const struct flmem_mount *deepest = NULL;

@@ -11,13 +11,14 @@
 
 struct flmem_process;
 
-/* Parts of the split line, without the kernel's escapes in the paths. */
+/* Parts of a split line; paths are without the kernel's escapes. */
 struct flmem_mount {
 	char *device; /* MAJOR:MINOR */
 	char *root;   /* the mounted part of the file system; not always a path (nsfs) */
 	char *point;  /* an absolute path */
 	char *type;
-	char *source, *options; /* options of the super block; NULL: the line ends before */
+	/* Source, and options of the super block; NULL: the line ends before them. */
+	char *source, *options;
 };
 
 /*
@@ -28,15 +29,15 @@ bool flmem_mount_split(char *line, struct flmem_mount *ret_mount);
 
 /* All mounts, in the order of the file. */
 struct flmem_mounts {
-	struct flmem_buf text; /* that the rows point into */
+	struct flmem_buf text; /* the text into which the rows point */
 	struct flmem_mount *rows;
 	size_t count;
 };
 
-/* Reads the mounts as the process sees them. Negative errno. */
+/* Reads the mounts as the process sees them. Returns 0 or -errno. */
 int flmem_mounts_read(const struct flmem_process *process, struct flmem_mounts *ret_mounts);
 
-/* The same from the text of a mountinfo file. */
+/* Parses the text of a mountinfo file. Returns 0 or -errno. */
 int flmem_mounts_parse(const char *text, size_t length, struct flmem_mounts *ret_mounts);
 
 void flmem_mounts_clear(struct flmem_mounts *mounts);
@@ -48,7 +49,10 @@ void flmem_mounts_clear(struct flmem_mounts *mounts);
 		.text = FLMEM_BUF_INIT \
 	}
 
-/* The mount that holds an absolute path, compared as text without following links; or NULL. */
+/*
+ * Returns the mount that contains an absolute path, compared as text without following links; or
+ * NULL.
+ */
 const struct flmem_mount *flmem_mounts_covering(const struct flmem_mounts *mounts,
 						const char *path);
 

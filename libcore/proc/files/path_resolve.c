@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "proc/files/mounts.h"
 
-#define LINKS_MAX 40U  /* as the kernel's MAXSYMLINKS */
-#define NAMES_MAX 512U /* that are followed, those in links included */
+#define LINKS_MAX 40U  /* most links, as the kernel's MAXSYMLINKS */
+#define NAMES_MAX 512U /* most names that are followed, including those in links */
 
 static const char too_long[] = "the path leads through too many links and names";
 static const char path_resolve_unreadable[] = "access to a part of the path is denied";
@@ -27,12 +27,15 @@ struct path_resolution {
 	int root;
 	const struct flmem_mounts *mounts;
 	bool missing;	     /* the remaining names do not exist */
-	unsigned links;	     /* followed */
-	char done[PATH_MAX]; /* without links; "": the root */
+	unsigned links;	     /* number of links followed so far */
+	char done[PATH_MAX]; /* resolved part of the path, without links; "": the root */
 	char rest[PATH_MAX];
 };
 
-/* File systems that need no server and no program; not /proc, whose links depend on the reader. */
+/*
+ * Returns true for file systems that need no server and no program; not for /proc, whose links
+ * depend on the reader.
+ */
 static bool is_local_type(const char *type)
 {
 	static const char *const types[] = {

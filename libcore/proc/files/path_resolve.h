@@ -4,9 +4,9 @@
 
 /*
  * Resolves an absolute path of a process with its symbolic links, as the process sees it and never
- * out of its root. One name at a time, because only file systems that need no server may be
- * accessed: one that a server or another program provides may never answer, and flmem would hang as
- * its target does.
+ * out of its root. One name is resolved at a time, because only file systems that need no server
+ * may be accessed: one that a server or another program provides may never answer, and flmem would
+ * hang as its target does.
  */
 
 #include <limits.h>
@@ -14,9 +14,9 @@
 struct flmem_mounts;
 
 /*
- * `root` is the root of the process (O_PATH), `mounts` are those that it sees. The resulting path
- * holds neither links nor ".."; names that do not exist stay, and show where they would be created.
- * NULL, or a static text why it is not known.
+ * Resolves a path. `root` is the root of the process (O_PATH), `mounts` are the mounts that it
+ * sees. The resulting path contains neither links nor ".."; names that do not exist stay, and show
+ * where they would be created. Returns NULL, or a static text that says why the path is unknown.
  */
 const char *flmem_path_resolve(int root, const struct flmem_mounts *mounts, const char *path,
 			       char ret_path[PATH_MAX]);

@@ -20,7 +20,10 @@
 #define PRESENT (UINT64_C(1) << 63)
 #define SWAPPED (UINT64_C(1) << 62)
 
-/* Swapped pages are read from the swap area, which needs no server. */
+/*
+ * Returns true if all pages are resident or swapped: those are read from the swap area, which needs
+ * no server.
+ */
 static bool are_pages_held(const struct flmem_process *process, uint64_t first, uint64_t count)
 {
 	uint64_t entries[ENTRIES];
@@ -43,8 +46,9 @@ static bool are_pages_held(const struct flmem_process *process, uint64_t first, 
 }
 
 /*
- * FUSE has no block device (fuseblk has one, but only root mounts that). A device that is mounted
- * nowhere, or that belongs to a subvolume, is unknown: it may be a FUSE mount that was detached.
+ * Returns true if the device may be a FUSE file system, which has no block device (fuseblk has one,
+ * but only root mounts that). A device that is mounted nowhere, or that belongs to a subvolume, is
+ * unknown: it may be a FUSE mount that was detached.
  */
 static bool may_be_fuse(const struct flmem_mounts *mounts, dev_t device)
 {
@@ -57,7 +61,7 @@ static bool may_be_fuse(const struct flmem_mounts *mounts, dev_t device)
 	return true;
 }
 
-/* A mapping without a file, or of a file on a block device. */
+/* Returns true for a mapping without a file, or of a file on a block device. */
 static bool needs_no_server(const struct flmem_map *map)
 {
 	return !map->inode || major(map->device);

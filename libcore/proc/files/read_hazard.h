@@ -3,10 +3,10 @@
 #define FLMEM_PROC_FILES_READ_HAZARD_H
 
 /*
- * Whether a read of remote memory could wait for a server in user space. A page that is not
- * resident is read from its file. When a FUSE server has accepted that request, the reader waits
- * until the server answers or exits, and not even SIGKILL ends the wait (request_wait_answer() in
- * fs/fuse/dev.c). So such a page is not read.
+ * Finds out whether a read of remote memory could wait for a server in user space. A page that is
+ * not resident is read from its file. When a FUSE server has accepted that request, the reader
+ * waits until the server answers or exits, and not even SIGKILL ends the wait
+ * (request_wait_answer() in fs/fuse/dev.c). So such a page is not read.
  */
 
 #include <stddef.h>
@@ -15,8 +15,8 @@
 struct flmem_process;
 
 /*
- * 0: no page of the range needs such a file now; -ENODATA: one does, or may. A page that is dropped
- * between this check and the read is not covered; see base/attempt.h.
+ * Returns 0 if no page of the range needs such a file now, -ENODATA if one does, or may. A page
+ * that is dropped between this check and the read is not covered; see base/attempt.h.
  */
 int flmem_read_hazard_check(const struct flmem_process *process, uint64_t address, size_t length);
 

@@ -38,8 +38,8 @@ static const char cgroup_out_of_memory[] = "flmem is out of memory";
 /* The files of one version of the memory controller. */
 struct cgroup_version {
 	const char *max, *used;
-	const char *hierarchy; /* holds 0 where limits do not apply to children; or NULL */
-	const char *stat;      /* has hierarchical_memory_limit; or NULL */
+	const char *hierarchy; /* file that is 0 if limits do not apply to children; or NULL */
+	const char *stat;      /* file with hierarchical_memory_limit; or NULL */
 };
 
 static const struct cgroup_version versions[] = {
@@ -54,8 +54,8 @@ enum {
 
 struct cgroup_mount {
 	int version;
-	char *root;  /* the group at the root of the mount */
-	char *point; /* below the root directory, without the leading slash */
+	char *root;  /* path of the group at the root of the mount */
+	char *point; /* mount point below the root directory, without the leading slash */
 };
 
 struct cached_limit {
@@ -65,7 +65,7 @@ struct cached_limit {
 
 struct flmem_cgroups {
 	int rootfd;
-	const char *controller; /* of version 1 */
+	const char *controller; /* name of the version 1 controller */
 	struct cgroup_mount *mounts;
 	size_t mount_count;
 	struct cached_limit *known;
@@ -173,7 +173,10 @@ static void set_unknown(struct flmem_cgroup_limit *limit, const char *reason)
 	limit->headroom_bytes = FLMEM_UNKNOWN(reason);
 }
 
-/* The number in a file of one line, UINT64_MAX for "max"; negative errno without a number. */
+/*
+ * Reads the number in a file of one line, UINT64_MAX for "max". Returns 0, or -errno without a
+ * number.
+ */
 static int read_cgroup_number(const struct flmem_cgroups *cgroups, const char *directory,
 			      const char *name, uint64_t *ret_number)
 {
@@ -195,7 +198,10 @@ static int read_cgroup_number(const struct flmem_cgroups *cgroups, const char *d
 	return flmem_parse_u64(text.data, 0, UINT64_MAX, ret_number, NULL) ? -EINVAL : 0;
 }
 
-/* Version 1 also reports the lowest limit of all ancestors, including those that no mount shows. */
+/*
+ * Applies the lowest limit of all ancestors, which version 1 reports, including ancestors that no
+ * mount shows.
+ */
 static void check_hierarchy_limit(const struct flmem_cgroups *cgroups, const char *directory,
 				  struct flmem_cgroup_limit *limit)
 {
@@ -242,7 +248,7 @@ static int visit_group(const struct flmem_cgroups *cgroups, const char *director
 		return 0;
 	}
 	rc = read_cgroup_number(cgroups, directory, walk->version->max, &number);
-	/* In version 2 the root group, and a group without the controller, have no such file. */
+	/* In version 2 the root group, and a group without the controller, lack this file. */
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;
 	walk->any_file = true;
@@ -269,7 +275,10 @@ static void set_limit(const struct cgroup_walk *walk, struct flmem_cgroup_limit 
 		FLMEM_KNOWN(walk->used < walk->lowest ? walk->lowest - walk->used : 0);
 }
 
-/* `directory` is changed: shortened level by level down to its first `top` bytes. */
+/*
+ * Visits the parent groups. `directory` is changed: shortened level by level down to its first
+ * `top` bytes.
+ */
 static void walk_parent_groups(const struct flmem_cgroups *cgroups,
 			       const struct cgroup_mount *mount, char *directory, size_t top,
 			       struct flmem_cgroup_limit *limit)
@@ -307,7 +316,10 @@ static bool has_parent_component(const char *path)
 	       flmem_text_ends(path, "/..");
 }
 
-/* The part of a group's path below the root of the mount; NULL when the group is not below it. */
+/*
+ * Returns the part of a group's path below the root of the mount; NULL if the group is not below
+ * it.
+ */
 static const char *path_below_mount(const struct cgroup_mount *mount, const char *path)
 {
 	size_t length = strlen(mount->root);
@@ -340,7 +352,8 @@ static const struct cgroup_mount *find_mount(const struct flmem_cgroups *cgroups
 }
 
 /*
- * Takes ownership of `directory`. Not caching a group costs only time, so out of memory is ignored.
+ * Caches a limit and takes ownership of `directory`. Not caching a group costs only time, so a lack
+ * of memory is ignored.
  */
 static void remember_group(struct flmem_cgroups *cgroups, char *directory,
 			   const struct flmem_cgroup_limit *limit)
@@ -385,7 +398,10 @@ static void read_group_limit(struct flmem_cgroups *cgroups, int version, const c
 	remember_group(cgroups, copy, ret_limit);
 }
 
-/* Lines ID:CONTROLLERS:PATH; version 2 is "0::PATH". NULL when the line is for another version. */
+/*
+ * Parses a line ID:CONTROLLERS:PATH; version 2 is "0::PATH". NULL if the line is for another
+ * version.
+ */
 static const char *parse_path(char *line, const char *controller, int version)
 {
 	char *controllers = strchr(line, ':'),
@@ -400,7 +416,10 @@ static const char *parse_path(char *line, const char *controller, int version)
 	return has_item(controllers, controller) ? path : NULL;
 }
 
-/* Reads the paths of its groups by version into `buf`; NULL, or the reason why there are none. */
+/*
+ * Reads the paths of the process's groups by version into `buf`. Returns NULL, or the reason why
+ * there are none.
+ */
 static const char *read_paths(const struct flmem_cgroups *cgroups,
 			      const struct flmem_process *process, struct flmem_buf *buf,
 			      const char *ret_paths[2])
@@ -501,7 +520,10 @@ bool flmem_cgroup_climb(int group, struct flmem_buf *above)
 	return above->length < LEVELS_MAX * sizeof("..") && is_group(group, above);
 }
 
-/* A group without the controller limits nothing; one whose tasks cannot be read has none left. */
+/*
+ * Returns how many tasks a group allows. A group without the controller limits nothing; if its
+ * number of tasks cannot be read, it allows none.
+ */
 static uint64_t find_tasks_left(int group)
 {
 	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
@@ -524,7 +546,7 @@ uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *proces
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
 	if (open_controller(rootfd, "pids", &cgroups, NULL) || !cgroups)
-		return 0; /* their mounts cannot be read */
+		return 0; /* the mounts cannot be read */
 	flmem_cgroups_open_place(cgroups, process, &place);
 	if (place.memory < 0 && place.unified < 0)
 		return UINT64_MAX;
@@ -537,7 +559,7 @@ static bool find_freezing_group(int group)
 
 	while (flmem_cgroup_climb(group, &above))
 		if (flmem_cgroup_number_above(group, &above, "cgroup.freeze") == 1)
-			return true; /* the root has no such file */
+			return true; /* the root group lacks this file */
 	return false;
 }
 
@@ -547,7 +569,7 @@ bool flmem_cgroups_freeze(int rootfd, const struct flmem_process *process)
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
 	if (flmem_cgroups_open_at(rootfd, &cgroups, NULL) || !cgroups)
-		return true; /* their mounts cannot be read */
+		return true; /* the mounts cannot be read */
 	flmem_cgroups_open_place(cgroups, process, &place);
 	return place.unified >= 0 && find_freezing_group(place.unified);
 }

@@ -23,9 +23,10 @@ struct flmem_process;
 struct flmem_cgroups;
 
 struct flmem_cgroup_limit {
-	struct flmem_u64 max_bytes;	 /* lowest limit from the group up to the root */
-	struct flmem_u64 used_bytes;	 /* of the group that has that limit */
-	struct flmem_u64 headroom_bytes; /* the difference; 0 when usage exceeds the limit */
+	struct flmem_u64 max_bytes;  /* lowest limit from the group up to the root */
+	struct flmem_u64 used_bytes; /* memory used by the group that has that limit */
+	/* max_bytes - used_bytes; 0 if the use exceeds the limit. */
+	struct flmem_u64 headroom_bytes;
 };
 
 /* Reads the mounts below "/", or below a captured tree that has proc/self/mountinfo. */
@@ -60,36 +61,42 @@ static inline void flmem_cleanup_cgroup_place(const struct flmem_cgroup_place *p
 
 #define FLMEM_AUTO_CGROUP_PLACE FLMEM_AUTO(flmem_cleanup_cgroup_place)
 
-/* Opens the directories. NULL, or a static reason why none was found. */
+/*
+ * Opens the directories of the process's groups. Returns NULL, or a static reason why none was
+ * found.
+ */
 const char *flmem_cgroups_open_place(struct flmem_cgroups *cgroups,
 				     const struct flmem_process *process,
 				     struct flmem_cgroup_place *ret_place);
 
 /*
- * From a group up to the root of its mount: `above` is empty before the first call, and then the
- * relative path to the next group ("./", "./../"). False after the last one.
+ * Climbs from a group up to the root of its mount. `above` is empty before the first call, and then
+ * the relative path to the next group ("./", "./../"). Returns false after the last one.
  */
 bool flmem_cgroup_climb(int group, struct flmem_buf *above);
 
-/* The number in a file of one line there; UINT64_MAX for "max", and where there is none. */
+/*
+ * Reads the number in a file of one line of that group; UINT64_MAX for "max", and if there is no
+ * such file.
+ */
 uint64_t flmem_cgroup_number_above(int group, const struct flmem_buf *above, const char *name);
 
 /*
- * How many more threads and processes the groups of a process allow (the controller pids);
+ * Returns how many more threads and processes the groups of a process allow (controller pids);
  * UINT64_MAX: no limit, or none that is visible here. The mounts are those below `rootfd`.
  */
 uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *process);
 
 /*
- * Whether the group (version 2) of a process, or one above it, is to be frozen. The mounts are
- * those below `rootfd`; false where no group is visible there.
+ * Returns true if the version 2 group of a process, or one above it, is to be frozen. The mounts
+ * are those below `rootfd`; false if no group is visible there.
  */
 bool flmem_cgroups_freeze(int rootfd, const struct flmem_process *process);
 
-/* Opens a file below the root of the groups for reading; -1 when there is none. */
+/* Opens a file below the root of the groups for reading; -1 if there is none. */
 int flmem_cgroups_open_host(const struct flmem_cgroups *cgroups, const char *path);
 
-/* The limits of the process; a value that could not be read is unknown with its reason. */
+/* Reads the limits of the process; a value that could not be read is unknown with its reason. */
 void flmem_cgroups_limit(struct flmem_cgroups *cgroups, const struct flmem_process *process,
 			 struct flmem_cgroup_limit *ret_limit);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formats by c10/cuda/CUDACachingAllocator.cpp: until PyTorch 2.0 "Tried to allocate 20.00 MiB (GPU
- * 0; 23.65 GiB total capacity; 22.01 GiB already allocated; 10.56 MiB free; 22.50 GiB reserved in
- * total by PyTorch)", later whole sentences, at first with "capacty". Builds for ROCm report HIP.
+ * Reads the formats of c10/cuda/CUDACachingAllocator.cpp: until PyTorch 2.0 "Tried to allocate
+ * 20.00 MiB (GPU 0; 23.65 GiB total capacity; 22.01 GiB already allocated; 10.56 MiB free; 22.50
+ * GiB reserved in total by PyTorch)", later whole sentences, at first with "capacty". Builds for
+ * ROCm report HIP.
  */
 #include "proc/limits/gpu_oom_log.h"
 
@@ -12,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-#define AMOUNT_MAX 32U /* "79.15 GiB" */
+#define AMOUNT_MAX 32U /* length of an amount such as "79.15 GiB" */
 
 static const char gpu_oom_log_absent[] = "the log does not show it";
 
@@ -25,7 +26,7 @@ static const char *find_in_line(const struct gpu_line *line, const char *words)
 	return memmem(line->start, (size_t)(line->end - line->start), words, strlen(words));
 }
 
-/* The text after the words in the line; NULL when the line does not hold them. */
+/* Returns the text after the words in the line; NULL if the line lacks them. */
 static const char *find_after_in_gpu_line(const struct gpu_line *line, const char *words)
 {
 	const char *found = find_in_line(line, words);
@@ -49,7 +50,7 @@ static uint64_t unit_bytes(const char *text)
 	return 0;
 }
 
-/* "79.15 GiB" with two digits after the point, or "512 bytes". */
+/* Reads an amount such as "79.15 GiB", with two digits after the point, or "512 bytes". */
 static struct flmem_u64 read_amount(const char *at)
 {
 	uint64_t whole, hundredths = 0, unit;
@@ -73,7 +74,7 @@ static struct flmem_u64 amount_after(const struct gpu_line *line, const char *wo
 	return read_amount(find_after_in_gpu_line(line, words));
 }
 
-/* The amount that ends before the words, of at most AMOUNT_MAX bytes. */
+/* Reads the amount that ends before the words, of at most AMOUNT_MAX bytes. */
 static struct flmem_u64 amount_before(const struct gpu_line *line, const char *words)
 {
 	const char *end = find_in_line(line, words), *at = end;
@@ -103,7 +104,7 @@ static struct flmem_u64 read_device(const struct gpu_line *line)
 							  : FLMEM_UNKNOWN(gpu_oom_log_absent);
 }
 
-/* Until 2.0 the size of the pool includes the memory of tensors. */
+/* Computes the unused part of the pool, whose size until 2.0 includes the memory of tensors. */
 static struct flmem_u64 read_unused(const struct gpu_line *line, struct flmem_u64 allocated)
 {
 	struct flmem_u64 pool = amount_before(line, " reserved in total by PyTorch");
@@ -127,7 +128,10 @@ static void read_figures(const struct gpu_line *line, struct flmem_gpu_oom *oom)
 	oom->unused_bytes = read_unused(line, oom->allocated_bytes);
 }
 
-/* The words alone may be prose; PyTorch adds the size, and the runtime's error has a prefix. */
+/*
+ * Returns true for a report. The words alone may be prose; PyTorch adds the size, and the runtime's
+ * error has a prefix.
+ */
 static bool is_failure(const struct gpu_line *line)
 {
 	static const char *const allocations[] = {"CUDA out of memory. Tried to allocate ",

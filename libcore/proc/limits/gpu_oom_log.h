@@ -6,7 +6,7 @@
 
 #include <flmem/oom.h>
 
-/* False when the text reports no failed allocation. */
+/* Reads the text. Returns false if it reports no failed allocation. */
 bool flmem_gpu_oom_log_read(const char *text, struct flmem_gpu_oom *ret_oom);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 #include "proc/limits/cgroup.h"
 
-/* Any text that is not empty. */
+/* What is written to reset the peak; the kernel accepts any text that is not empty. */
 #define RESET "reset\n"
 
 static const char version_1[] = "control groups of version 1 count no peak that can be reset";
@@ -66,7 +66,7 @@ void flmem_group_peak_reset(struct flmem_group_peak *peak)
 	peak->reset = written == (ssize_t)sizeof(RESET) - 1;
 	if (peak->reset)
 		return;
-	if (written < 0 && errno == EINVAL) /* the file has no write function */
+	if (written < 0 && errno == EINVAL) /* the file cannot be written: the kernel is too old */
 		unknown = old_kernel;
 	flmem_group_peak_close(peak);
 	peak->unknown = unknown;

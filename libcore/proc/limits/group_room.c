@@ -37,7 +37,7 @@ static const struct room_version room_version_2 = {
 	.mapped = "\nfile_mapped ",
 };
 
-/* The number before the end of the line. */
+/* Parses the number before the end of the line; `unread` if there is none. */
 static uint64_t parse_line_number(char *at, uint64_t unread)
 {
 	uint64_t number;
@@ -85,7 +85,7 @@ static uint64_t find_room(int group, const struct flmem_buf *above,
 	most = high < most ? high : most;
 	if (most == UINT64_MAX)
 		return most;
-	if (used == UINT64_MAX) /* it cannot be read */
+	if (used == UINT64_MAX) /* the use cannot be read */
 		return 0;
 	needed = read_droppable(group, above, version);
 	needed = used > needed ? used - needed : 0;
@@ -112,7 +112,7 @@ uint64_t flmem_group_room_left(int rootfd, const struct flmem_process *process, 
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
 	if (flmem_cgroups_open_at(rootfd, &cgroups, NULL) || !cgroups)
-		return 0; /* their mounts cannot be read */
+		return 0; /* the mounts cannot be read */
 	flmem_cgroups_open_place(cgroups, process, &place);
 	if (place.memory >= 0)
 		return find_least_room(place.memory, &version);

@@ -25,13 +25,13 @@
 #define SPARE_MAPPINGS 64U
 
 /*
- * What a thread reserves counts for the limits on address space and on locked memory
- * (MCL_FUTURE), and glibc keeps it for the next one: its stack, usually 8 MiB, and an arena of
- * 64 MiB. The program may need the rest at once.
+ * Memory that a thread reserves: its stack, usually 8 MiB, and an arena of 64 MiB, which glibc
+ * keeps for the next thread. It counts for the limits on address space and on locked memory
+ * (MCL_FUTURE). The program may need the rest at once.
  */
 #define SPARE_RESERVED ((uint64_t)256 << 20)
 #define USUAL_STACK    ((uint64_t)8 << 20)
-/* Beyond the usual: what a stack may have if memory is locked when it is mapped. */
+/* Largest part of a stack beyond the usual size, if memory is locked when it is mapped. */
 #define LOCKED_STACK_MAX ((uint64_t)56 << 20)
 
 /*
@@ -47,7 +47,7 @@
  */
 #define NEVER_OVERCOMMIT 2U
 
-/* A number up to the next blank. */
+/* Parses a number up to the next blank. */
 static bool parse_word(const char *at, uint64_t *ret_number)
 {
 	size_t length = strcspn(at, " \t\n");
@@ -74,7 +74,7 @@ bool flmem_headroom_limit_find(const char *limits, const char *name, uint64_t *r
 	return true;
 }
 
-/* prlimit(2) takes CAP_SYS_RESOURCE for a process of another user. */
+/* Reads the limits from /proc: prlimit(2) takes CAP_SYS_RESOURCE for a process of another user. */
 bool flmem_headroom_limits_read(const struct flmem_process *process, struct flmem_buf *limits)
 {
 	return flmem_io_read_file_at(process->dirfd, "limits", FILE_LIMIT, limits) == 0;
@@ -89,7 +89,10 @@ bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
 	       flmem_headroom_limit_find(limits.data, name, ret_limit);
 }
 
-/* `line`: of /proc/PID/status, with what the limit counts. */
+/*
+ * Returns true if less than `bytes` remain below a limit. `line`: the line of /proc/PID/status that
+ * shows what the limit counts.
+ */
 static bool is_near_limit(const struct flmem_process *process, const char *name, const char *line,
 			  uint64_t bytes)
 {
@@ -105,7 +108,7 @@ static bool is_near_limit(const struct flmem_process *process, const char *name,
 	       limit - used < bytes;
 }
 
-/* The limit does not apply to the process. */
+/* Returns true if the limit on locked memory does not apply to the process. */
 static bool may_lock_all(const struct flmem_process *process)
 {
 	struct flmem_status status;
@@ -115,8 +118,8 @@ static bool may_lock_all(const struct flmem_process *process)
 }
 
 /*
- * After mlockall(MCL_FUTURE) each new mapping counts. The kernel does not show whether that was
- * called, but then the stack of a new thread is locked, too.
+ * Returns true if new memory may be locked: after mlockall(MCL_FUTURE) each new mapping counts. The
+ * kernel does not show whether that was called, but then the stack of a new thread is locked, too.
  */
 static bool may_lock_new_memory(const struct flmem_process *process)
 {
@@ -179,7 +182,7 @@ static int refuse_mappings(const struct flmem_process *process, struct flmem_err
 			       (int)process->pid);
 }
 
-/* `stack`: what the stack of a thread takes beyond the usual size. */
+/* Checks all limits. `stack`: size of a thread's stack beyond the usual. */
 static int check_room_below_limits(const struct flmem_process *process, uint64_t bytes,
 				   uint64_t stack, struct flmem_error *err)
 {
@@ -219,8 +222,9 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 }
 
 /*
- * What the stack of a thread takes beyond the usual: flmem gives it as much as the first one may
- * have (remote/new_thread.c). glibc keeps the stack for the next thread, also one of a gigabyte.
+ * Returns the size of a thread's stack beyond the usual: flmem gives it as much as the first
+ * thread's may have (remote/new_thread.c). glibc keeps the stack for the next thread, also one of a
+ * gigabyte.
  */
 static uint64_t read_extra_stack(const struct flmem_process *process)
 {
@@ -238,7 +242,8 @@ int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t by
 	const uint64_t stack = read_extra_stack(process);
 
 	/*
-	 * Resident at once, and permanently: the host or the control group could run out of memory.
+	 * Such a stack is resident at once, and permanently: the host or the control group could
+	 * run out of memory.
 	 */
 	if (stack > LOCKED_STACK_MAX && may_lock_new_memory(process))
 		return flmem_error_set(err, FLMEM_EUNSAFE, 0,
@@ -250,7 +255,7 @@ int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t by
 	return check_room_below_limits(process, bytes, stack, err);
 }
 
-/* RLIMIT_NPROC does not apply to the process (kernel/fork.c, copy_process). */
+/* Returns true if RLIMIT_NPROC does not apply to the process (kernel/fork.c, copy_process). */
 static bool may_start_any_number(const struct flmem_process *process,
 				 const struct flmem_status *status)
 {
@@ -263,7 +268,10 @@ static bool may_start_any_number(const struct flmem_process *process,
 		(capabilities >> CAP_SYS_ADMIN & 1));
 }
 
-/* As far as they are visible; ended ones count until they are waited for. */
+/*
+ * Counts the threads of a user, as far as they are visible; ended ones count until they are waited
+ * for.
+ */
 static uint64_t count_tasks_of_user(uint32_t user)
 {
 	FLMEM_AUTO_CLOSE int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -284,7 +292,10 @@ static uint64_t count_tasks_of_user(uint32_t user)
 	return count;
 }
 
-/* The second last word of /proc/loadavg ends in "/" and the number of all threads of the host. */
+/*
+ * Returns true if all threads of the host are fewer than `limit`: the second last word of
+ * /proc/loadavg ends in "/" and their number.
+ */
 static bool has_host_fewer_tasks(uint64_t limit)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -297,7 +308,9 @@ static bool has_host_fewer_tasks(uint64_t limit)
 	return at && parse_word(at + 1, &all) && all < limit && limit - all > SPARE_TASKS;
 }
 
-/* How many threads the limit of the user (RLIMIT_NPROC) leaves; 0 if that cannot be read. */
+/*
+ * Returns how many threads the limit of the user (RLIMIT_NPROC) leaves; 0 if that cannot be read.
+ */
 static uint64_t user_tasks_left(const struct flmem_process *process, uint32_t *ret_user)
 {
 	struct flmem_status status;

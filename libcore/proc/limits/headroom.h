@@ -3,8 +3,8 @@
 #define FLMEM_PROC_LIMITS_HEADROOM_H
 
 /*
- * Whether a process can still get memory from the kernel. Some functions end their process when an
- * allocation fails (PyGILState_Ensure of CPython), so they are not called where it may.
+ * Checks whether a process can still get memory from the kernel. Some functions end their process
+ * when an allocation fails (PyGILState_Ensure of CPython), so they are not called if one may fail.
  */
 
 #include <stdbool.h>
@@ -25,28 +25,31 @@
 int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);
 
-/* The same before a thread is started in it, whose stack may be larger than usual (ulimit -s). */
+/*
+ * As flmem_headroom_check(), before a thread is started in the process, whose stack may be larger
+ * than usual (ulimit -s).
+ */
 int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t bytes,
 				struct flmem_error *err);
 
 /*
- * FLMEM_EUNSAFE when the control groups of the process (pids.max) or the limit of its user
- * (RLIMIT_NPROC) leave few threads: one that flmem starts would take the place of the next that the
- * program starts. Groups that are not visible here refuse nothing, and processes that are not
+ * FLMEM_EUNSAFE if the control groups of the process (pids.max) or the limit of its user
+ * (RLIMIT_NPROC) leave few threads: one that flmem starts would take the place of the next one that
+ * the program starts. Groups that are not visible here refuse nothing, and processes that are not
  * visible do not count.
  */
 int flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err);
 
 /*
- * A soft limit by its name in /proc/PID/limits, in its unit there; UINT64_MAX: unlimited. False
- * when it cannot be read.
+ * Reads a soft limit by its name in /proc/PID/limits, in its unit there; UINT64_MAX: unlimited.
+ * Returns false if it cannot be read.
  */
 bool flmem_headroom_limit(const struct flmem_process *process, const char *name,
 			  uint64_t *ret_limit);
 
 /*
- * The two steps of the above, for callers that need several limits: the text of that file, and one
- * limit of it.
+ * The two steps of flmem_headroom_limit(), for callers that need several limits: reading the text
+ * of that file, and finding one limit in it.
  */
 bool flmem_headroom_limits_read(const struct flmem_process *process, struct flmem_buf *limits);
 bool flmem_headroom_limit_find(const char *limits, const char *name, uint64_t *ret_limit);

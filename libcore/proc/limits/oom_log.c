@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formats by mm/oom_kill.c and mm/memcontrol.c: until 5.2 "Kill process N (NAME) score ..." comes
- * before "Killed process N (NAME) total-vm:..."; 3.10 as in RHEL 7 has ", UID 0, total-vm:". Since
- * 5.0 a line oom-kill: names the groups, before "Task in A killed as a result of limit of B". The
- * table of tasks counts in pages.
+ * Reads the formats of mm/oom_kill.c and mm/memcontrol.c. Until 5.2 "Kill process N (NAME) score
+ * ..." comes before "Killed process N (NAME) total-vm:..."; 3.10 as in RHEL 7 has ", UID 0,
+ * total-vm:". Since 5.0 a line oom-kill: names the groups, before "Task in A killed as a result of
+ * limit of B". The table of tasks counts in pages.
  */
 #include "proc/limits/oom_log.h"
 
@@ -21,12 +21,12 @@ static const char oom_log_absent[] = "the log does not show it";
 
 struct log_line {
 	const char *start;
-	size_t length; /* without the newline */
+	size_t length; /* length without the newline */
 };
 
-/* The current report, until the next one begins. */
+/* State of the current report, until the next one begins. */
 struct oom_report {
-	const char *tasks; /* below the head of its table, or NULL */
+	const char *tasks; /* start of the table of tasks, below its head; or NULL */
 	bool of_group;
 	bool all; /* memory.oom.group: the following kills are of other processes in the group */
 	char group[FLMEM_OOM_GROUP_MAX];
@@ -45,7 +45,7 @@ static const char *find_next_log_line(const struct log_line *line)
 	return *end ? end + 1 : end;
 }
 
-/* The text after the words in the line; NULL when the line does not hold them. */
+/* Returns the text after the words in the line; NULL if the line lacks them. */
 static const char *find_after_in_line(const struct log_line *line, const char *words)
 {
 	const char *found = memmem(line->start, line->length, words, strlen(words));
@@ -53,7 +53,7 @@ static const char *find_after_in_line(const struct log_line *line, const char *w
 	return found ? found + strlen(words) : NULL;
 }
 
-/* "LABEL123kB" of the line, in bytes. */
+/* Reads "LABEL123kB" of the line, in bytes. */
 static struct flmem_u64 read_size(const struct log_line *line, const char *label)
 {
 	const char *digits = find_after_in_line(line, label);
@@ -73,7 +73,7 @@ static void copy_log_text(char *out, size_t size, const char *from, size_t lengt
 	out[length] = '\0';
 }
 
-/* Up to `end`, or to the end of the line where that is NULL. */
+/* Copies the group's path up to `end`, or to the end of the line if that is NULL. */
 static void copy_group(struct oom_report *report, const struct log_line *line, const char *from,
 		       const char *end)
 {
@@ -127,7 +127,7 @@ static void read_context(const struct log_line *line, struct oom_report *report)
 		read_kill_limit(line, report);
 }
 
-/* Starts at the last " total-vm:": an earlier one may be part of the name. */
+/* Finds the sizes. They start at the last " total-vm:": an earlier one may be part of the name. */
 static bool find_sizes(const struct log_line *line, struct log_line *ret_sizes)
 {
 	const char *end = line->start + line->length, *p = line->start, *found = NULL;
@@ -139,7 +139,7 @@ static bool find_sizes(const struct log_line *line, struct log_line *ret_sizes)
 	return found;
 }
 
-/* "13364 (python3)", of which the name may hold any bytes, up to `end`. */
+/* Reads "13364 (python3)" up to `end`; the name may contain any bytes. */
 static bool read_killed_task(const char *at, const char *end, struct flmem_oom_kill *kill)
 {
 	const char *close;
@@ -185,14 +185,14 @@ static void skip_log_blanks(const char **text)
 		(*text)++;
 }
 
-/* "[ 13364] 0 13364 55342 9789 ...", after any prefix: pid and resident pages. */
+/* Reads PID and resident pages of "[ 13364] 0 13364 55342 9789 ...", after any prefix. */
 static bool read_task(const struct log_line *line, uint64_t *ret_pid, uint64_t *ret_pages)
 {
 	uint64_t skipped;
 
 	for (const char *at = line->start; at < line->start + line->length; at++) {
 		const char *p = at + 1;
-		int left = 3; /* uid, tgid, total_vm */
+		int left = 3; /* columns to skip: uid, tgid, total_vm */
 
 		if (*at != '[')
 			continue;

@@ -10,10 +10,13 @@
 
 #include <flmem/oom.h>
 
-/* False when the text reports no kill. */
+/* Reads the text. Returns false if it reports no kill. */
 bool flmem_oom_log_read(const char *text, struct flmem_oom_log *ret_log);
 
-/* Whether the text may be a kernel log: cheaper, and right unless lines are cut. */
+/*
+ * Returns true if the text may be a kernel log: cheaper than reading it, and right unless lines are
+ * cut.
+ */
 bool flmem_oom_log_is_likely(const char *text);
 
 #endif

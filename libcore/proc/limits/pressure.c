@@ -26,7 +26,7 @@ void flmem_pressure_init(struct flmem_pressure *pressure, const char *unknown)
 	};
 }
 
-/* NAME, a space and a number that ends the line. */
+/* Reads NAME, a space and a number that ends the line. */
 static bool read_event(const char *line, const char *name, struct flmem_u64 *number)
 {
 	size_t length = strlen(name);
@@ -58,7 +58,7 @@ void flmem_pressure_parse_events(const char *text, struct flmem_pressure *pressu
 	}
 }
 
-/* The kernel writes two decimals; a share is at most 100. */
+/* Reads a share, for which the kernel writes two decimals; it is at most 100. */
 static bool read_share(const char *text, struct flmem_u64 *hundredths)
 {
 	uint64_t whole, part;
@@ -110,7 +110,7 @@ static void read_group_identity(int directory, struct flmem_pressure_files *file
 	files->inode = status.st_ino;
 }
 
-/* Version 2 may measure stalls even where version 1 has the limits. */
+/* Opens the file of stalls. Version 2 may measure them even if version 1 has the limits. */
 static void open_stalls(struct flmem_cgroups *cgroups, const struct flmem_cgroup_place *place,
 			struct flmem_pressure_files *files)
 {
@@ -148,7 +148,7 @@ void flmem_pressure_close(struct flmem_pressure_files *files)
 	*files = (struct flmem_pressure_files)FLMEM_PRESSURE_FILES_INIT;
 }
 
-/* Reads an open file again from its beginning; "" when the group was removed. */
+/* Reads an open file again from its beginning; "" if the group was removed. */
 static void reread_file(int fd, char text[TEXT_MAX])
 {
 	ssize_t got = fd < 0 ? 0 : pread(fd, text, TEXT_MAX - 1, 0);

@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROC_LIMITS_PRESSURE_H
 #define FLMEM_PROC_LIMITS_PRESSURE_H
 
-/* The counters of flmem/pressure.h, from files of one control group that stay open. */
+/* Reads the counters of flmem/pressure.h from files of one control group, which stay open. */
 
 #include <sys/types.h>
 
@@ -13,9 +13,11 @@
 struct flmem_cgroups;
 struct flmem_process;
 
-/* The group that a process was in when this was opened; -1 for files that are not there. */
+/*
+ * Files of the group in which a process was when they were opened; -1 for files that do not exist.
+ */
 struct flmem_pressure_files {
-	dev_t device; /* of its directory; with the inode it identifies the group */
+	dev_t device; /* device of the group's directory; with the inode it identifies the group */
 	ino_t inode;
 	int events;   /* memory.events */
 	int failures; /* version 1: memory.failcnt */
@@ -30,7 +32,10 @@ struct flmem_pressure_files {
 		.events = -1, .failures = -1, .control = -1, .stalls = -1, \
 	}
 
-/* Never fails: a counter whose file cannot be opened is unknown with its reason. */
+/*
+ * Opens the files. It never fails: a counter whose file cannot be opened is unknown with its
+ * reason.
+ */
 void flmem_pressure_open(struct flmem_cgroups *cgroups, const struct flmem_process *process,
 			 struct flmem_pressure_files *ret_files);
 
@@ -50,7 +55,7 @@ void flmem_pressure_init(struct flmem_pressure *pressure, const char *unknown);
  */
 void flmem_pressure_parse_events(const char *text, struct flmem_pressure *pressure);
 
-/* The same for lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=0". */
+/* Parses lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" in the same way. */
 void flmem_pressure_parse_stalls(const char *text, struct flmem_pressure *pressure);
 
 #endif
