@@ -22,8 +22,8 @@ struct flmem_process;
 struct flmem_task_wait;
 
 /*
- * Room for the vector state. AMX needs 11 KiB, and the kernel may enlarge the state. On aarch64
- * each frame holds it, and threads with more of it than FPSIMD are not borrowed.
+ * Size of the buffer for the vector state. AMX needs 11 KiB, and the kernel may enlarge the state.
+ * On aarch64 each frame contains it, and threads with more of it than FPSIMD are not borrowed.
  */
 #define FLMEM_XSTATE_MAX 16384
 
@@ -53,14 +53,14 @@ struct flmem_thread_state {
 
 /* The addresses of all parts on the stack of the borrowed thread, and the bytes to write there. */
 struct flmem_scratch {
-	uint64_t address; /* of bytes[0] */
+	uint64_t address; /* address of bytes[0] in the target */
 	size_t length;
 	uint64_t data;	      /* address of the chain's data */
 	uint64_t area;	      /* address of the chain's area */
 	uint64_t unblocked;   /* signals that stay unblocked, as in the chain */
 	uint64_t entry;	      /* stack pointer that starts the chain at the restorer */
 	size_t capacity;      /* FLMEM_SCRATCH_MAX and the length of the area */
-	unsigned char *bytes; /* owned by the caller */
+	unsigned char *bytes; /* buffer of `capacity` bytes, owned by the caller */
 };
 
 bool flmem_arch_supported(void);
@@ -74,10 +74,10 @@ struct flmem_arch_code {
 	size_t length;
 };
 
-/* Calls rt_sigreturn; signal handlers return to it. */
+/* Code that calls rt_sigreturn; signal handlers return to it. */
 extern const struct flmem_arch_code flmem_arch_restorer;
 
-/* Makes a system call whose number and arguments are in the registers, then returns. */
+/* Code that makes a system call whose number and arguments are in the registers, then returns. */
 extern const struct flmem_arch_code flmem_arch_syscall;
 
 /* Addresses of the two instruction sequences in the target. */
@@ -92,10 +92,10 @@ struct flmem_gadgets {
  */
 bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc);
 
-/* Reads only the general registers. Negative errno on failure. */
+/* Reads only the general registers. Returns 0 or -errno. */
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state);
 
-/* Reads vector state and signal mask as well. */
+/* Reads the vector state and the signal mask as well. Returns 0 or -errno. */
 int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state);
 
 /*
@@ -133,7 +133,10 @@ extern const bool flmem_arch_forgets_wait;
  */
 const char *flmem_arch_refuses(pid_t tid);
 
-/* Such a reason: a call that reaches a breakpoint would end the program. */
+/*
+ * The reason of flmem_arch_refuses() for a thread with breakpoints: a call that reaches one would
+ * end the program.
+ */
 #define FLMEM_ARCH_HAS_BREAKPOINTS                                                             \
 	"has breakpoints or watchpoints of the processor, as after a debugger was killed, or " \
 	"they cannot be read"
@@ -150,14 +153,14 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state);
 
 /*
  * Changes the registers, in memory and in the thread, so that a thread released now repeats its
- * system call in the cases in which the kernel would return EINTR. Negative errno on failure.
+ * system call in the cases in which the kernel would return EINTR. Returns 0 or -errno.
  */
 int flmem_arch_make_resumable(pid_t tid, struct flmem_thread_state *state);
 
 /*
- * The kernel continues a wait with a relative timeout through restart_syscall. After this call it
- * starts the wait again instead when the thread is released. Negative errno on failure. Only on
- * x86-64; elsewhere its release does that (struct flmem_tracee).
+ * Makes the kernel start a wait with a relative timeout again when the thread is released, instead
+ * of continuing it through restart_syscall. Returns 0 or -errno. Only on x86-64; elsewhere the
+ * release does that (struct flmem_tracee).
  */
 int flmem_arch_repeat_call(pid_t tid, struct flmem_thread_state *state);
 
@@ -179,7 +182,7 @@ int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_
  * Sets the registers of the thread to start the chain: the one step that arms it. Then blocks its
  * signals before it runs. Otherwise a handler that runs before the chain would take a signal whose
  * EINTR the interrupted call then never returns, and a stop for each of many signals would keep the
- * chain from starting. Negative errno on failure.
+ * chain from starting. Returns 0 or -errno.
  */
 int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 		   const struct flmem_scratch *scratch, uint64_t restorer);
@@ -201,25 +204,27 @@ bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct 
 
 /*
  * Restores the saved state of the thread. The thread is consistent after each step, even if no
- * other follows; the registers are written last. Negative errno on failure; the thread then
+ * other follows; the registers are written last. Returns 0 or -errno; after a failure the thread
  * restores itself through its frames.
  */
 int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state);
 
-/* Stack pointer and program counter in the registers. */
+/* Return the stack pointer and the program counter in the registers. */
 uint64_t flmem_arch_sp(const struct flmem_thread_state *state);
 uint64_t flmem_arch_pc(const struct flmem_thread_state *state);
 
 /*
- * The return address that a function which has called no other one keeps in a register; 0 on
- * processors that put it on the stack.
+ * Returns the return address that a function which has called no other one keeps in a register; 0
+ * on processors that put it on the stack.
  */
 uint64_t flmem_arch_link(const struct flmem_thread_state *state);
 
-/* A return address without the bits that sign it. */
+/* Returns a return address without the bits that sign it. */
 uint64_t flmem_arch_plain_address(uint64_t word);
 
-/* Thread pointer: the address at which the C library keeps the thread's control block. */
+/*
+ * Returns the thread pointer: the address at which the C library keeps the thread's control block.
+ */
 uint64_t flmem_arch_thread_pointer(const struct flmem_thread_state *state);
 
 /*

@@ -98,7 +98,7 @@ bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
 	       is_svc(code);
 }
 
-/* brk with any number (Arm ARM, C6.2) */
+/* A breakpoint is brk with any number (Arm ARM, C6.2). */
 bool flmem_arch_is_breakpoint(const struct flmem_process *process, uint64_t address,
 			      uint64_t *ret_start)
 {
@@ -109,7 +109,7 @@ bool flmem_arch_is_breakpoint(const struct flmem_process *process, uint64_t addr
 	       (code & BRK_MASK) == BRK;
 }
 
-/* Up to `length` bytes of a register set; the number of bytes, or a negative errno. */
+/* Reads up to `length` bytes of a register set; returns their number, or -errno. */
 static int read_regset(pid_t tid, int set, void *out, size_t length)
 {
 	struct iovec io = {.iov_base = out, .iov_len = length};
@@ -152,8 +152,8 @@ int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
 }
 
 /*
- * The kernel has no such register set where the processor lacks the feature. The header holds the
- * length of the payload; a header without payload means that the feature is not in use.
+ * Finds out whether a register set is in use; the kernel lacks it if the processor does. The header
+ * has the length of the payload; a header without payload means that the feature is not in use.
  */
 static bool uses_vectors(pid_t tid, int set, bool *ret_wide)
 {
@@ -181,7 +181,7 @@ const char *flmem_aarch64_refuses(const struct flmem_vector_use *use)
 	return use->tags ? "has its memory tags checked by the processor (MTE)" : NULL;
 }
 
-/* struct user_hwdebug_state; the kernel has the set where the processor has debug registers. */
+/* Reads struct user_hwdebug_state; the kernel has this set if the processor has debug registers. */
 static bool has_breakpoints(pid_t tid, int set)
 {
 	struct {
@@ -308,7 +308,7 @@ void flmem_arch_finish_call(struct flmem_thread_state *state)
 		state->regs.pc += CODE_BYTES;
 	state->regs.regs[0] = 0;
 	state->at_svc = false;
-	memset(state->xstate + VECTOR_FPSR, 0, 8); /* and FPCR */
+	memset(state->xstate + VECTOR_FPSR, 0, 8); /* clears FPSR and FPCR */
 }
 
 static uint64_t calls_mask(const struct flmem_thread_state *state,
@@ -331,7 +331,7 @@ static void fill_records(struct flmem_aarch64_frame *frame, const struct flmem_t
 	frame->rights.value = state->access_rights;
 }
 
-/* Not a valid ss_flags, so rt_sigreturn does not change the alternate stack. */
+/* This value of ss_flags is invalid, so rt_sigreturn does not change the alternate stack. */
 #define ALTERNATE_UNTOUCHED 0x10U
 
 static void start_frame(struct flmem_aarch64_frame *frame, const struct flmem_thread_state *state,
@@ -355,8 +355,9 @@ static uint64_t state_of_calls(const struct flmem_thread_state *state)
 }
 
 /*
- * Entered without a branch, so no landing pad is needed (BTI), and left by `ret` to the restorer in
- * the link register, which a function with pointer authentication signs and checks itself.
+ * Fills the registers of a call. It is entered without a branch, so no landing pad is needed (BTI),
+ * and left by `ret` to the restorer in the link register, which a function with pointer
+ * authentication signs and checks itself.
  */
 static void fill_registers(struct flmem_aarch64_frame *frame, const struct flmem_call *call,
 			   const struct flmem_scratch *scratch, uint64_t restorer)
@@ -368,7 +369,10 @@ static void fill_registers(struct flmem_aarch64_frame *frame, const struct flmem
 	frame->pc = call->function;
 }
 
-/* A waiting thread is at the instruction that repeats its call. */
+/*
+ * Fills the registers of the thread itself: a waiting thread is at the instruction that repeats its
+ * call.
+ */
 static void fill_own(struct flmem_aarch64_frame *frame, const struct user_regs_struct *r)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(frame->registers); i++)
@@ -384,9 +388,9 @@ static uint64_t own_frame(const struct flmem_scratch *scratch)
 }
 
 /*
- * There is no red zone (AAPCS64), and the vector state is part of each frame. From high to low
- * addresses: area, data, the frame of the thread, the frames of the calls from the last to the
- * first. A call has its stack pointer at the frame above its own.
+ * Lays out the frames. There is no red zone (AAPCS64), and the vector state is part of each frame.
+ * From high to low addresses: area, data, the frame of the thread, the frames of the calls from the
+ * last to the first. A call has its stack pointer at the frame above its own.
  */
 static bool lay_out(const struct flmem_thread_state *state, const struct flmem_chain *chain,
 		    struct flmem_scratch *scratch)
@@ -456,7 +460,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	rc = write_regset(tid, NT_PRSTATUS, &regs, sizeof(regs));
 	if (rc)
 		return rc;
-	/* Only after the registers: from this point on the last frame restores the mask. */
+	/* Set the mask after the registers: from this point on the last frame restores it. */
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 	return 0;
 }

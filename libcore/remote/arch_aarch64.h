@@ -3,7 +3,8 @@
 #define FLMEM_REMOTE_ARCH_AARCH64_H
 
 /*
- * Parts of arch_aarch64.c that can be tested without a thread: the frame, and the state outside it.
+ * Parts of arch_aarch64.c that can be tested without a thread: the frame, and the state that it
+ * does not contain.
  */
 
 #include <stdbool.h>
@@ -64,15 +65,15 @@ struct flmem_vector_use {
 	bool shadow_stack; /* GCS: the processor checks return addresses */
 	bool keys;	   /* POE: memory protection keys are in use */
 	bool tags;	   /* MTE: tags are checked; frames are written without tags */
-	bool breakpoints;  /* or watchpoints, of the processor */
+	bool breakpoints;  /* breakpoints or watchpoints of the processor are set */
 };
 
-/* The reason not to borrow the thread, or NULL. */
+/* Returns the reason not to borrow the thread, or NULL. */
 const char *flmem_aarch64_refuses(const struct flmem_vector_use *use);
 
 /*
- * Registers with which the thread, wherever it is stopped, reads the action of a signal: a call
- * that stores the action in the data of the chain and returns through the last frame.
+ * Makes the registers with which the thread, wherever it is stopped, reads the action of a signal:
+ * a call that stores the action in the data of the chain and returns through the last frame.
  */
 void flmem_aarch64_ask(const struct flmem_thread_state *own, const struct flmem_scratch *scratch,
 		       const struct flmem_gadgets *gadgets, int signal,

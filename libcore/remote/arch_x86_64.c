@@ -49,7 +49,10 @@
 #define ALWAYS_UNBLOCKED (SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP))
 #define MAY_BE_UNBLOCKED (ALWAYS_UNBLOCKED | SIGNAL_BIT(34) | SIGNAL_BIT(6) | RAISED_BITS)
 
-/* What rt_sigreturn reads in the kernel: arch/x86/include/uapi/asm/{sigcontext,ucontext}.h. */
+/*
+ * The structures that rt_sigreturn reads in the kernel:
+ * arch/x86/include/uapi/asm/{sigcontext,ucontext}.h.
+ */
 struct signal_context {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
 	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
@@ -81,7 +84,7 @@ _Static_assert(sizeof(struct signal_frame) == 312, "kernel ABI");
  * only repairs an ss that is not a valid segment.
  */
 #define FRAME_FLAGS 7U
-/* Not a valid ss_flags, so rt_sigreturn does not change the alternate stack. */
+/* This value of ss_flags is invalid, so rt_sigreturn does not change the alternate stack. */
 #define STACK_UNTOUCHED 0x10U
 #define FRAME_STEP	320U /* keeps the 16-byte alignment */
 
@@ -127,7 +130,10 @@ uint16_t flmem_arch_machine(void)
 	return EM_X86_64;
 }
 
-/* Not int $0x80 or the vsyscall page: their call numbers or instruction lengths differ. */
+/*
+ * True for the instruction syscall. Not int $0x80 or the vsyscall page: their call numbers or
+ * instruction lengths differ.
+ */
 bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc)
 {
 	unsigned char code[2];
@@ -229,7 +235,10 @@ bool flmem_arch_in_program(const struct flmem_thread_state *state)
 	return (long)state->regs.orig_rax < 0;
 }
 
-/* The kernel clears them when a thread exits or executes a program, not when its tracer exits. */
+/*
+ * The kernel clears breakpoints when a thread exits or executes a program, not when its tracer
+ * exits.
+ */
 const char *flmem_arch_refuses(pid_t tid)
 {
 	long enabled;
@@ -324,8 +333,8 @@ static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
 }
 
 /*
- * The saved state of the thread; if it was in a system call, at the instruction that makes the call
- * again.
+ * Fills the saved state of the thread; if it was in a system call, at the instruction that makes
+ * the call again.
  */
 static void fill_thread(struct signal_frame *frame, const struct user_regs_struct *r,
 			uint64_t fpstate)
@@ -353,7 +362,7 @@ static void fill_thread(struct signal_frame *frame, const struct user_regs_struc
 	c->fpstate = fpstate;
 }
 
-/* Offset at which the last of the state components ends in the standard format. */
+/* Returns the offset at which the last of the state components ends in the standard format. */
 static uint32_t xstate_end(uint64_t components)
 {
 	uint32_t end = XSTATE_HEADER_END;
@@ -402,9 +411,10 @@ static void fill_xstate(unsigned char *out, const struct flmem_thread_state *sta
 }
 
 /*
- * From high to low addresses: red zone, vector state, area, data, the frame of the thread, the
- * frames of the calls from the last to the first. A call starts with its stack pointer at the frame
- * above its own, so it may overwrite its own frame and all frames below, which are used up.
+ * Builds the frames. From high to low addresses: red zone, vector state, area, data, the frame of
+ * the thread, the frames of the calls from the last to the first. A call starts with its stack
+ * pointer at the frame above its own, so it may overwrite its own frame and all frames below, which
+ * are used up.
  */
 int flmem_arch_build(const struct flmem_thread_state *state, const struct flmem_chain *chain,
 		     uint64_t restorer, struct flmem_scratch *scratch, struct flmem_error *err)
@@ -463,7 +473,7 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 	rc = write_registers(tid, &regs);
 	if (rc)
 		return rc;
-	/* Only after the registers: from this point on the last frame restores the mask. */
+	/* Set the mask after the registers: from this point on the last frame restores it. */
 	(void)ptrace(PTRACE_SETSIGMASK, tid, sizeof(mask), &mask);
 	return 0;
 }

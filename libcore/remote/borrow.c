@@ -31,7 +31,7 @@
 #define TRIES_PER_ROUND 4U
 #define BACKOFF_US_MIN	1000U
 #define BACKOFF_US_MAX	50000U
-#define DENIALS_MAX	3U /* refusals by the kernel without a visible reason */
+#define DENIALS_MAX	3U /* limit of refusals by the kernel without a visible reason */
 #define DENIED_US	1000U
 #define FAULT_STEP	4096U
 #define HOLD_STACK	65536U /* more than flmem uses while it holds a thread */
@@ -64,7 +64,7 @@ static void write_area_address(struct flmem_borrow_state *borrow)
 }
 
 /*
- * All steps between the stop and the armed thread; up to the last one the borrowing can be
+ * Makes all steps between the stop and the armed thread; up to the last one the borrowing can be
  * cancelled.
  */
 static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tracee)
@@ -102,9 +102,9 @@ static int arm_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tr
 }
 
 /*
- * Why this thread alone may not be traced, NULL if that applies to the process. Its status shows
- * only the tracer of its main thread. The kernel refuses to trace a thread that is ending with
- * EPERM, too (ptrace_attach() in kernel/ptrace.c).
+ * Returns why this thread alone may not be traced; NULL if the reason applies to the process. The
+ * status of the process shows only the tracer of its main thread. The kernel also refuses, with
+ * EPERM, to trace a thread that is ending (ptrace_attach() in kernel/ptrace.c).
  */
 static const char *why_untraceable(const struct flmem_borrow_state *borrow, pid_t tid)
 {
@@ -115,7 +115,10 @@ static const char *why_untraceable(const struct flmem_borrow_state *borrow, pid_
 	return !status.tracer.unknown && status.tracer.value ? "is traced" : NULL;
 }
 
-/* Another tracer may have left between the refusal of the kernel and the search for its reason. */
+/*
+ * Seizes the thread. Another tracer may have left between the refusal of the kernel and the search
+ * for its reason.
+ */
 static int seize_thread(const struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,
 			const struct flmem_candidate *candidate, const char **ret_why)
 {
@@ -170,8 +173,8 @@ static enum borrow_attempt check_stopped(struct flmem_borrow_state *borrow,
 }
 
 /*
- * The thread is seized, but not stopped; between its last check and its stop nothing else is
- * done. One that has moved on is left alone: it is released by the end of this thread.
+ * Stops a seized thread; between its last check and its stop nothing else is done. A thread that
+ * has moved on is not stopped: the end of this thread of flmem releases it.
  */
 static bool stop_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *tracee,
 			const struct flmem_candidate *candidate, int status_fd, int wait_fd)
@@ -300,7 +303,7 @@ static int find_candidates(const struct flmem_view *view, const struct flmem_can
 
 /*
  * Tries the requested thread while it computes; if it were stopped in a system call, that call
- * could fail with EINTR. 1 if the thread was not where it may be borrowed.
+ * could fail with EINTR. Returns 1 if the thread was not where it may be borrowed.
  */
 static int try_computing(struct flmem_borrow_state *borrow)
 {
@@ -330,7 +333,7 @@ static int try_computing(struct flmem_borrow_state *borrow)
 
 static bool refuses_new(struct flmem_borrow_state *borrow, pid_t tid)
 {
-	const char *why = borrow->options->finish ? NULL /* flmem has started it, for this */
+	const char *why = borrow->options->finish ? NULL /* flmem has started it for this */
 						  : flmem_quiet_stop_is_new(&borrow->sleepers, tid);
 
 	if (!why)
@@ -340,7 +343,7 @@ static bool refuses_new(struct flmem_borrow_state *borrow, pid_t tid)
 	return true;
 }
 
-/* One pass over all threads; 1 if none could be borrowed now. */
+/* Makes one pass over all threads. Returns 1 if none could be borrowed now. */
 static int try_threads(struct flmem_borrow_state *borrow)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
@@ -400,8 +403,8 @@ static int try_borrow(struct flmem_borrow_state *borrow)
 struct borrow_run {
 	struct flmem_borrow_state *borrow;
 	uint64_t start_us, backoff_us;
-	uint64_t pause_us; /* before the next pass; 0: no further pass */
-	bool follows;	   /* immediately, on threads that the previous pass found asleep */
+	uint64_t pause_us; /* time before the next pass; 0: no further pass */
+	bool follows; /* the next pass follows immediately, on threads that this one found asleep */
 	int rc;
 };
 

@@ -34,7 +34,7 @@
 struct flmem_spared_threads {
 	struct {
 		pid_t tid;
-		const char *why; /* static */
+		const char *why; /* static: why it cannot be borrowed */
 	} rows[FLMEM_SPARED_MAX];
 	size_t count;
 };
@@ -51,54 +51,59 @@ typedef int flmem_borrow_recheck(void *context, struct flmem_error *err);
 struct flmem_borrow_options {
 	uint64_t timeout_us; /* limit for finding a thread, and again for the calls */
 	pid_t computing;     /* borrow this thread while it computes, not a blocked one; 0: no */
-	bool single_pass;    /* one pass over all threads; if none can be borrowed now, fail */
+	bool single_pass;    /* make one pass over all threads; fail if none can be borrowed now */
 	bool repeatable;     /* make the calls again if their results are lost */
-	bool cancels; /* calls that may wait for a lock in guard.words: they hold none then */
+	/* The calls may wait for a lock in guard.words, and then hold none themselves. */
+	bool cancels;
 	const struct flmem_guard *guard; /* NULL: an empty one; a recheck may renew it */
-	const struct flmem_candidate_filter *filter; /* may be NULL: any thread that qualifies */
-	size_t stack_bytes;			     /* for the calls; 0: what an allocator needs */
-	pid_t only;  /* only this blocked thread; 0: the most suitable one */
-	bool finish; /* its wait then returns 0: a sleeping thread that flmem has started */
-	const struct flmem_syscall_list *syscalls; /* of the calls; NULL: unknown */
-	bool assume_seccomp;			   /* as in struct flmem_seccomp_calls */
-	struct flmem_spared_threads *spared;	   /* NULL: not known to other borrowings */
-	flmem_borrow_observe *observe;		   /* may be NULL; has to be brief */
-	void *observer;				   /* its context */
-	flmem_borrow_recheck *recheck;		   /* may be NULL */
-	void *rechecker;			   /* its context */
-	uint64_t *checked_us;			   /* time of the last such check */
+	/* May be NULL: any thread that passes the general checks. */
+	const struct flmem_candidate_filter *filter;
+	size_t stack_bytes; /* stack that the calls need; 0: what an allocator needs */
+	pid_t only;	    /* only this blocked thread; 0: the most suitable one */
+	bool finish; /* its wait then returns 0; for a sleeping thread that flmem has started */
+	/* System calls that the calls make; NULL: unknown. */
+	const struct flmem_syscall_list *syscalls;
+	bool assume_seccomp; /* as in struct flmem_seccomp_calls */
+	/* Threads to spare, known to several borrowings; NULL: only this one. */
+	struct flmem_spared_threads *spared;
+	flmem_borrow_observe *observe; /* may be NULL; must be brief */
+	void *observer;		       /* context of `observe` */
+	flmem_borrow_recheck *recheck; /* may be NULL */
+	void *rechecker;	       /* context of `recheck` */
+	uint64_t *checked_us;	       /* time of the last such check */
 };
 
 struct flmem_borrow_result {
 	pid_t tid;
 	const char *waited_in; /* static: the system call that the thread was blocked in */
-	uint64_t late_us;      /* its timeout may end up to this much later, 0: it does not */
-	bool unstopped;	       /* of a dry run: not stopped, as its timeout would restart */
-	bool started;	       /* the calls were started, whatever happened then */
-	size_t returned;       /* calls that were observed to return, unless timed as one */
-	bool complete;	       /* all calls returned; the fields below are valid */
-	bool self_restored;    /* all calls returned, but too long ago: the results are lost */
+	/* The timeout of its wait may end up to this much later; 0: it does not. */
+	uint64_t late_us;
+	bool unstopped; /* dry run: the thread was not stopped, as that would restart its timeout */
+	bool started;	/* the calls were started, whatever happened afterwards */
+	size_t returned;    /* calls that were observed to return, unless timed as one */
+	bool complete;	    /* all calls returned; the fields below are valid */
+	bool self_restored; /* all calls returned, but too long ago: the results are lost */
 	/*
 	 * Time inside each call, by the clock of the target; if timed as one, the first entry is
 	 * the sum.
 	 */
 	uint64_t call_ns[FLMEM_BORROW_CALLS];
-	uint64_t signal_mask;		      /* of the thread, in the program */
-	uint64_t stopped_ns;		      /* from the interrupt until the thread was restored */
+	uint64_t signal_mask; /* signal mask of the thread, in the program */
+	uint64_t stopped_ns;  /* time from the interrupt until the thread was restored */
 	unsigned char data[FLMEM_CHAIN_DATA]; /* the chain's data after the calls */
 };
 
 /*
- * All checks of flmem_borrow_run() with its retries and its errors, but no call: the thread is
- * stopped and released as it was. Some refusals (seccomp filters, thread-local data that is not the
- * C library's) only a stopped thread shows. A thread whose timeout a stop would restart is not
- * stopped, and those refusals are then unknown. Fills tid, waited_in, late_us and unstopped.
+ * Makes all checks of flmem_borrow_run(), with its retries and its errors, but no call: the thread
+ * is stopped and released as it was. Only a stopped thread shows some refusals (seccomp filters,
+ * thread-local data that is not the C library's). A thread whose timeout a stop would restart is
+ * not stopped, and those refusals are then unknown. Fills tid, waited_in, late_us and unstopped.
  */
 int flmem_borrow_dry_run(const struct flmem_view *view, const struct flmem_borrow_options *options,
 			 struct flmem_borrow_result *ret_result, struct flmem_error *err);
 
 /*
- * The subset of these checks that stops no thread, in one pass. FLMEM_EUNSAFE: no thread could be
+ * Makes those of these checks that stop no thread, in one pass. FLMEM_EUNSAFE: no thread could be
  * borrowed now.
  */
 int flmem_borrow_precheck(const struct flmem_view *view, const struct flmem_borrow_options *options,

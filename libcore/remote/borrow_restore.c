@@ -42,8 +42,8 @@ bool flmem_borrow_sees_frames(const struct flmem_borrow_state *borrow, pid_t tid
 }
 
 /*
- * In the park a thread writes no core dump (flmem_borrow_wrap()). As long as it must still be in
- * the park, this needs no read while the thread is held.
+ * Seizes a thread in the park, where it writes no core dump (flmem_borrow_wrap()). As long as the
+ * thread must still be in the park, this needs no read while it is held.
  */
 static int seize_parked(const struct flmem_borrow_state *borrow, pid_t tid,
 			struct flmem_tracee *tracee)
@@ -56,9 +56,10 @@ static int seize_parked(const struct flmem_borrow_state *borrow, pid_t tid,
 }
 
 /*
- * The thread sleeps in the park at the end of its chain, and a second stop finds it there. If flmem
- * arrives after that sleep, the thread has restored itself: it is not touched, and its results are
- * not used. They are read again: a copy of memory that is written may lack what was written first.
+ * Restores the thread, which sleeps in the park at the end of its chain, where a second stop finds
+ * it. If flmem arrives after that sleep, the thread has restored itself: it is not touched, and its
+ * results are not used. The results are read again: a copy of memory that is being written may lack
+ * what was written first.
  */
 int flmem_borrow_restore(struct flmem_borrow_state *borrow, pid_t tid)
 {

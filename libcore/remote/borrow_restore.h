@@ -2,7 +2,7 @@
 #ifndef FLMEM_REMOTE_BORROW_RESTORE_H
 #define FLMEM_REMOTE_BORROW_RESTORE_H
 
-/* The end of a borrowing: the thread is stopped in its park, and goes back to its program. */
+/* The end of a borrowing: the thread is stopped in its park, and returns to its program. */
 
 #include <stdbool.h>
 #include <sys/types.h>

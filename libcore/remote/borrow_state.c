@@ -13,13 +13,16 @@
 #include "remote/checks/preflight.h"
 
 /*
- * How long the thread sleeps at the end of the chain. A thread that flmem has started delays no
+ * Time that the thread sleeps at the end of the chain. A thread that flmem has started delays no
  * other.
  */
 #define PARK_NS	   50000000
 #define PARK_OWN_S 2
 
-/* How long a check of the process stays valid. The check itself may take 20 ms for a large heap. */
+/*
+ * Time for which a check of the process stays valid. The check itself may take 20 ms for a large
+ * heap.
+ */
 #define FRESH_US 60000U
 
 /* SIGSETXID of glibc (nptl/pthreadP.h): setuid() waits until every thread has handled it. */
@@ -153,7 +156,7 @@ int flmem_borrow_check_again(struct flmem_borrow_state *borrow)
 	*options->checked_us = flmem_clock_us();
 	if (rc)
 		return rc;
-	/* The guard may have been renewed. */
+	/* Check again, because the guard may have been renewed. */
 	rc = flmem_borrow_check_locks(borrow->view->process, options, borrow->err);
 	return rc == FLMEM_EUNSAFE ? 1 : rc;
 }

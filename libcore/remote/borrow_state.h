@@ -22,7 +22,7 @@
 #include "remote/errno_place.h"
 #include "remote/gadgets.h"
 
-/* The state of one run; on the heap because of its size. */
+/* State of one run; allocated on the heap because of its size. */
 struct flmem_borrow_state {
 	struct flmem_thread_state state; /* first member: it has the largest alignment */
 	const struct flmem_view *view;
@@ -30,21 +30,23 @@ struct flmem_borrow_state {
 	struct flmem_borrow_result *result;
 	struct flmem_error *err;
 	struct flmem_gadgets gadgets;
-	struct flmem_spared_threads own_spared, *spared; /* the latter: the caller's, if any */
+	/* `spared` points to the caller's list, if any, else to `own_spared`. */
+	struct flmem_spared_threads own_spared, *spared;
 	struct flmem_quiet_sleepers sleepers;
 	const char *refused; /* static: why a stopped thread was released without a call, or NULL */
 	pid_t refused_tid;
 	bool dry_run;		  /* stop the thread, check it, release it: no calls */
 	struct flmem_chain chain; /* the caller's calls with the clock readings around them */
-	size_t spans;	 /* between the clock readings: the calls, or all of them together */
+	size_t spans;	 /* number of timed calls: each call, or 1 for all of them together */
 	uint64_t clocks; /* offset of the clock readings in the chain's data */
-	uint64_t cookie; /* at the end of the data: shows whether anything has overwritten it */
+	/* Number at the end of the data, which shows whether anything has overwritten it. */
+	uint64_t cookie;
 	uint64_t cookie_end;
 	struct flmem_chain_code code;
 	struct flmem_errno_place errno_place;
-	struct flmem_errno_value own_errno; /* of the thread, before the calls */
+	struct flmem_errno_value own_errno; /* errno of the thread before the calls */
 	struct flmem_scratch scratch;
-	uint64_t armed_us; /* when the thread was about to begin its calls */
+	uint64_t armed_us; /* time at which the thread was about to begin its calls */
 	unsigned char seen[FLMEM_CHAIN_DATA];
 };
 
@@ -63,8 +65,8 @@ enum flmem_borrow_progress {
 int flmem_borrow_wrap(struct flmem_borrow_state *borrow, const struct flmem_chain *chain);
 
 /*
- * For this long after it was armed a thread is in its calls or in the park, which lasts twice as
- * long.
+ * Time after it was armed in which a thread is certainly in its calls or in the park, which lasts
+ * twice as long.
  */
 #define FLMEM_BORROW_PARKED_US 25000U
 
@@ -76,28 +78,28 @@ int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
 
 /*
  * Has the caller check the process again if the last check is too old: the program may have changed
- * while flmem searched for a thread, or while flmem was stopped. 1, with the reason, if no thread
- * may be borrowed now.
+ * while flmem searched for a thread, or while flmem was stopped. Returns 1, with the reason, if no
+ * thread may be borrowed now.
  */
 int flmem_borrow_check_again(struct flmem_borrow_state *borrow);
 
-/* Never NULL. */
+/* Returns the guard of the options, or an empty one; never NULL. */
 const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *options);
 
-/* flmem_locks_check() with that guard. */
+/* Calls flmem_locks_check() with that guard. */
 int flmem_borrow_check_locks(const struct flmem_process *process,
 			     const struct flmem_borrow_options *options, struct flmem_error *err);
 
 /* Reads the results so far; they may be incomplete unless the thread is stopped. */
 enum flmem_borrow_progress flmem_borrow_read_results(struct flmem_borrow_state *borrow);
 
-/* Copies the area as the calls have left it into the caller's bytes. Negative errno. */
+/* Copies the area as the calls have left it into the caller's bytes. Returns 0 or -errno. */
 int flmem_borrow_read_area(const struct flmem_borrow_state *borrow);
 
-/* Stores the results, which are known to be valid. */
+/* Stores the results, which must be known to be valid. */
 void flmem_borrow_take_results(struct flmem_borrow_state *borrow);
 
-/* The end of the chain, at which the thread is restored. */
+/* Returns what is needed to restore the thread at the end of the chain. */
 struct flmem_call_return flmem_borrow_call_return(const struct flmem_borrow_state *borrow);
 
 /* Counts the calls of an unfinished chain that have returned. */

@@ -102,7 +102,7 @@ static int fail_abandoned(struct flmem_borrow_state *borrow, pid_t tid)
 		(int)borrow->view->process->pid, (int)tid);
 }
 
-/* Afterwards the thread is not taken out of its calls. */
+/* Stops waiting for the thread. Afterwards it is not taken out of its calls. */
 static int leave_thread(struct flmem_borrow_state *borrow, pid_t tid, uint64_t spent_us)
 {
 	if (take_back(borrow, tid))
@@ -111,7 +111,10 @@ static int leave_thread(struct flmem_borrow_state *borrow, pid_t tid, uint64_t s
 	return fail_timed_out(borrow, tid, spent_us);
 }
 
-/* The results are read once more after the time limit: flmem may have been without a processor. */
+/*
+ * Waits for the results, and reads them once more after the time limit: flmem may have been without
+ * a processor.
+ */
 int flmem_borrow_await(struct flmem_borrow_state *borrow, pid_t tid)
 {
 	uint64_t start = flmem_clock_us(), spent, rescue_us = RESCUE_US;

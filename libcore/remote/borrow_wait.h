@@ -16,7 +16,7 @@
  */
 int flmem_borrow_await(struct flmem_borrow_state *borrow, pid_t tid);
 
-/* The errors for a process that has ended, and for a thread that has restored itself. */
+/* Set the errors for a process that has ended, and for a thread that has restored itself. */
 int flmem_borrow_fail_ended(struct flmem_borrow_state *borrow);
 int flmem_borrow_fail_lost(struct flmem_borrow_state *borrow);
 

@@ -7,7 +7,7 @@
 
 int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_call_return *back)
 {
-	/* It was borrowed from the wait in which it was found. */
+	/* The thread was borrowed from the wait in which it was found. */
 	flmem_arch_read_call(back->own, &tracee->wait);
 	tracee->slept_on = !flmem_arch_in_program(back->own);
 	return flmem_arch_restore(tracee->tid, back->own);

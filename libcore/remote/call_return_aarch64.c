@@ -25,12 +25,12 @@
 #include "remote/shared_signals.h"
 
 /*
- * The thread runs from its restored registers to the entry of its call, a few kernel instructions
- * away, and is released there: the kernel handles any later signal. An earlier signal is reported
- * before its delivery. The kernel no longer knows that it has to end a call, so flmem decides: by
- * the kind of call, and by SA_RESTART of the handler where that matters. Only the thread itself can
- * query this flag: it does so from the state of its chain, in which it restores itself if flmem
- * dies.
+ * How this works: the thread runs from its restored registers to the entry of its call, a few
+ * kernel instructions away, and is released there: the kernel handles any later signal. An earlier
+ * signal is reported before its delivery. The kernel no longer knows that it has to end a call, so
+ * flmem decides: by the kind of call, and by SA_RESTART of the handler where that matters. Only the
+ * thread itself can query this flag: it does so from the state of its chain, in which it restores
+ * itself if flmem dies.
  */
 
 #define STATUS_MAX     16384U
@@ -44,7 +44,7 @@
 #define STOP_CODE      (SIGTRAP | PTRACE_EVENT_STOP << 8) /* si_code of a stop by an interrupt */
 #define FILTER_CODE    (SIGTRAP | PTRACE_EVENT_SECCOMP << 8)
 
-/* Newer than the headers of some C libraries: linux/ptrace.h. */
+/* Constants of linux/ptrace.h that are newer than the headers of some C libraries. */
 #define REQUEST_CALL_INFO 0x420e /* PTRACE_GET_SYSCALL_INFO */
 #define INFO_SECCOMP	  3	 /* PTRACE_SYSCALL_INFO_SECCOMP */
 
@@ -56,16 +56,17 @@ struct call_info {
 };
 
 enum return_report {
-	REPORT_NONE,   /* in time: the thread has no processor, or is frozen */
+	REPORT_NONE,   /* no report in time: the thread has no processor, or is frozen */
 	REPORT_CALL,   /* entry or exit of a system call */
-	REPORT_SIGNAL, /* about to be delivered */
+	REPORT_SIGNAL, /* a signal is about to be delivered */
 	REPORT_OTHER,  /* stopped for another reason */
 	REPORT_GONE,
 };
 
 struct call_reentry {
 	struct flmem_tracee *tracee;
-	const struct flmem_call_return *back; /* NULL: no chain, and the call ends with EINTR */
+	/* NULL: there was no chain, and the call ends with EINTR. */
+	const struct flmem_call_return *back;
 	const struct flmem_thread_state *own;
 	uint64_t asked, restarting; /* signals whose handlers are known, and have SA_RESTART */
 	uint64_t start_us;
@@ -112,7 +113,7 @@ static enum return_report run_to_report(struct call_reentry *entering, int signa
 	return REPORT_NONE;
 }
 
-/* A signal without a handler ends no call. */
+/* True if the thread has a handler for the signal: one without a handler ends no call. */
 static bool is_caught(pid_t tid, int signal)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -138,8 +139,9 @@ static int set_mask(pid_t tid, uint64_t mask)
 }
 
 /*
- * At the entry of a call. The park was interrupted at the same instruction, so the kernel may have
- * turned the call into restart_syscall (do_signal() in arch/arm64/kernel/signal.c).
+ * Sets the call number at the entry of a call. The park was interrupted at the same instruction, so
+ * the kernel may have turned the call into restart_syscall (do_signal() in
+ * arch/arm64/kernel/signal.c).
  */
 static int set_call_number(pid_t tid, int number)
 {
@@ -148,7 +150,10 @@ static int set_call_number(pid_t tid, int number)
 	return ptrace(PTRACE_SETREGSET, tid, REGSET_CALL, &io) < 0 ? -errno : 0;
 }
 
-/* Registers first: with those of the chain the thread restores itself, whatever follows. */
+/*
+ * Enters the chain. The registers are set first: with them the thread restores itself, whatever
+ * follows.
+ */
 static bool enter_chain(const struct call_reentry *entering, int signal)
 {
 	const struct flmem_call_return *back = entering->back;
@@ -161,7 +166,10 @@ static bool enter_chain(const struct call_reentry *entering, int signal)
 	       !set_mask(entering->tracee->tid, UINT64_MAX);
 }
 
-/* Mask first: with the registers of the chain the thread restores itself until the last step. */
+/*
+ * Leaves the chain. The mask is set first: with the registers of the chain the thread restores
+ * itself until the last step.
+ */
 static bool leave_chain(const struct call_reentry *entering)
 {
 	return !set_mask(entering->tracee->tid, entering->own->signal_mask) &&
@@ -169,8 +177,9 @@ static bool leave_chain(const struct call_reentry *entering)
 }
 
 /*
- * In the stop before the delivery of a signal. The signal is blocked, so the kernel queues it again
- * with all its data (ptrace_signal() in kernel/signal.c), and reports it again later.
+ * Asks for the flags of a signal, in the stop before its delivery. The signal is blocked, so the
+ * kernel queues it again with all its data (ptrace_signal() in kernel/signal.c), and reports it
+ * again later.
  */
 static bool ask_for_flags(struct call_reentry *entering, int signal)
 {
@@ -187,7 +196,9 @@ static bool ask_for_flags(struct call_reentry *entering, int signal)
 		!flmem_process_read_pinned(back->process, back->scratch->data + FLAGS_OFFSET,
 					   &flags, sizeof(flags)) &&
 		flags != UNANSWERED;
-	/* If it has not reached the call, it restores itself, and the signal stays undecided. */
+	/*
+	 * A thread that has not reached the call restores itself, and the signal stays undecided.
+	 */
 	if (!entering->tracee->stopped || !leave_chain(entering) || !asked)
 		return false;
 	entering->asked |= bit_of(signal);
@@ -197,8 +208,8 @@ static bool ask_for_flags(struct call_reentry *entering, int signal)
 }
 
 /*
- * Waits that a signal whose handler has SA_RESTART does not end (ERESTARTSYS, signal(7)); it ends
- * all others. A socket with a timeout shows only by its plain EINTR at the stop.
+ * True for waits that a signal whose handler has SA_RESTART does not end (ERESTARTSYS, signal(7));
+ * it ends all others. A socket with a timeout shows only by its plain EINTR at the stop.
  */
 static bool is_restarted(const struct flmem_task_wait *at)
 {
@@ -237,8 +248,8 @@ static void fail_call(const struct call_reentry *entering)
 }
 
 /*
- * Handles a signal that is about to be delivered before the call. True: the thread only has to be
- * detached. False: it continues, with *ret_pass delivered.
+ * Handles a signal that is about to be delivered before the call. Returns true if the thread only
+ * has to be detached, false if it continues, with *ret_pass delivered.
  */
 static bool sort_signal(struct call_reentry *entering, int signal, int *ret_pass)
 {
@@ -258,14 +269,15 @@ static bool sort_signal(struct call_reentry *entering, int signal, int *ret_pass
 }
 
 /*
- * At the entry of its call. If detached here, it would find its call interrupted: __ptrace_unlink()
- * in kernel/ptrace.c wakes a stopped thread as a signal does. So it continues into the call, and
- * the exit of this thread of flmem releases it.
+ * Leaves the thread at the entry of its call. If it were detached here, it would find its call
+ * interrupted: __ptrace_unlink() in kernel/ptrace.c wakes a stopped thread as a signal does. So it
+ * continues into the call, and the exit of this thread of flmem releases it.
  */
 static void leave_in_call(struct flmem_tracee *tracee)
 {
 	tracee->stopped = false;
-	tracee->runs_on = ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) == 0; /* or it is gone */
+	/* False: the thread has exited. */
+	tracee->runs_on = ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) == 0;
 }
 
 static void enter_call(struct call_reentry *entering)
@@ -296,8 +308,8 @@ int flmem_call_return_restore(struct flmem_tracee *tracee, const struct flmem_ca
 }
 
 /*
- * At the entry of restart_syscall, before any filter has seen it: the kernel skips it, and the
- * thread is again before its own call, whose arguments are still in their registers.
+ * Skips restart_syscall at its entry, before any filter has seen it: the kernel makes no call, and
+ * the thread is again before its own call, whose arguments are still in their registers.
  */
 static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_thread_state *before)
 {
@@ -313,8 +325,8 @@ static void skip_restart(const struct flmem_tracee *tracee, const struct flmem_t
 }
 
 /*
- * The first argument of the call that a stop has ended. The kernel still has it and shows it to the
- * tracer in a seccomp stop, which it recognises by the siginfo of the stop
+ * Reads the first argument of the call that a stop has ended. The kernel still has it and shows it
+ * to the tracer in a seccomp stop, which it recognises by the siginfo of the stop
  * (ptrace_get_syscall_info() in kernel/ptrace.c). Only a tracer reads the siginfo of this stop, so
  * it can be set.
  */
@@ -326,7 +338,7 @@ static int read_first_argument(pid_t tid, uint64_t *ret_value)
 
 	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &own) < 0)
 		return -errno;
-	if (own.si_code != STOP_CODE) /* with its whole process: SIGSTOP ends the call, too */
+	if (own.si_code != STOP_CODE) /* the whole process stopped: SIGSTOP ends the call */
 		return -EBUSY;
 	shown = own;
 	shown.si_code = FILTER_CODE;
@@ -343,9 +355,9 @@ static int read_first_argument(pid_t tid, uint64_t *ret_value)
 }
 
 /*
- * If the stop ended a call with EINTR, the thread entered that call after its last check
- * (remote/checks/quiet_stop.h). The thread is set back to the instruction before it. If a handler
- * may have run, the handler ended the call, and the thread was stopped when the handler returned.
+ * Sets the thread back to the instruction of its call. If the stop ended a call with EINTR, the
+ * thread entered that call after its last check (remote/checks/quiet_stop.h). If a handler may have
+ * run, the handler ended the call, and the thread was stopped when the handler returned.
  */
 static bool set_back(const struct flmem_tracee *tracee, struct flmem_thread_state *state)
 {

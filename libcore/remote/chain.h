@@ -22,14 +22,14 @@ struct flmem_call {
 	const char *name;  /* static; the step's name in reports */
 	uint64_t function; /* run-time address in the target */
 	uint64_t number;   /* value of the result register: the number of a system call */
-	uint64_t args[FLMEM_CHAIN_ARGS]; /* a seventh and an eighth argument are 0 */
+	uint64_t args[FLMEM_CHAIN_ARGS]; /* a seventh and an eighth argument are always 0 */
 	unsigned data_args;		 /* bit i: args[i] is an offset into the data */
 	unsigned area_args;		 /* bit i: args[i] is an offset into the area */
-	bool has_mask;			 /* runs with this signal mask, not that of a chain */
+	bool has_mask; /* the call runs with mask `mask`, not with that of a chain */
 	uint64_t mask;
 };
 
-/* Digits of an address, without "0x". */
+/* Number of hexadecimal digits of an address, without "0x". */
 #define FLMEM_CHAIN_ADDRESS_DIGITS 16
 
 /*
@@ -41,8 +41,8 @@ struct flmem_chain_area {
 	unsigned char *bytes; /* must outlive the run; NULL: none */
 	size_t length;
 	bool writes_address;
-	size_t address_at; /* offset of these digits in it */
-	/* The area begins with a pointer to this offset of it. */
+	size_t address_at; /* offset in the area of the digits of its own address */
+	/* If set, the area begins with a pointer to this offset of it. */
 	bool writes_pointer;
 	size_t pointer_to;
 };
@@ -58,10 +58,10 @@ struct flmem_chain {
 	bool overflow;	    /* something did not fit; running the chain fails */
 };
 
-/* Appends a call without arguments; fill in `args` and `data_args` of the returned one. */
+/* Appends a call without arguments; the caller fills in `args` and `data_args` of the result. */
 struct flmem_call *flmem_chain_add(struct flmem_chain *chain, const char *name, uint64_t function);
 
-/* Appends bytes (zeros if NULL) to the data, aligned to 16; returns their offset. */
+/* Appends bytes (zeros if `bytes` is NULL) to the data, aligned to 16; returns their offset. */
 uint64_t flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
 
 uint64_t flmem_chain_put_string(struct flmem_chain *chain, const char *text);

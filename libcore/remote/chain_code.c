@@ -22,7 +22,10 @@ static bool is_repeated(const struct flmem_chain *chain, size_t index)
 	return false;
 }
 
-/* As much as the file contains at that place. *ret_at: the first address that differs. */
+/*
+ * True if the code differs from the file; compares as much as the file contains at that place.
+ * *ret_at: the first address that differs.
+ */
 static bool is_call_changed(const struct flmem_view *view, uint64_t function, uint64_t *ret_at)
 {
 	const struct flmem_module *module = flmem_modules_find(view->modules, function);

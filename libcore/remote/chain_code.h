@@ -3,8 +3,9 @@
 #define FLMEM_REMOTE_CHAIN_CODE_H
 
 /*
- * The first bytes of each function that a chain calls, to check that the function is still mapped:
- * a library may be unloaded between the analysis and the call, although programs rarely do that.
+ * Remembers the first bytes of each function that a chain calls, to check that the function is
+ * still mapped: a library may be unloaded between the analysis and the call, although programs
+ * rarely do that.
  */
 
 #include <stdbool.h>
@@ -28,11 +29,11 @@ struct flmem_chain_code {
 int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_chain *chain,
 			   struct flmem_error *err);
 
-/* Negative errno on failure. */
+/* Reads the code of the functions. Returns 0 or -errno. */
 int flmem_chain_code_read(const struct flmem_process *process, const struct flmem_chain *chain,
 			  struct flmem_chain_code *ret_code);
 
-/* Also false if the code can no longer be read. */
+/* True if the code is unchanged; false also if it can no longer be read. */
 bool flmem_chain_code_is_there(const struct flmem_process *process, const struct flmem_chain *chain,
 			       const struct flmem_chain_code *code);
 

@@ -33,7 +33,7 @@
 #define RETURN	       0xd65f03c0U
 #define ZERO_REGISTER  31U
 
-/* A register: a number, or an offset from the thread pointer. */
+/* The value of a register: a number, or an offset from the thread pointer. */
 struct code_value {
 	bool known, of_pointer;
 	uint64_t number;
@@ -82,7 +82,7 @@ static void move_bits(struct code_value *out, uint32_t code)
 		out->number = (out->number & ~(UINT64_C(0xffff) << shift)) | bits;
 }
 
-/* False for an instruction that the function does not have. */
+/* Executes an instruction; false for one that the function does not have. */
 static bool execute_code(struct register_values *values, uint64_t address, uint32_t code)
 {
 	struct code_value *out = &values->registers[code & 31U];
@@ -111,7 +111,7 @@ static bool execute_code(struct register_values *values, uint64_t address, uint3
 	else
 		return false;
 	values->registers[ZERO_REGISTER] =
-		(struct code_value){0}; /* zero or the stack: neither here */
+		(struct code_value){0}; /* register 31, zero or the stack: has no value here */
 	return true;
 }
 

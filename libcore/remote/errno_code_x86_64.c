@@ -12,7 +12,7 @@ static const unsigned char landing[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
 static const unsigned char load_slot[] = {0x48, 0x8b, 0x05};	 /* mov slot(%rip), %rax */
 static const unsigned char load_number[] = {0x48, 0xc7, 0xc0};	 /* mov $number, %rax */
 static const unsigned char add_pointer[] = {0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0, 0xc3};
-/* mov %fs:0, %rax; add $number, %rax: musl */
+/* Steps of musl: mov %fs:0, %rax; add $number, %rax. */
 static const unsigned char load_pointer[] = {0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0};
 static const unsigned char add_number[] = {0x48, 0x83, 0xc0};
 #define RETURN 0xc3
@@ -55,7 +55,8 @@ bool flmem_errno_decode(const struct flmem_process *process, uint64_t function,
 	if (!takes_step(&code, load_pointer, sizeof(load_pointer)) ||
 	    !takes_step(&code, add_number, sizeof(add_number)))
 		return false;
-	*ret_distance = code[0]; /* of a number that is not negative: errno is above the pointer */
+	/* The last byte of a number that is not negative: errno is above the pointer. */
+	*ret_distance = code[0];
 	return code[0] <= INT8_MAX && code[1] == RETURN;
 }
 

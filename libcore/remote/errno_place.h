@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_ERRNO_PLACE_H
 
 /*
- * The errno of a thread. A call that a borrowed thread makes may set it (malloc_trim() does where
- * memory is locked: madvise() fails). The thread's own wait succeeds and does not set errno, so a
- * program that reads errno after getline() would see an error.
+ * Saves and restores the errno of a thread. A call that a borrowed thread makes may set it
+ * (malloc_trim() does where memory is locked: madvise() fails). The thread's own wait succeeds and
+ * does not set errno, so a program that reads errno after getline() would see an error.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 struct flmem_errno_place {
 	bool known;
-	int64_t distance; /* from the thread pointer */
+	int64_t distance; /* distance from the thread pointer */
 };
 
 struct flmem_errno_value {
@@ -25,8 +25,8 @@ struct flmem_errno_value {
 };
 
 /*
- * From the machine code of __errno_location(); unknown if the function is missing or has another
- * form.
+ * Finds the place of errno, from the machine code of __errno_location(); unknown if the function is
+ * missing or has another form.
  */
 struct flmem_errno_place flmem_errno_find(const struct flmem_view *view);
 

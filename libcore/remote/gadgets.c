@@ -10,7 +10,7 @@
 #define VDSO_MAX   16384U
 #define GADGET_MAX 32U
 
-/* Run-time address of the instructions in a module; 0 if it lacks them. */
+/* Returns the run-time address of the instructions in a module; 0 if it lacks them. */
 static uint64_t find_code(const struct flmem_module *module, const struct flmem_arch_code *code)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
@@ -23,8 +23,8 @@ static uint64_t find_code(const struct flmem_module *module, const struct flmem_
 }
 
 /*
- * The kernel's own code to which handlers return, on processors whose C libraries have none. The
- * mapping has a few pages.
+ * Finds the code in the kernel's vdso, to which handlers return on processors whose C libraries
+ * have none. The mapping has a few pages.
  */
 static uint64_t find_in_vdso(const struct flmem_view *view, const struct flmem_arch_code *code)
 {
@@ -59,8 +59,8 @@ static bool is_gadget_replaced(const struct flmem_view *view, uint64_t address,
 }
 
 /*
- * Libraries that intercept all system calls of a program overwrite the instructions that make them.
- * A chain would run their code, on a thread that may be blocked in it.
+ * Checks the instructions. Libraries that intercept all system calls of a program overwrite those
+ * that make them. A chain would run their code, on a thread that may be blocked in it.
  */
 static int check_gadgets(const struct flmem_view *view, const struct flmem_gadgets *gadgets,
 			 struct flmem_error *err)

@@ -11,12 +11,12 @@
 static atomic_bool limited;
 static _Thread_local bool lacks_limit;
 /*
- * Kept by this thread between two holds: before the second one the user's limit of pending signals
- * may have been reached.
+ * Timer that this thread keeps between two holds: before the second one the user's limit of pending
+ * signals may have been reached.
  */
 static _Thread_local timer_t interrupts_kept;
 static _Thread_local bool is_kept;
-static _Thread_local timer_t held; /* of the current hold */
+static _Thread_local timer_t held; /* timer of the current hold */
 static _Thread_local bool is_limited;
 static const struct itimerspec limit = {.it_value = {.tv_sec = LIMIT_S}};
 

@@ -21,9 +21,9 @@ struct flmem_interrupts {
 };
 
 /*
- * Whether the kernel may kill this process once it has held a thread for three seconds, which frees
- * the thread. This works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Off by
- * default, because a library must not risk the program that uses it.
+ * Sets whether the kernel may kill this process once it has held a thread for three seconds, which
+ * frees the thread. This works even if this process is stopped (SIGSTOP) or frozen (cgroup v2). Off
+ * by default, because a library must not risk the program that uses it.
  */
 void flmem_interrupts_limit_hold(bool limited);
 
@@ -39,7 +39,7 @@ bool flmem_interrupts_may_hold(void);
 /* Restarts the limit: the caller runs, and holds no thread yet. */
 void flmem_interrupts_renew(void);
 
-/* Keeps the timer for the next hold of this thread. */
+/* Restores the signal mask. The timer is kept for the next hold of this thread. */
 void flmem_interrupts_restore(struct flmem_interrupts *interrupts);
 
 /* Releases the timer, before a thread ends that has held threads. */

@@ -29,10 +29,10 @@
 /* The usual stack limit of first threads (ulimit -s). */
 #define USUAL_STACK (UINT64_C(8) << 20)
 
-/* How far above its stack pointer the variables of a thread are searched for. */
+/* Distance above its stack pointer in which the variables of a thread are searched for. */
 #define OWN_STACK_BYTES 65536U
 
-/* Time limit until it sleeps, and the pause between two checks. */
+/* Time limit until the new thread sleeps, and the pause between two checks. */
 #define ASLEEP_US 200000U
 #define LOOK_US	  100U
 #define ENDING_US 200000U
@@ -40,7 +40,7 @@
 /* Time limit for reading the other threads while one is stopped. */
 #define HANDLERS_US 20000U
 
-/* Tries: the first thread may have moved on before it is stopped. */
+/* Number of tries: the first thread may have moved on before it is stopped. */
 #define TRIES 3
 
 static const struct flmem_module *find_in_program(const struct flmem_modules *modules,
@@ -110,7 +110,7 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 	const struct flmem_module *threads = library;
 
 	/*
-	 * Its interceptors fail in a thread that pthread_create() of ThreadSanitizer has not
+	 * The interceptors of ThreadSanitizer fail in a thread that its pthread_create() has not
 	 * registered.
 	 */
 	if (flmem_modules_lookup(modules, "__tsan_init", NULL))
@@ -118,7 +118,7 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 				       "process %d runs under ThreadSanitizer, which does not "
 				       "support threads started from outside",
 				       (int)view->process->pid);
-	if (!modules->has_link_map) /* static: the program itself */
+	if (!modules->has_link_map) /* a static process: the functions are in the program itself */
 		library = threads = find_in_program(modules, &functions.is_glibc);
 	else if (library)
 		threads = flmem_thread_library(modules, library);
@@ -133,9 +133,10 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 }
 
 /*
- * The new stack is as large as the first thread's may become: finalisers, which the program would
- * run there, may use all of it. The default would be the limit at program start (glibc; 2 MiB
- * without a limit), what pthread_setattr_default_np() has set, or 128 KiB (musl).
+ * Chooses the size of the new stack: as large as the first thread's may become, because finalisers,
+ * which the program would run there, may use all of it. The default would be the limit at program
+ * start (glibc; 2 MiB without a limit), what pthread_setattr_default_np() has set, or 128 KiB
+ * (musl).
  */
 static uint64_t choose_stack(const struct flmem_process *process)
 {
@@ -147,7 +148,10 @@ static uint64_t choose_stack(const struct flmem_process *process)
 	return limit;
 }
 
-/* Returns the offset in the chain's data at which the id of the thread is stored. */
+/*
+ * Plans the start of the thread. Returns the offset in the chain's data at which the ID of the
+ * thread is stored.
+ */
 static uint64_t plan_start(const struct flmem_thread_functions *functions, uint64_t stack,
 			   struct flmem_chain *chain)
 {
@@ -198,7 +202,7 @@ static bool is_asleep(const struct flmem_process *process, pid_t tid)
 	       (wait.number == SYS_nanosleep || wait.number == SYS_clock_nanosleep);
 }
 
-/* glibc stores the kernel's id in its control block of the thread. */
+/* Finds the thread by its control block, in which glibc stores the kernel's ID. */
 static pid_t find_by_block(const struct flmem_process *process, const struct flmem_tasks *before,
 			   uint64_t pointer)
 {
@@ -270,9 +274,10 @@ static int find_started(const struct flmem_view *view, bool is_glibc,
 }
 
 /*
- * A thread or process that the calls start inherits their signal mask. Those of a library's own
- * threads block what the program handles, so the first thread's is used. In sigsuspend() or ppoll()
- * /proc shows another one, except if that thread was borrowed. A chain's is that of another flmem.
+ * Reads the signal mask for the new thread: a thread or process that the calls start inherits it.
+ * The masks of a library's own threads block what the program handles, so the first thread's is
+ * used. In sigsuspend() or ppoll() /proc shows another one, except if that thread was borrowed. A
+ * mask of a chain is that of another flmem.
  */
 static int read_signal_mask(const struct flmem_process *process,
 			    const struct flmem_borrow_result *run, uint64_t *ret_mask,
@@ -304,9 +309,9 @@ static void take_borrowed_tid(const struct flmem_borrow_result *run,
 }
 
 /*
- * setuid() and similar functions of glibc hold the lock of the thread stacks, which
- * pthread_create() takes, while they wait for every thread with a counter on their stack
- * (nptl/nptl_setxid.c).
+ * True if the thread waits for a counter on its own stack, as setuid() and similar functions of
+ * glibc do for every thread while they hold the lock of the thread stacks, which pthread_create()
+ * takes (nptl/nptl_setxid.c).
  */
 static bool waits_for_own_stack(const struct flmem_task_wait *at)
 {
@@ -314,20 +319,21 @@ static bool waits_for_own_stack(const struct flmem_task_wait *at)
 	       at->args[0] - at->sp < OWN_STACK_BYTES;
 }
 
-/* Checks the thread that starts the new one, with the caller's filter. */
+/* Context of the check of the thread that starts the new one; includes the caller's filter. */
 struct borrowed_thread_check {
 	const struct flmem_view *view;
 	const struct flmem_gadgets *gadgets;
 	const struct flmem_candidate_filter *filter;
-	size_t threads; /* without those of the kernel, which know nothing of the C library */
+	/* Number of threads without those of the kernel, which do not use the C library. */
+	size_t threads;
 	struct flmem_range fork;
 	bool knows_fork;
 };
 
 /*
- * A computing thread may have stopped others by a signal, inside the allocator, until it resumes
- * them. Blocked threads are checked when they are found; this one is stopped while the others are
- * read, so that it cannot send a signal afterwards.
+ * True if a computing thread may have stopped others by a signal, inside the allocator, until it
+ * resumes them. Blocked threads are checked when they are found; this one is stopped while the
+ * others are read, so that it cannot send a signal afterwards.
  */
 static bool may_hold_others(const struct borrowed_thread_check *check,
 			    const struct flmem_candidate *candidate)
@@ -338,8 +344,8 @@ static bool may_hold_others(const struct borrowed_thread_check *check,
 }
 
 /*
- * In a program without threads, fork() of glibc takes no heap locks, even if a thread is started
- * while its handlers run: in the child, locks that the new thread held would stay locked.
+ * True if fork() takes no heap locks, as glibc's in a program without threads, even if a thread is
+ * started while its handlers run: in the child, locks that the new thread held would stay locked.
  */
 static bool forks_without_locks(const struct borrowed_thread_check *check,
 				const struct flmem_candidate *candidate)
@@ -350,8 +356,9 @@ static bool forks_without_locks(const struct borrowed_thread_check *check,
 }
 
 /*
- * All threads of the process must share the attributes that the new thread inherits: its code may
- * close a descriptor or remove a file by a relative name.
+ * True if the thread may start another one. All threads of the process must share the attributes
+ * that the new thread inherits: its code may close a descriptor or remove a file by a relative
+ * name.
  */
 static bool may_start_thread(void *context, const struct flmem_candidate *candidate,
 			     uint64_t pointer, const char **ret_reason)
@@ -431,8 +438,8 @@ struct caller_filter {
 };
 
 /*
- * What pthread_create() has returned leads to the thread pointer of the new thread. No other thread
- * has it, even if the thread id was reused.
+ * True for the started thread: what pthread_create() has returned leads to its thread pointer. No
+ * other thread has it, even if the thread ID was reused.
  */
 static bool is_started_thread(void *context, const struct flmem_candidate *candidate,
 			      uint64_t pointer, const char **ret_reason)
@@ -448,8 +455,9 @@ static bool is_started_thread(void *context, const struct flmem_candidate *candi
 }
 
 /*
- * The thread has exited, and perhaps the process too: the results are lost with the stack. When a
- * signal ends a process, its threads exit before it does, at the latest when its core is written.
+ * Explains that the thread has exited, and perhaps the process too: the results are lost with the
+ * stack. When a signal ends a process, its threads exit before it does, at the latest when its core
+ * is written.
  */
 static int explain_thread_end(const struct flmem_view *view, struct flmem_borrow_result *result,
 			      struct flmem_error *err)

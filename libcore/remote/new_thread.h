@@ -21,16 +21,17 @@
 #include "proc/maps.h"
 #include "remote/borrow.h"
 
-/* How long it sleeps, so that flmem can borrow it. */
+/* Time that the new thread sleeps, so that flmem can borrow it. */
 #define FLMEM_NEW_THREAD_SECONDS 3
 
 struct flmem_new_thread {
-	bool is_started; /* also set where the thread cannot be used */
+	bool is_started; /* also set if the thread cannot be used */
 	pid_t tid;
-	uint64_t pointer;     /* its thread pointer, which identifies it when it is stopped */
-	uint64_t signal_mask; /* of the first thread of the process, for code that starts others */
-	uint64_t unblocked;   /* signals that its calls must not block */
-	/* The thread that started it, as in flmem_borrow_result. */
+	uint64_t pointer; /* its thread pointer, which identifies it when it is stopped */
+	/* Signal mask of the first thread of the process, for code that starts others. */
+	uint64_t signal_mask;
+	uint64_t unblocked; /* signals that its calls must not block */
+	/* The thread that started the new one, as in flmem_borrow_result. */
 	pid_t borrowed_tid;
 	const char *waited_in;
 	uint64_t late_us, stopped_ns;
@@ -53,18 +54,18 @@ int flmem_thread_functions_find(const struct flmem_view *view,
 				struct flmem_error *err);
 
 /*
- * The module that has pthread_create(): the C library itself, or before glibc 2.34 a second one.
- * NULL if neither has it.
+ * Returns the module that has pthread_create(): the C library itself, or before glibc 2.34 a second
+ * one. NULL if neither has it.
  */
 const struct flmem_module *flmem_thread_library(const struct flmem_modules *modules,
 						const struct flmem_module *library);
 
 /*
- * Starts it; `options` apply to the thread that starts it: a blocked one, or with `computing` that
- * thread, whose `filter` then has to exclude the C library and the loader, which may hold locks.
- * FLMEM_EUNSAFE: no thread could be borrowed, none was started (limits), or the new one could not
- * be identified with certainty; it then ends by itself. Other errors as of flmem_borrow_run().
- * *ret_thread names the borrowed thread also on failure.
+ * Starts a thread. `options` apply to the thread that starts it: a blocked one, or with `computing`
+ * that thread, whose `filter` then has to exclude the C library and the loader, which may hold
+ * locks. FLMEM_EUNSAFE: no thread could be borrowed, none was started (limits), or the new one
+ * could not be identified with certainty; it then ends by itself. Other errors as of
+ * flmem_borrow_run(). *ret_thread names the borrowed thread also on failure.
  */
 int flmem_new_thread_start(const struct flmem_view *view,
 			   const struct flmem_thread_functions *functions,
@@ -72,15 +73,15 @@ int flmem_new_thread_start(const struct flmem_view *view,
 			   struct flmem_new_thread *ret_thread, struct flmem_error *err);
 
 /*
- * Makes the calls on it and ends its sleep; the mappings of `view` may be older than the thread.
- * `filter` is called as by flmem_borrow_run(), after the thread was identified.
+ * Makes the calls on the new thread and ends its sleep; the mappings of `view` may be older than
+ * the thread. `filter` is called as by flmem_borrow_run(), after the thread was identified.
  */
 int flmem_new_thread_run(const struct flmem_view *view, const struct flmem_new_thread *thread,
 			 const struct flmem_chain *chain,
 			 const struct flmem_borrow_options *options,
 			 struct flmem_borrow_result *ret_result, struct flmem_error *err);
 
-/* Waits at most timeout_us until it has exited; false if it still exists. */
+/* Waits at most timeout_us until the new thread has exited; false if it still exists. */
 bool flmem_new_thread_await_end(const struct flmem_view *view,
 				const struct flmem_new_thread *thread, uint64_t timeout_us);
 

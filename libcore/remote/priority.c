@@ -11,10 +11,12 @@
 
 #define SPIN_US	  2000U
 #define HIGHEST	  (-20)
-#define YIELDS_US 40U /* on an idle machine; on a busy one, a single yield */
+#define YIELDS_US 40U /* idle machine; on a busy one it yields once */
 #define NAP_US	  5U
 
-/* How long this thread yields between two sleeps, and the wait time at which it last slept. */
+/*
+ * Time for which this thread yields between two sleeps, and the wait time at which it last slept.
+ */
 static _Thread_local unsigned yields_us;
 static _Thread_local uint64_t napped_us;
 static _Thread_local bool has_yielded;

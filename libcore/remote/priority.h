@@ -5,8 +5,8 @@
 /*
  * The scheduling of the calling thread while it holds a thread of another process: exact sleeps,
  * the processor that the held thread last ran on, and the highest priority there if the caller may
- * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. Undone
- * by a destructor.
+ * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. A
+ * destructor restores it.
  *
  * The kernel wakes a thread on its last processor and first lets the running thread finish its
  * slice of 3 ms, each time. A caller that runs on this processor with the highest priority and
@@ -15,8 +15,8 @@
  *
  * Since Linux 6.6 (EEVDF) a yield has no effect while the other thread has used up its share, as
  * after a long call of the allocator (kernel/sched/fair.c, pick_eevdf()). Therefore a short sleep
- * follows each yield; on an idle machine, where the other thread has its own processor, each
- * 40 us of yields: an idle processor takes as long to wake up, above all a virtual one.
+ * follows each yield; on an idle machine, where the other thread has its own processor, each 40 us
+ * of yields: an idle processor takes as long to wake up, above all a virtual one.
  */
 
 #include <stdbool.h>
@@ -29,11 +29,11 @@ struct flmem_process;
 
 struct flmem_priority {
 	bool raised;
-	int nice;		/* the value to restore */
-	unsigned long slack_ns; /* 0: unchanged */
+	int nice;		/* nice value to restore */
+	unsigned long slack_ns; /* timer slack to restore; 0: unchanged */
 };
 
-/* Prepares for holding that thread of the process. */
+/* Prepares for holding thread `tid` of the process. */
 struct flmem_priority flmem_priority_raise(const struct flmem_process *process, pid_t tid);
 void flmem_priority_restore(struct flmem_priority *priority);
 

@@ -24,7 +24,7 @@
 
 #define LIMIT_SECONDS 10
 #define LIMIT_US      (LIMIT_SECONDS * UINT64_C(1000000))
-#define PROGRAMS_MAX  8 /* env may start env */
+#define PROGRAMS_MAX  8 /* limit of programs in a row: env may start env */
 #define POLL_US	      100U
 
 /* What the child reports if it cannot run the command. */
@@ -79,7 +79,10 @@ static int explain_failure(const char *program, const struct exec_failure *failu
 			       "same settings without this proof");
 }
 
-/* The deadline is enforced here: a library may block or ignore any signal that can be blocked. */
+/*
+ * Kills a child that is late. The deadline is enforced here: a library may block or ignore any
+ * signal that can be blocked.
+ */
 static void kill_if_late(struct flmem_probe_child *child)
 {
 	if (child->late || flmem_clock_us() < child->deadline_us)
@@ -89,8 +92,8 @@ static void kill_if_late(struct flmem_probe_child *child)
 }
 
 /*
- * Waits for the next stop; 0, or the code of the reason why there is none. The exit status of the
- * child is read at the stop before its end: with SIGCHLD ignored it would be lost later, and
+ * Waits for the next stop. Returns 0, or the code of the reason why there is none. The exit status
+ * of the child is read at the stop before its end: with SIGCHLD ignored it would be lost later, and
  * another thread may reap it.
  */
 static int await_child_stop(struct flmem_probe_child *child, int *ret_status,
@@ -220,7 +223,10 @@ static bool names_wrapper(const char *name)
 	return false;
 }
 
-/* Multi-call programs are recognised by the name of the call, as in the preloaded scrubber. */
+/*
+ * True for a wrapper. Multi-call programs are recognised by the name of the call, as in the
+ * preloaded scrubber.
+ */
 static bool is_wrapper(const struct flmem_probe_child *child)
 {
 	FLMEM_AUTO_ARGV_ENV struct flmem_argv_env words = {0};

@@ -20,14 +20,17 @@
 
 #define STOP_TIMEOUT_US 200000U
 
-/* No other thread of the process ran for this long, or others ran and the lock was not released. */
+/*
+ * Times after which a lock counts as stuck: no other thread of the process ran, or others ran and
+ * the lock was not released.
+ */
 #define STUCK_US     100000U
 #define STUCK_US_MAX 1000000U
 
 /*
  * SIGCANCEL of glibc (nptl/pthreadP.h). A thread that is blocked in a cancellation point allows its
  * handler to end the thread at any instruction: in the middle of the calls, with their locks held.
- * It has to wait for the end of the calls, as it would wait for the end of malloc().
+ * This signal has to wait for the end of the calls, as it would wait for the end of malloc().
  */
 #define CANCEL_BIT (UINT64_C(1) << 31)
 

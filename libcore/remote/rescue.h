@@ -3,10 +3,10 @@
 #define FLMEM_REMOTE_RESCUE_H
 
 /*
- * Programs that stop their threads by signals (Boehm's collector, Mono, D) wait until each thread
- * has answered, and the thread that stopped them resumes them. A thread that waits for a lock in
- * the middle of a chain cannot do either, and the holder of the lock may be a thread stopped that
- * way.
+ * Frees a thread from a lock wait in its chain. Programs that stop their threads by signals
+ * (Boehm's collector, Mono, D) wait until each thread has answered, and the thread that stopped
+ * them resumes them. A thread that waits for a lock in the middle of a chain cannot do either, and
+ * the holder of the lock may be a thread stopped that way.
  */
 
 #include <stdbool.h>
@@ -39,7 +39,7 @@ struct flmem_rescue_mark {
 void flmem_rescue_signals(const struct flmem_process *process, pid_t tid, uint64_t own_mask,
 			  const struct flmem_rescue_mark *mark);
 
-/* Context switches, and when their count last grew. */
+/* Number of context switches, and when it last grew. */
 struct flmem_rescue_activity {
 	uint64_t switches, at_us;
 };

@@ -9,7 +9,10 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-/* Reads the memory of the process; the file that it names is not opened. */
+/*
+ * True if the mapping is a profile that is being written. Reads the memory of the process; the file
+ * that it names is not opened.
+ */
 static bool is_written_profile(const struct flmem_process *process, const struct flmem_map *map)
 {
 	struct flmem_profile_header header;
@@ -23,7 +26,10 @@ static bool is_written_profile(const struct flmem_process *process, const struct
 	       header.phase == FLMEM_PROFILE_RUNNING;
 }
 
-/* Hides a name that a shell, a terminal or a message could misinterpret. */
+/*
+ * True if the name is harmless: others are hidden, which a shell, a terminal or a message could
+ * misinterpret.
+ */
 static bool has_plain_path(const char *name)
 {
 	return name[0] == '/' &&

@@ -6,9 +6,9 @@ struct flmem_process;
 struct flmem_maps;
 
 /*
- * The name of the profile that a process writes now, read from its memory and as the caller would
- * name it; "FILE" if it is not printable. NULL: none, or its memory may not be read. Freed by the
- * caller.
+ * Returns the name of the profile that a process writes now, read from its memory and as the caller
+ * would name it; "FILE" if the name is not printable. NULL: there is none, or its memory may not be
+ * read. The caller frees it.
  */
 char *flmem_sampled_file_of(const struct flmem_process *process, const struct flmem_maps *maps);
 

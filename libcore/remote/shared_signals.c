@@ -10,7 +10,7 @@
 #include "proc/status.h"
 #include "remote/arch.h"
 
-/* No sched_yield(): the main thread may need this processor. */
+/* Pause between two checks; not sched_yield(), because the main thread may need this processor. */
 #define PAUSE_US 100U
 
 static uint64_t signal_bit(int number)
@@ -18,7 +18,7 @@ static uint64_t signal_bit(int number)
 	return number >= 1 && number <= 64 ? UINT64_C(1) << (number - 1) : 0;
 }
 
-/* One request to the kernel in the usual case that no signal is pending. */
+/* True if a signal is pending: one request to the kernel in the usual case that none is. */
 static bool is_any_pending(pid_t tid)
 {
 	struct __ptrace_peeksiginfo_args range = {.flags = PTRACE_PEEKSIGINFO_SHARED, .nr = 1};
@@ -28,7 +28,7 @@ static bool is_any_pending(pid_t tid)
 	return ptrace(PTRACE_PEEKSIGINFO, tid, &range, &info) > 0;
 }
 
-/* Of the signals for the process, those that the main thread takes as soon as it runs. */
+/* Returns those signals for the process that the main thread takes as soon as it runs. */
 static uint64_t taken_by_main(pid_t leader)
 {
 	struct flmem_status status;
@@ -40,7 +40,7 @@ static uint64_t taken_by_main(pid_t leader)
 }
 
 /*
- * Whether the stopped thread would take a signal meant for the main thread. All pending signals
+ * True if the stopped thread would take a signal meant for the main thread. All pending signals
  * count: thousands that every thread blocks may be queued before it. A stopping signal stops all
  * threads, whichever takes it.
  */

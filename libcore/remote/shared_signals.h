@@ -2,7 +2,7 @@
 #ifndef FLMEM_REMOTE_SHARED_SIGNALS_H
 #define FLMEM_REMOTE_SHARED_SIGNALS_H
 
-/* Signals that are pending for a stopped thread, or for its process as a whole. */
+/* Waits for signals that are pending for a stopped thread, or for its process as a whole. */
 
 #include <sys/types.h>
 

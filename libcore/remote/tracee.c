@@ -19,7 +19,7 @@
 #include "remote/shared_signals.h"
 
 #define PAUSE_US 100U
-/* With PTRACE_O_TRACESYSGOOD: at the entry or the exit of a system call. */
+/* Status of a stop at the entry or the exit of a system call, with PTRACE_O_TRACESYSGOOD. */
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 /* A thread that was not released stops as soon as it runs again, so shorter pauses gain nothing. */
 #define RELEASE_PAUSE_US 10000U
@@ -33,9 +33,9 @@ static long send_request(flmem_ptrace_request what, pid_t tid, long data)
 }
 
 /*
- * An interrupt would end the writing of a core dump into a pipe, for a program that stores dumps,
- * or to a file system in user space: the core would be cut (pipe_write() in the kernel's
- * fs/pipe.c).
+ * True if the process writes a core dump. An interrupt would end the writing into a pipe, for a
+ * program that stores dumps, or to a file system in user space: the core would be cut (pipe_write()
+ * in the kernel's fs/pipe.c).
  */
 static bool is_dumping(pid_t leader)
 {
@@ -65,7 +65,7 @@ int flmem_tracee_seize_parked(struct flmem_tracee *tracee, pid_t tid, pid_t lead
 	return -ESRCH;
 }
 
-/* State and tracer of a thread by its number in /proc; false if there is none. */
+/* Reads state and tracer of a thread by its number in /proc; false if there is none. */
 static bool read_tracer(pid_t tid, char *ret_state, pid_t *ret_tracer)
 {
 	struct flmem_status status;
@@ -97,9 +97,10 @@ static bool read_stop(pid_t tid, int *ret_status)
 }
 
 /*
- * The program must not see the EINTR with which this interrupt ended its call, or a signal that it
- * ignores: the kernel drops those of a thread only while it is not traced (sig_ignored() in
- * kernel/signal.c). If a handler runs, the kernel returns EINTR after it.
+ * Makes the thread repeat its call. The program must not see the EINTR with which this interrupt
+ * ended its call, or a signal that it ignores: the kernel drops those of a thread only while it is
+ * not traced (sig_ignored() in kernel/signal.c). If a handler runs, the kernel returns EINTR after
+ * it.
  */
 static void make_resumable(pid_t tid)
 {
@@ -149,7 +150,8 @@ static bool reports_end(const siginfo_t *info)
 }
 
 /*
- * A child that the program using this library has started: the program waits for its exit itself.
+ * True for a child that the program using this library has started: the program waits for its exit
+ * itself.
  */
 static bool is_own_child(pid_t tid)
 {
@@ -224,11 +226,11 @@ static void take_stop(pid_t tid)
 }
 
 /*
- * A thread that executes another program takes over the number of the first thread of its process,
- * and keeps its tracer (de_thread() in the kernel's fs/exec.c): it stops under that number. The
- * tracer is one thread, not its process. The kernel answers no request before the stop has been
- * waited for (looks_like_a_spurious_pid() in kernel/ptrace.c); an exit is left to the code that
- * waits for children.
+ * Releases a thread that executes another program. It takes over the number of the first thread of
+ * its process, and keeps its tracer (de_thread() in the kernel's fs/exec.c): it stops under that
+ * number. The tracer is one thread, not its process. The kernel answers no request before the stop
+ * has been waited for (looks_like_a_spurious_pid() in kernel/ptrace.c); an exit is left to the code
+ * that waits for children.
  *
  * PTRACE_SEIZE finds the thread and then waits until an exec in progress has new credentials: if it
  * returns late, the thread is past that stop, runs the new program and has to be interrupted.
@@ -257,8 +259,9 @@ static void release_exec_successor(pid_t leader)
 }
 
 /*
- * The end of a first thread is not reported while others run; and if another thread took its place
- * by executing a program, in a child of this process, it is never reported.
+ * True if the end of the thread will not be reported. That of a first thread is not reported while
+ * others run; and if another thread took its place by executing a program, in a child of this
+ * process, it is never reported.
  */
 static bool is_lost(pid_t tid)
 {
@@ -356,9 +359,10 @@ bool flmem_tracee_is_stuck(void)
 }
 
 /*
- * Only a stopped thread can be detached. A thread in an uninterruptible call stops when that call
- * ends; without a tracer that waits for it, it would then stay stopped. When the tracing thread
- * ends, the kernel detaches a thread in any state (exit_ptrace() in kernel/ptrace.c).
+ * Stops the thread, if it can be: only a stopped thread can be detached. A thread in an
+ * uninterruptible call stops when that call ends; without a tracer that waits for it, it would then
+ * stay stopped. When the tracing thread ends, the kernel detaches a thread in any state
+ * (exit_ptrace() in kernel/ptrace.c).
  */
 static bool stop_for_release(struct flmem_tracee *tracee)
 {

@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_CHECKS_CALL_SITES_H
 
 /*
- * Calls in the machine code of a target; one file for each processor. If a library has a frame on
- * the stack of a thread that waits elsewhere, it has made a call that leaves the library. So a word
- * on the stack that follows any other instruction is a leftover value, not a frame.
+ * Recognises calls in the machine code of a target; one file for each processor. If a library has a
+ * frame on the stack of a thread that waits elsewhere, it has made a call that leaves the library.
+ * So a word on the stack that follows any other instruction is a leftover value, not a frame.
  */
 
 #include <stdint.h>
@@ -13,10 +13,10 @@
 struct flmem_process;
 
 enum flmem_call_kind {
-	FLMEM_CALL_NONE,     /* no call */
-	FLMEM_CALL_DIRECT,   /* of a function of the same library */
+	FLMEM_CALL_NONE,     /* not a call */
+	FLMEM_CALL_DIRECT,   /* a direct call of a function of the same library */
 	FLMEM_CALL_STUB,     /* a direct call of a stub of the dynamic linker (PLT) */
-	FLMEM_CALL_INDIRECT, /* through a pointer */
+	FLMEM_CALL_INDIRECT, /* a call through a pointer */
 };
 
 /*

@@ -8,7 +8,10 @@
 
 #include "proc/process.h"
 
-/* Arm Architecture Reference Manual, C6.2; each mask keeps the bits that all forms share. */
+/*
+ * Instructions: Arm Architecture Reference Manual, C6.2; each mask keeps the bits that all forms
+ * share.
+ */
 #define CODE_BYTES	 4U
 #define BL_MASK		 0xfc000000U
 #define BL		 0x94000000U
@@ -24,7 +27,7 @@
 #define STUB_CODES	 3U
 #define PAGE_BITS	 12U
 
-/* `count` bits of an instruction as a signed number. */
+/* Returns `count` bits of an instruction as a signed number. */
 static int64_t signed_bits(uint32_t code, unsigned from, unsigned count)
 {
 	uint64_t bits = code >> from & ((UINT32_C(1) << count) - 1);
@@ -40,7 +43,10 @@ static uint64_t page_of_adrp(uint64_t address, uint32_t code)
 	return ((address >> PAGE_BITS) + pages) << PAGE_BITS;
 }
 
-/* `adrp x16; ldr x17, [x16, #slot]`, with or without `bti c` in front (AArch64 psABI, PLT). */
+/*
+ * Reads a stub: `adrp x16; ldr x17, [x16, #slot]`, with or without `bti c` in front (AArch64 psABI,
+ * PLT).
+ */
 static bool read_arm_stub(const struct flmem_process *process, uint64_t address,
 			  uint64_t *ret_target)
 {

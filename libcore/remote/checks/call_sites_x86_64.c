@@ -14,7 +14,7 @@
 #define DIRECT_LENGTH 5U
 #define STUB_BYTES    11U
 
-/* `jmp *slot(%rip)`, with or without endbr64 and bnd in front (x86-64 psABI, PLT). */
+/* Reads a stub: `jmp *slot(%rip)`, with or without endbr64 and bnd in front (x86-64 psABI, PLT). */
 static bool read_stub(const struct flmem_process *process, uint64_t address, uint64_t *ret_target)
 {
 	static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa}, jump[] = {0xff, 0x25};
@@ -37,8 +37,8 @@ static bool read_stub(const struct flmem_process *process, uint64_t address, uin
 }
 
 /*
- * Length of the operand of `call *operand` (0xff /2; SDM volume 2, tables 2-2 and 2-3) after the
- * opcode, from its first byte and the one that may follow; 0: another instruction.
+ * Returns the length of the operand of `call *operand` (0xff /2; SDM volume 2, tables 2-2 and 2-3)
+ * after the opcode, from its first byte and the one that may follow; 0: another instruction.
  */
 static size_t operand_length(unsigned char modrm, unsigned char sib)
 {

@@ -18,7 +18,10 @@
 
 #define LATE "could not be examined in time"
 
-/* False if the table is full. A range that continues the last one is merged with it. */
+/*
+ * Adds a range; one that continues the last range is merged with it. Returns false if the table is
+ * full.
+ */
 static bool add_guard_range(struct flmem_range *ranges, size_t *count, uint64_t start, uint64_t end)
 {
 	if (*count && ranges[*count - 1].end == start && start < end)
@@ -48,7 +51,7 @@ void flmem_guard_add_word(struct flmem_guard *guard, uint64_t address)
 		guard->has_more_words = true;
 }
 
-/* State of one search over a process. */
+/* State of one search over the threads of a process. */
 struct candidate_search {
 	const struct flmem_view *view;
 	const struct flmem_candidate_needs *needs;
@@ -56,7 +59,10 @@ struct candidate_search {
 	struct flmem_task_groups *groups;
 };
 
-/* The cheap checks. Returns NULL and fills *row if the thread may be borrowed, else the reason. */
+/*
+ * Makes the cheap checks. Returns NULL and fills *row if the thread may be borrowed, else the
+ * reason.
+ */
 static const char *examine_thread(const struct candidate_search *search, pid_t tid,
 				  struct flmem_candidate *row)
 {
@@ -65,7 +71,7 @@ static const char *examine_thread(const struct candidate_search *search, pid_t t
 	char name[32];
 
 	row->tid = tid;
-	row->leader = tid == process->pid; /* its stack is mapped differently */
+	row->leader = tid == process->pid; /* the stack of the first thread is mapped differently */
 	if (row->at.number < 0)
 		return "is blocked outside a system call";
 	if (!flmem_arch_is_call_site(process, row->at.pc))
@@ -106,7 +112,10 @@ static bool is_late(const struct candidate_search *search)
 	return flmem_clock_us() > search->needs->deadline_us;
 }
 
-/* Bounds the work: each of thousands of threads may wait for a thousand descriptors. */
+/*
+ * Examines a thread, within a time limit: each of thousands of threads may wait for a thousand
+ * descriptors.
+ */
 static const char *examine_in_time(const struct candidate_search *search, pid_t tid,
 				   struct flmem_candidate *row)
 {
@@ -126,7 +135,7 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 		return 0;
 	if (rc < 0)
 		return rc;
-	/* A thread such as one of io_uring. */
+	/* This is a thread of the kernel, such as one of io_uring. */
 	if (rc && !row->at.sp && flmem_task_is_kernels(search->view->process, tid))
 		return 0;
 	found->threads++;
@@ -144,7 +153,7 @@ static int add_thread(struct candidate_search *search, pid_t tid)
 	return 0;
 }
 
-/* The expensive checks, for a thread that has passed the others. */
+/* Makes the expensive checks, for a thread that has passed the others. */
 static const char *examine_further(const struct candidate_search *search,
 				   struct flmem_candidate *row)
 {
@@ -161,15 +170,15 @@ static const char *examine_further(const struct candidate_search *search,
 		return "cannot be read";
 	if (flmem_libc_threads_shares_data(search->view->process, row->tid))
 		return "shares its thread-local data with a process that it has started";
-	if (status.shadow_stack) /* a thread may have one that the first thread has not */
+	if (status.shadow_stack) /* a thread may have a shadow stack that the first thread lacks */
 		return "has a shadow stack";
 	/*
-	 * Frozen by a cgroup: a tracer stops it nevertheless, and it makes the calls when it is
-	 * thawed.
+	 * A tracer stops a thread that its cgroup has frozen nevertheless, and it makes the calls
+	 * when it is thawed.
 	 */
 	if (flmem_task_is_frozen(search->view->process, row->tid))
 		return "is frozen by its control group";
-	/* An interrupt would restart its request, and the other process would handle it twice. */
+	/* An interrupt would restart the request, and the other process would handle it twice. */
 	if (flmem_u64_or(status.seccomp_mode, 0) &&
 	    flmem_task_is_supervised(search->view->process, row->tid))
 		return "has its system call made by another process (seccomp)";
@@ -178,7 +187,10 @@ static const char *examine_further(const struct candidate_search *search,
 	return NULL;
 }
 
-/* Only the best rows are examined further: reading stacks takes time, and few threads are tried. */
+/*
+ * Keeps the best rows, and examines only these further: reading stacks takes time, and few threads
+ * are tried.
+ */
 static void keep_best(struct candidate_search *search)
 {
 	struct flmem_candidates *found = search->found;
@@ -219,7 +231,10 @@ int flmem_candidates_find(const struct flmem_view *view, const struct flmem_cand
 	if (rc)
 		return rc;
 	keep_best(&search);
-	/* After the rows, to include signals that a thread sent before it last slept. */
+	/*
+	 * Search after the rows were read, to include signals that a thread sent before it last
+	 * slept.
+	 */
 	if (!needs->only && tasks.count > 1 && found.count)
 		found.handling = flmem_handlers_find(view, needs->gadgets, 0, needs->deadline_us);
 	*ret_candidates = found;

@@ -9,7 +9,7 @@
 #include "remote/checks/call_sites.h"
 #include "remote/checks/thread_stack.h"
 
-/* More addresses of one function than any program's stack has. */
+/* Limit of decoded words: more addresses of one function than any program's stack has. */
 #define DECODED_MAX 64U
 
 struct fork_search {
@@ -31,7 +31,10 @@ static bool is_fork_frame(void *context, uint64_t word, uint64_t depth)
 	       flmem_call_before(search->process, address, &target) != FLMEM_CALL_NONE;
 }
 
-/* A static program whose symbols are present contains what it calls, and no other function. */
+/*
+ * True if a static program lacks fork(): one whose symbols are present contains what it calls, and
+ * no other function.
+ */
 static bool lacks_it(const struct flmem_view *view, struct flmem_image *image)
 {
 	uint64_t address, size;
@@ -78,7 +81,7 @@ static bool is_inside_fork(const struct flmem_process *process, const struct flm
 
 	if (rc < 0)
 		return !flmem_task_has_ended(rc);
-	/* A kernel thread has no stack that could be read. */
+	/* A kernel thread has no stack that could be read, so it is skipped. */
 	return rc && flmem_forks_is_inside(process, guard->fork, wait.sp) &&
 	       !flmem_task_is_kernels(process, tid);
 }

@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_CHECKS_FORK_CHECKS_H
 
 /*
- * Threads inside fork(). An allocator takes its locks in a handler of pthread_atfork(). Handlers
- * that were registered before its own run after it, with these locks held, and may wait: for a lock
- * that the borrowed thread holds, or for that thread itself.
+ * Finds threads inside fork(). An allocator takes its locks in a handler of pthread_atfork().
+ * Handlers that were registered before its own run after it, with these locks held, and may wait:
+ * for a lock that the borrowed thread holds, or for that thread itself.
  */
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@
 #include "remote/checks/candidates.h"
 
 /*
- * Addresses of fork() of the C library; empty in a static program that has none. False if its place
- * is unknown.
+ * Finds the addresses of fork() of the C library; empty in a static program that has none. False if
+ * its place is unknown.
  */
 bool flmem_forks_function(const struct flmem_view *view, struct flmem_range *ret_fork);
 

@@ -21,12 +21,15 @@
 #define SCAN_OVERLAP 2048U
 #define PAGE	     4096U /* the smallest page size */
 #define RESTORER_MAX 16U
-/* How far above its stack pointer the variables of a thread are searched for. */
+/* Distance above its stack pointer in which the variables of a thread are searched for. */
 #define OWN_STACK_BYTES 65536U
-/* The least number of reads of a computing thread, and the pause between them. */
+/* Minimum number of reads of a computing thread, and the pause between them. */
 #define HANDLER_READS 4U
 #define READ_PAUSE_US 500U
-/* Longer than a handler computes before it waits; the kernel may count this time a tick later. */
+/*
+ * Processor time within which a handler that waits does so; the kernel may count this time a tick
+ * later.
+ */
 #define COMPUTED_NS 1000000U
 
 static bool reads_as_restorer(const struct flmem_process *process, uint64_t address)
@@ -40,8 +43,9 @@ static bool reads_as_restorer(const struct flmem_process *process, uint64_t addr
 }
 
 /*
- * The restorer of the C library; older ones and some runtimes have more than one copy. A hostile
- * stack may be full of frames: only code is read, each address once, and a limited number of them.
+ * True if the address is the restorer of the C library; older ones and some runtimes have more than
+ * one copy. A hostile stack may be full of frames: only code is read, each address once, and a
+ * limited number of them.
  */
 static bool is_restorer(struct flmem_handler_search *search, uint64_t address)
 {
@@ -124,9 +128,9 @@ bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, u
 
 struct handlers_search {
 	const struct flmem_view *view;
-	struct flmem_maps now; /* read for a thread that is newer than the view */
+	struct flmem_maps now; /* mappings that are read if a thread is newer than the view */
 	struct flmem_handler_search frames;
-	pid_t own; /* the caller has stopped it */
+	pid_t own; /* thread that the caller has stopped */
 };
 
 static const struct flmem_map *find_stack(struct handlers_search *search, uint64_t sp)
@@ -143,9 +147,10 @@ static const struct flmem_map *find_stack(struct handlers_search *search, uint64
 }
 
 /*
- * A frame on the stack may be left over from a handler that has returned. The frame of a running
- * handler will unblock a signal that is blocked now: its own, unless it uses SA_NODEFER or waits
- * with another mask. Threads of the kernel have no stack in the process.
+ * True if the thread waits in a handler. A frame on the stack may be left over from a handler that
+ * has returned. The frame of a running handler will unblock a signal that is blocked now: its own,
+ * unless it uses SA_NODEFER or waits with another mask. Threads of the kernel have no stack in the
+ * process.
  */
 static bool waits_in_handler(struct handlers_search *search, pid_t tid,
 			     const struct flmem_task_wait *wait, uint64_t blocked)
@@ -197,7 +202,7 @@ bool flmem_handlers_is_stopped(const struct flmem_process *process, pid_t tid)
 
 enum signal_handling {
 	HANDLING_NOTHING,
-	HANDLING_PERHAPS, /* it computes, and blocks a signal as a handler does */
+	HANDLING_PERHAPS, /* the thread computes, and blocks a signal as a handler does */
 	HANDLING_SIGNAL,
 };
 
@@ -209,9 +214,7 @@ static enum signal_handling check_thread(struct handlers_search *search, pid_t t
 	uint64_t caught, blocked, pending;
 	int rc;
 
-	/*
-	 * The masks are read first: the handler of a signal that is no longer pending runs already.
-	 */
+	/* Read the masks first: the handler of a signal that is no longer pending already runs. */
 	rc = flmem_status_read_thread(process, tid, &status);
 	if (rc) /* a thread that cannot be read may be anywhere */
 		return flmem_task_has_ended(rc) ? HANDLING_NOTHING : HANDLING_SIGNAL;
@@ -239,7 +242,7 @@ static enum signal_handling check_thread(struct handlers_search *search, pid_t t
 /* A thread that was computing when it was read, and blocks a signal as a handler does. */
 struct suspect_thread {
 	pid_t tid;
-	uint64_t cpu_ns; /* processor time used by then; 0 if the kernel does not report it */
+	uint64_t cpu_ns; /* processor time that it had used; 0 if the kernel does not report it */
 };
 
 struct suspect_threads {
@@ -252,7 +255,10 @@ static void clear_suspects(struct suspect_threads *suspects)
 	free(suspects->rows);
 }
 
-/* On a busy machine it may have had no processor since. */
+/*
+ * True if the thread has used enough processor time: on a busy machine it may have had no
+ * processor.
+ */
 static bool has_computed(const struct handlers_search *search, const struct suspect_thread *suspect)
 {
 	uint64_t now = flmem_task_cpu_ns(search->view->process, suspect->tid);
@@ -260,7 +266,9 @@ static bool has_computed(const struct handlers_search *search, const struct susp
 	return !suspect->cpu_ns || now >= suspect->cpu_ns + COMPUTED_NS;
 }
 
-/* The first thread that now waits in its handler; 0 if there is none. Removes the others. */
+/*
+ * Returns the first thread that now waits in its handler; 0 if there is none. Removes the others.
+ */
 static pid_t find_handler_again(struct handlers_search *search, struct suspect_threads *suspects,
 				bool is_early)
 {
@@ -280,8 +288,8 @@ static pid_t find_handler_again(struct handlers_search *search, struct suspect_t
 }
 
 /*
- * A handler that waits does so within microseconds of its own processor time; a thread that blocks
- * a signal permanently keeps computing.
+ * Reads the suspects again: a handler that waits does so within microseconds of its own processor
+ * time; a thread that blocks a signal permanently keeps computing.
  */
 static pid_t watch_suspects(struct handlers_search *search, struct suspect_threads *suspects,
 			    uint64_t deadline_us)

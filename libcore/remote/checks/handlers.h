@@ -3,11 +3,11 @@
 #define FLMEM_REMOTE_CHECKS_HANDLERS_H
 
 /*
- * Threads inside signal handlers, or held by a debugger. A handler may have interrupted any code,
- * including the allocator, and may block: garbage collectors that stop their threads by signals
- * (Boehm's, Mono's, D's) block them in a handler until the collecting thread resumes them. A call
- * that waits for a lock of such a thread returns only after that, and never if the borrowed thread
- * is the collecting one. A debugger may hold a thread anywhere for as long as it likes.
+ * Finds threads inside signal handlers, or held by a debugger. A handler may have interrupted any
+ * code, including the allocator, and may block: garbage collectors that stop their threads by
+ * signals (Boehm's, Mono's, D's) block them in a handler until the collecting thread resumes them.
+ * A call that waits for a lock of such a thread returns only after that, and never if the borrowed
+ * thread is the collecting one. A debugger may hold a thread anywhere for as long as it likes.
  */
 
 #include <stdbool.h>
@@ -17,17 +17,17 @@
 #include "elf/view.h"
 #include "remote/arch.h"
 
-/* More copies of the restorer than any process has. */
+/* Limit of copies of the restorer: more than any process has. */
 #define FLMEM_RESTORERS_MAX 8U
 
 struct flmem_handler_search {
 	const struct flmem_process *process;
 	const struct flmem_maps *maps;
-	uint64_t restorer; /* of the C library: struct flmem_gadgets */
+	uint64_t restorer; /* restorer of the C library, as in struct flmem_gadgets */
 	/* A frame counts if one of these signals is blocked now and unblocked when it returns. */
 	uint64_t blocked;
 	/*
-	 * Filled by the search: code that was read already, so that a hostile stack costs few
+	 * The search fills this: code that was read already, so that a hostile stack costs few
 	 * reads.
 	 */
 	struct flmem_known_code {
@@ -45,9 +45,9 @@ struct flmem_handler_search {
 bool flmem_handlers_on_stack(struct flmem_handler_search *search, uint64_t sp, uint64_t end);
 
 /*
- * The first thread that waits in a signal handler or is about to enter one, that is stopped, or
- * that waits for a lock in calls of flmem (flmem_handlers_is_in_chain()); 0 if there is none,
- * FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(),
+ * Returns the first thread that waits in a signal handler or is about to enter one, that is
+ * stopped, or that waits for a lock in calls of flmem (flmem_handlers_is_in_chain()); 0 if there is
+ * none, FLMEM_HANDLERS_LATE if the search was not complete at `deadline_us` of flmem_clock_us(),
  * FLMEM_HANDLERS_UNREAD if the threads could not be listed, or not all of them (FLMEM_TASKS_MAX). A
  * computing thread that blocks a signal which the program handles is read again for two
  * milliseconds, and until it has used one of processor time: on a busy machine its handler may not

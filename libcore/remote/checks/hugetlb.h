@@ -3,11 +3,11 @@
 #define FLMEM_REMOTE_CHECKS_HUGETLB_H
 
 /*
- * Linux 5.18 to 6.0 rounds the end of a range up to a whole huge page where madvise() drops memory
- * of hugetlbfs, so an allocator that drops a part of one loses the blocks after it. 6.1 rounds down
- * ("mm,madvise,hugetlb: fix unexpected data loss with MADV_DONTNEED on hugetlbfs"), earlier kernels
- * refuse the call. Updates of 5.19 and 6.0 may contain the fix, which the release number does not
- * show.
+ * Detects kernels that lose data of huge pages. Linux 5.18 to 6.0 rounds the end of a range up to a
+ * whole huge page where madvise() drops memory of hugetlbfs, so an allocator that drops a part of
+ * one loses the blocks after it. 6.1 rounds down ("mm,madvise,hugetlb: fix unexpected data loss
+ * with MADV_DONTNEED on hugetlbfs"), earlier kernels refuse the call. Updates of 5.19 and 6.0 may
+ * contain the fix, which the release number does not show.
  */
 
 #include <flmem/error.h>

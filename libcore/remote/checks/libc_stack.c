@@ -5,16 +5,18 @@
 #include <stddef.h>
 
 /*
- * Longer than the control block of any version; the block is above its address, or below (aarch64).
+ * Bytes read around a control block: more than its length in any version; the block is above its
+ * address, or below (aarch64).
  */
 #define BLOCK_BYTES 4096U
 #define BLOCK_WORDS (2 * BLOCK_BYTES / sizeof(uint64_t))
 #define PAGE	    4096U /* the smallest page size; larger pages are read in parts */
 
 /*
- * Three words of glibc's struct pthread (nptl/descr.h): the lowest address of the stack with its
- * guard pages, the length of both, and that of the guard pages, which are in a mapping before this
- * one or, in glibc 2.42 and later, in the same. Their offset differs between versions.
+ * True if three words are those of glibc's struct pthread (nptl/descr.h): the lowest address of the
+ * stack with its guard pages, the length of both, and that of the guard pages, which are in a
+ * mapping before this one or, in glibc 2.42 and later, in the same. Their offset differs between
+ * versions.
  */
 static bool is_note(const uint64_t *words, const struct flmem_map *stack, uint64_t block)
 {
@@ -27,10 +29,13 @@ static bool is_note(const uint64_t *words, const struct flmem_map *stack, uint64
 /* Words around a control block. */
 struct noted_words {
 	uint64_t words[BLOCK_WORDS];
-	size_t first, end; /* the words that could be read */
+	size_t first, end; /* range of the words that could be read */
 };
 
-/* Guard pages of neighbours that the mappings do not show may be next to the block. */
+/*
+ * Reads the words around a control block. Guard pages of neighbours that the mappings do not show
+ * may be next to it.
+ */
 static bool read_noted_words(const struct flmem_process *process, uint64_t from, uint64_t to,
 			     uint64_t block, struct noted_words *around)
 {

@@ -2,7 +2,7 @@
 #ifndef FLMEM_REMOTE_CHECKS_LIBC_STACK_H
 #define FLMEM_REMOTE_CHECKS_LIBC_STACK_H
 
-/* The start of a thread's stack, as its C library has recorded it. */
+/* Finds the start of a thread's stack, as its C library has recorded it. */
 
 #include <stdint.h>
 
@@ -10,7 +10,7 @@
 #include "proc/process.h"
 
 /*
- * The lowest address that a thread may use, which is above its guard pages; 0 if it is not
+ * Returns the lowest address that a thread may use, which is above its guard pages; 0 if it is not
  * recorded, UINT64_MAX if the control block cannot be read. `block`: the address of its control
  * block, in `stack`.
  */

@@ -18,7 +18,7 @@
 #include "proc/process.h"
 #include "proc/task.h"
 
-/* Bytes of a list of children. */
+/* Size of a buffer for a list of children. */
 #define CHILDREN_MAX ((size_t)64 << 10)
 
 static bool has_several_threads(const struct flmem_process *process)
@@ -27,7 +27,7 @@ static bool has_several_threads(const struct flmem_process *process)
 	int rc = flmem_tasks_read(process, &tasks);
 
 	if (rc)
-		return !flmem_task_has_ended(rc); /* what cannot be read may be anything */
+		return !flmem_task_has_ended(rc); /* a child that cannot be read may be anything */
 	return flmem_tasks_count_own(process, &tasks, 2) > 1;
 }
 
@@ -39,8 +39,8 @@ static bool is_libc(const struct flmem_module *module)
 }
 
 /*
- * A C library of another namespace (dlmopen()) has its own threads, which are unknown to the
- * library whose heap the program uses.
+ * True if the module belongs to the main namespace. A C library of another namespace (dlmopen())
+ * has its own threads, which are unknown to the library whose heap the program uses.
  */
 static bool is_of_namespace(const struct flmem_modules *modules, const struct flmem_module *module)
 {
@@ -68,10 +68,11 @@ static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *
 }
 
 /*
- * The variable is in libc, and in a program at a fixed address that uses it also there (a copy
- * relocation); some versions then keep only one of them up to date. pthread_create() clears it, and
- * nothing sets it again in a process that still has several threads. libc is first because it
- * usually answers, and the search of a hundred other modules takes milliseconds.
+ * True if the C library takes the process for single-threaded. The variable is in libc, and in a
+ * program at a fixed address that uses it also there (a copy relocation); some versions then keep
+ * only one of them up to date. pthread_create() clears it, and nothing sets it again in a process
+ * that still has several threads. libc is first because it usually answers, and the search of a
+ * hundred other modules takes milliseconds.
  */
 static bool is_single_threaded(const struct flmem_view *view)
 {
@@ -123,8 +124,9 @@ static bool has_one_with_same_memory(const struct flmem_process *process, const 
 }
 
 /*
- * clone() gives the child the thread-local data of the calling thread, even without vfork(): such a
- * thread waits like any other. On kernels without lists of children, all processes are compared.
+ * True if a child shares the thread's data. clone() gives the child the thread-local data of the
+ * calling thread, even without vfork(): such a thread waits like any other. On kernels without
+ * lists of children, all processes are compared.
  */
 bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t tid)
 {
@@ -138,8 +140,8 @@ bool flmem_libc_threads_shares_data(const struct flmem_process *process, pid_t t
 }
 
 /*
- * The variable is read last, since it is cleared before a thread is created; and first, because the
- * search takes time, and few processes need one.
+ * The variable is read last, since it is cleared before a thread is created; and also first,
+ * because the search takes time, and few processes need one.
  */
 static bool has_unknown_threads(const struct flmem_view *view)
 {

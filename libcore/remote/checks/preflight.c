@@ -76,8 +76,8 @@ static int refuse_ended(const struct flmem_process *process, struct flmem_error 
 }
 
 /*
- * A process that exits has released its memory before it is a zombie; the init process of a PID
- * namespace waits in between for all others there.
+ * Refuses a process that is exiting: it has released its memory before it is a zombie; the init
+ * process of a PID namespace waits in between for all others there.
  */
 static int check_released(const struct flmem_process *process, struct flmem_error *err)
 {
@@ -168,9 +168,9 @@ static pid_t find_tracer(pid_t tid)
 }
 
 /*
- * Each system call of a process under strace waits for the tracer: flmem would wait for a thread
- * that it has stopped itself, and so would its end, where the tracer follows that
- * (PTRACE_O_TRACEEXIT). A tracer may be traced in turn.
+ * Refuses a process that traces flmem. Each system call of a process under strace waits for the
+ * tracer: flmem would wait for a thread that it has stopped itself, and so would its end, where the
+ * tracer follows that (PTRACE_O_TRACEEXIT). A tracer may be traced in turn.
  */
 static int check_own_tracers(const struct flmem_process *process, struct flmem_error *err)
 {
@@ -261,7 +261,10 @@ int flmem_preflight_stopped(const struct flmem_process *process, struct flmem_er
 	return check_now(process, false, err);
 }
 
-/* ptrace(2): all three ids of the target must equal the real ids of the tracer (fsuid here). */
+/*
+ * True for a process of another user. ptrace(2): all three IDs of the target must equal the real
+ * IDs of the tracer (fsuid here).
+ */
 static bool is_other_user(const struct permission_check *p)
 {
 	uint32_t uid = p->self.uid.fs, gid = p->self.gid.fs;
@@ -284,7 +287,10 @@ static bool is_other_user_namespace(const struct permission_check *p)
 	       strcmp(mine, theirs) != 0;
 }
 
-/* The file has mode 0600, and the permission to trace does not override it. */
+/*
+ * True if the file of the memory belongs to another user: it has mode 0600, and the permission to
+ * trace does not override it.
+ */
 static bool is_memory_of_other_owner(const struct permission_check *p,
 				     const struct flmem_host_facts *facts)
 {
@@ -294,7 +300,7 @@ static bool is_memory_of_other_owner(const struct permission_check *p,
 	       file.st_uid != p->self.uid.fs;
 }
 
-/* What can refuse a process with CAP_SYS_PTRACE. */
+/* Returns the gate that can refuse a process with CAP_SYS_PTRACE. */
 static enum flmem_gate gate_despite_capability(const struct permission_check *p,
 					       const struct flmem_host_facts *facts)
 {

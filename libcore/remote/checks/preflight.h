@@ -2,7 +2,7 @@
 #ifndef FLMEM_REMOTE_CHECKS_PREFLIGHT_H
 #define FLMEM_REMOTE_CHECKS_PREFLIGHT_H
 
-/* Whether a process may be touched at all; if not, which gate refuses and how to open it. */
+/* Checks whether a process may be touched at all; if not, which gate refuses and how to open it. */
 
 #include <flmem/error.h>
 
@@ -14,12 +14,12 @@ struct flmem_maps;
 struct flmem_process;
 
 /*
- * Called first: refuses flmem itself (FLMEM_EUSAGE), kernel threads (EUNSUPPORTED), zombies
- * (ENOPROC).
+ * Checks the identity. Call it first: it refuses flmem itself (FLMEM_EUSAGE), kernel threads
+ * (FLMEM_EUNSUPPORTED) and zombies (FLMEM_ENOPROC).
  */
 int flmem_preflight_identity(const struct flmem_process *process, struct flmem_error *err);
 
-/* FLMEM_EUNSUPPORTED where no code to borrow threads was built: arch_none.c. */
+/* FLMEM_EUNSUPPORTED if no code to borrow threads was built: arch_none.c. */
 int flmem_preflight_processor(struct flmem_error *err);
 
 /*
@@ -37,24 +37,27 @@ int flmem_preflight_rights(const struct flmem_process *process, const struct flm
 int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err);
 
 /*
- * Checks properties that may change: stopped, traced by another. FLMEM_EUNSAFE, FLMEM_ENOPROC if it
- * ended.
+ * Checks properties that may change. FLMEM_EUNSAFE if the process is stopped or traced by another
+ * one, FLMEM_ENOPROC if it ended.
  */
 int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
 
-/* The same for requests that the process answers itself: another may trace it. */
+/*
+ * As flmem_preflight_now(), for requests that the process answers itself: another process may trace
+ * it.
+ */
 int flmem_preflight_stopped(const struct flmem_process *process, struct flmem_error *err);
 
 /*
- * What prevents reading the process, after a read of it was denied: Yama and seccomp filters do not
- * restrict reading, and CAP_SYS_PTRACE permits it within its user namespace.
+ * Returns what prevents reading the process, after a read of it was denied: Yama and seccomp
+ * filters do not restrict reading, and CAP_SYS_PTRACE permits it within its user namespace.
  */
 enum flmem_gate flmem_preflight_reading_gate(const struct flmem_process *process);
 
 /*
- * Explains a refused read, PTRACE_SEIZE or the like (a negative errno): names the gate (user,
- * capability, Yama, user namespace, another tracer, dumpable, seccomp) and how to open it.
- * Returns the code it has set.
+ * Explains why a read, PTRACE_SEIZE or the like was refused (with -errno): names the gate (user,
+ * capability, Yama, user namespace, another tracer, dumpable, seccomp) and how to open it. Returns
+ * the code that it has set.
  */
 int flmem_preflight_explain(const struct flmem_process *process, int negative_errno,
 			    struct flmem_error *err);

@@ -3,7 +3,7 @@
 #define FLMEM_REMOTE_CHECKS_QUIET_STOP_H
 
 /*
- * Whether a thread can be stopped without its program noticing. On x86-64 every wait of
+ * Decides whether a thread can be stopped without its program noticing. On x86-64 every wait of
  * remote/checks/waits.h continues after a stop. On aarch64 the kernel decides before the stop: a
  * call that ends with plain EINTR hides its first argument
  * (docs/internals/borrowing-on-aarch64.md). So flmem stops only threads there that sleep in a call
@@ -34,18 +34,21 @@ struct flmem_quiet_sleepers {
 
 #ifdef __aarch64__
 
-/* Whether a kernel of this release reports the argument that the stop of a call has hidden. */
+/* True if a kernel of this release reports the argument that the stop of a call has hidden. */
 bool flmem_quiet_stop_fits_kernel(const char *release);
 
 /*
- * Why a stop may end this wait with EINTR (static), or NULL. Without `maps`, waits that need them
- * are refused.
+ * Returns why a stop may end this wait with EINTR (static), or NULL. Without `maps`, waits that
+ * need them are refused.
  */
 const char *flmem_quiet_stop_refuses(const struct flmem_process *process,
 				     const struct flmem_maps *maps, pid_t tid,
 				     const struct flmem_task_wait *at);
 
-/* Why no thread is stopped while it computes, or NULL: the call that it makes next is unknown. */
+/*
+ * Returns why no thread is stopped while it computes, or NULL: the call that it makes next is
+ * unknown.
+ */
 const char *flmem_quiet_stop_refuses_computing(void);
 
 /*
@@ -55,33 +58,40 @@ const char *flmem_quiet_stop_refuses_computing(void);
 void flmem_quiet_stop_note(struct flmem_quiet_sleepers *sleepers,
 			   const struct flmem_candidates *found);
 
-/* Why this recorded thread must not be stopped yet, or NULL. */
+/* Returns why this recorded thread must not be stopped yet, or NULL. */
 const char *flmem_quiet_stop_is_new(const struct flmem_quiet_sleepers *sleepers, pid_t tid);
 
-/* Microseconds until one of the threads that have not slept long enough has done so; 0: none. */
+/*
+ * Returns the time until one of the threads that have not slept long enough has done so; 0: there
+ * is none.
+ */
 uint64_t flmem_quiet_stop_due_us(const struct flmem_quiet_sleepers *sleepers);
 
 /*
  * Opens the file that shows the call of a thread, before it is seized, so that nothing else happens
- * between its last check and the stop. Negative errno; -1 where nothing is checked.
+ * between its last check and the stop. Returns the descriptor or -errno; -1 where nothing is
+ * checked.
  */
 int flmem_quiet_stop_open(const struct flmem_process *process, pid_t tid);
 
 /*
- * The last check of a seized thread: whether it has slept all the time in the wait in which it was
- * found. status_fd: of flmem_status_open_thread().
+ * Makes the last check of a seized thread: true if it has slept all the time in the wait in which
+ * it was found. status_fd is the result of flmem_status_open_thread().
  */
 bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate, int status_fd,
 				int wait_fd);
 
 /*
- * For a thread that is not a candidate: waits until it has slept long enough. False if it may not
- * be stopped; otherwise *ret_candidate has what the last check needs.
+ * Watches a thread that is not a candidate until it has slept long enough. False if it may not be
+ * stopped; otherwise *ret_candidate has what the last check needs.
  */
 bool flmem_quiet_stop_watch(const struct flmem_process *process, pid_t tid,
 			    struct flmem_candidate *ret_candidate);
 
-/* Waits until a thread sleeps in the park of its chain; false if not, or in another call. */
+/*
+ * Waits until a thread sleeps in the park of its chain. False if it does not, or sleeps in another
+ * call.
+ */
 bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
 				 const struct flmem_gadgets *gadgets, uint64_t timeout_us);
 

@@ -22,7 +22,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 
-#define SLEEP_US	10000U /* minimum time that a thread has slept */
+#define SLEEP_US	10000U /* minimum time that a thread must have slept */
 #define PARK_PAUSE_US	50U
 #define PERSONALITY_MAX 64U
 
@@ -33,7 +33,7 @@ static const char awake[] = "did not sleep for long enough to be stopped (aarch6
 
 bool flmem_quiet_stop_fits_kernel(const char *release)
 {
-	/* PTRACE_GET_SYSCALL_INFO */
+	/* First release with PTRACE_GET_SYSCALL_INFO. */
 	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(5, 3, 0);
 	struct flmem_version_number kernel;
 
@@ -41,13 +41,16 @@ bool flmem_quiet_stop_fits_kernel(const char *release)
 	       flmem_version_number_compare(&kernel, &first) >= 0;
 }
 
-/* Their reads return ERESTARTSYS. */
+/* Files whose reads return ERESTARTSYS. */
 static const char *const quiet_files[] = {
 	"anon_inode:[eventfd]",	 "anon_inode:[timerfd]", "anon_inode:[signalfd]",
 	"anon_inode:[fanotify]", "anon_inode:inotify",
 };
 
-/* Documentation/admin-guide/devices.txt: consoles, /dev/tty, the ends of pseudoterminals. */
+/*
+ * True for consoles, /dev/tty and the ends of pseudoterminals:
+ * Documentation/admin-guide/devices.txt.
+ */
 static bool is_terminal_device(unsigned major)
 {
 	return major == 4 || major == 5 || (major >= 136 && major <= 143);
@@ -74,7 +77,10 @@ static const char *why_read_ends(const struct flmem_process *process, pid_t tid,
 		       : ends;
 }
 
-/* The file has eight hexadecimal digits; the flag is in the upper four. */
+/*
+ * True if the personality keeps timeouts. The file has eight hexadecimal digits; the flag is in the
+ * upper four.
+ */
 static bool keeps_timeouts(const struct flmem_process *process, pid_t tid)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -88,7 +94,10 @@ static bool keeps_timeouts(const struct flmem_process *process, pid_t tid)
 	return digits < 0 || digits & (STICKY_TIMEOUTS >> 16);
 }
 
-/* EINTR if the rest of the timeout cannot be stored: fs/select.c, poll_select_finish(). */
+/*
+ * Returns why a wait may end with EINTR: the rest of its timeout cannot be stored (fs/select.c,
+ * poll_select_finish()).
+ */
 static const char *why_timeout_ends(const struct flmem_process *process,
 				    const struct flmem_maps *maps, pid_t tid, uint64_t address)
 {
@@ -199,7 +208,7 @@ bool flmem_quiet_stop_sleeps_on(const struct flmem_candidate *candidate, int sta
 	struct flmem_status status;
 	struct flmem_task_wait now;
 
-	/* The quickest check last, so that its result is the most recent. */
+	/* The quickest check comes last, so that its result is the most recent. */
 	return flmem_status_read_open(status_fd, &status) == 0 &&
 	       !status.voluntary_switches.unknown && !status.involuntary_switches.unknown &&
 	       status.voluntary_switches.value == candidate->sleeps &&
@@ -226,7 +235,10 @@ bool flmem_quiet_stop_watch(const struct flmem_process *process, pid_t tid,
 	return true;
 }
 
-/* No thread is borrowed that has made its own call there (remote/checks/stopped_thread.c). */
+/*
+ * True if the thread is in the park: no thread is borrowed that has made its own call there
+ * (remote/checks/stopped_thread.c).
+ */
 static bool is_parked_at(const struct flmem_task_wait *at, const struct flmem_gadgets *gadgets)
 {
 	return at->number == SYS_nanosleep && at->pc >= gadgets->syscall &&
@@ -240,13 +252,13 @@ bool flmem_quiet_stop_await_park(const struct flmem_process *process, pid_t tid,
 	struct flmem_task_wait at;
 	int rc;
 
-	/* Still entering the park, or delayed by a page fault. */
+	/* The thread is still entering the park, or is delayed by a page fault. */
 	while ((rc = flmem_task_read_wait(process, tid, &at)) == 0 || (rc == 1 && at.number < 0)) {
 		if (flmem_clock_us() - start > timeout_us)
 			return false;
 		flmem_clock_sleep_us(PARK_PAUSE_US);
 	}
-	return rc < 0 || is_parked_at(&at, gadgets); /* an exit is detected by the next step */
+	return rc < 0 || is_parked_at(&at, gadgets); /* the next step detects an exit */
 }
 
 #else

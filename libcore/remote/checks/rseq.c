@@ -14,7 +14,7 @@ struct rseq_configuration {
 	uint32_t size, signature, flags, padding;
 };
 
-/* struct rseq: cpu_id_start, cpu_id, rseq_cs */
+/* Offset of the pointer in struct rseq: cpu_id_start, cpu_id, rseq_cs. */
 #define POINTER_TO_SEQUENCE 8
 
 struct rseq_section {

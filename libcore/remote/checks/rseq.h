@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_CHECKS_RSEQ_H
 
 /*
- * Restartable sequences: a few instructions that the kernel restarts if the thread was interrupted
- * in them. The kernel checks the address at which the thread continues, so a thread that makes
- * calls in between and then returns into the middle would not be restarted
+ * Detects restartable sequences: a few instructions that the kernel restarts if the thread was
+ * interrupted in them. The kernel checks the address at which the thread continues, so a thread
+ * that makes calls in between and then returns into the middle would not be restarted
  * (include/uapi/linux/rseq.h).
  */
 

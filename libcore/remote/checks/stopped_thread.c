@@ -16,10 +16,10 @@
 #define SEARCH_US_MIN 500000U
 
 /*
- * C libraries put the control block of a thread that they start at the upper end of its stack. A
- * stack without one was made by the program, and its end is unknown. One that was made below the
- * stack of a thread may be in the same mapping, after the guard page of that stack, or without one
- * between them.
+ * Returns why the stack is refused, or NULL. C libraries put the control block of a thread that
+ * they start at the upper end of its stack. A stack without one was made by the program, and its
+ * end is unknown. One that was made below the stack of a thread may be in the same mapping, after
+ * the guard page of that stack, or without one between them.
  */
 static const char *refuse_stack(const struct flmem_borrow_state *borrow,
 				const struct flmem_candidate *candidate)
@@ -59,7 +59,9 @@ void flmem_stopped_thread_spare(struct flmem_borrow_state *borrow,
 	spared->rows[spared->count++].why = why;
 }
 
-/* A list that is full does not show which others were stopped. */
+/*
+ * If the list is full, it does not show which others were stopped, so all threads count as spared.
+ */
 bool flmem_stopped_thread_is_spared(struct flmem_borrow_state *borrow,
 				    const struct flmem_candidate *candidate)
 {
@@ -78,14 +80,14 @@ bool flmem_stopped_thread_is_spared(struct flmem_borrow_state *borrow,
 	return true;
 }
 
-/* The checks that require a stopped thread. */
+/* Makes the checks that require a stopped thread. */
 static bool is_accepted(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
 {
 	const struct flmem_candidate_filter *filter = borrow->options->filter;
 	uint64_t pointer = flmem_arch_thread_pointer(&borrow->state);
 	const char *reason = flmem_arch_refuses(candidate->tid);
 
-	if (!reason) /* processor state */
+	if (!reason) /* NULL: the processor state is accepted */
 		reason = refuse_stack(borrow, candidate);
 	if (reason)
 		;
@@ -127,8 +129,8 @@ static bool refuse_timed(struct flmem_borrow_state *borrow, const struct flmem_c
 }
 
 /*
- * Where the kernel decides before the stop, a thread whose own call is at the address of the
- * chain's calls would be mistaken for one that is still in the last of them.
+ * True if the thread's own call is at the address of the chain's calls: where the kernel decides
+ * before the stop, such a thread would be mistaken for one that is still in the last of them.
  */
 static bool is_at_gadget(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
 {
@@ -156,9 +158,9 @@ bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
 }
 
 /*
- * The position of a computing thread is known only when it is stopped; a blocked one must still be
- * where it was found. Its stack is checked again: it may have returned to the same call from
- * another caller.
+ * True if the thread may be borrowed where it is. The position of a computing thread is known only
+ * when it is stopped; a blocked one must still be where it was found. Its stack is checked again:
+ * it may have returned to the same call from another caller.
  */
 static bool is_in_place(struct flmem_borrow_state *borrow, struct flmem_candidate *candidate)
 {
@@ -204,8 +206,8 @@ bool flmem_stopped_thread_has_slept(const struct flmem_candidate *candidate,
 }
 
 /*
- * A thread that was awake may have sent a signal whose handler blocks another thread inside the
- * allocator until this one resumes it.
+ * True if the thread has slept since it was found: one that was awake may have sent a signal whose
+ * handler blocks another thread inside the allocator until this one resumes it.
  */
 static bool was_quiet(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
 		      const struct flmem_status *status)
@@ -217,7 +219,9 @@ static bool was_quiet(struct flmem_borrow_state *borrow, const struct flmem_cand
 	return false;
 }
 
-/* Signals of faults: their handlers read the registers of the instruction that failed. */
+/*
+ * Returns the signals of faults, whose handlers read the registers of the instruction that failed.
+ */
 static uint64_t list_faults(void)
 {
 	static const int faults[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
@@ -229,12 +233,12 @@ static uint64_t list_faults(void)
 }
 
 /*
- * A signal came just before the stop. The calls would block it until they end; one for the process,
- * which another thread could handle, the kernel gives to no other when a tracer blocks it
- * (ptrace_request() in kernel/ptrace.c). One that comes later goes to another thread. A thread that
- * computes while a timer sends it signals may have one at each stop: what no other could handle
- * waits then, as what comes during the calls does. A fault in the calls must not: its handler would
- * run in the calls, with their registers.
+ * True if a signal came just before the stop. The calls would block it until they end. A signal for
+ * the process could be handled by another thread, but the kernel gives it to no other when a tracer
+ * blocks it (ptrace_request() in kernel/ptrace.c); one that comes later goes to another thread. A
+ * thread that computes while a timer sends it signals may have one at each stop: a signal that no
+ * other thread could handle then waits, like those that come during the calls. A fault in the calls
+ * must not wait: its handler would run in the calls, with their registers.
  */
 static bool has_signal(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
 		       const struct flmem_status *status)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_REMOTE_CHECKS_STOPPED_THREAD_H
 #define FLMEM_REMOTE_CHECKS_STOPPED_THREAD_H
 
-/* Checks of a thread that is stopped to be borrowed; most of them repeat earlier ones. */
+/* Checks a thread that is stopped to be borrowed; most checks repeat earlier ones. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,13 +12,16 @@
 #include "remote/borrow_state.h"
 #include "remote/checks/candidates.h"
 
-/* What a thread must fulfil to be borrowed with these options, and the time limit of the search. */
+/*
+ * Returns what a thread must fulfil to be borrowed with these options, and the time limit of the
+ * search.
+ */
 struct flmem_candidate_needs flmem_stopped_thread_needs(const struct flmem_borrow_options *options,
 							const struct flmem_gadgets *gadgets,
 							size_t area_bytes);
 
 /*
- * Just before a thread is seized, checks what needs no stopped thread: the space below its stack
+ * Checks, just before a thread is seized, what needs no stopped thread: the space below its stack
  * pointer. False, with the reason, if it may not be borrowed.
  */
 bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
@@ -35,7 +38,7 @@ bool flmem_stopped_thread_check(struct flmem_borrow_state *borrow,
 
 /*
  * True if a thread that was blocked in a call has gone to sleep only once since it was found there:
- * because of its stop. *status: of flmem_stopped_thread_check().
+ * because of its stop. *status is the result of flmem_stopped_thread_check().
  */
 bool flmem_stopped_thread_has_slept(const struct flmem_candidate *candidate,
 				    const struct flmem_status *status);

@@ -21,13 +21,19 @@
 #define PAGES_AT_ONCE 64U
 #define STACK_GAP     ((uint64_t)1 << 20)
 #define WHOLE_MAX     ((uint64_t)8 << 20) /* the usual limit on a stack */
-/* If an allocator waits, one of the innermost frames belongs to it. */
+/* Innermost bytes of a stack: if an allocator waits, one of the frames in them belongs to it. */
 #define INNERMOST 512U
-/* Frames of the program's functions that an allocator calls may lie below the allocator's. */
+/*
+ * Bytes that are searched for frames of an allocator: those of the program's functions that it
+ * calls may lie below.
+ */
 #define FRAMES_BYTES 65536U
-/* More words with addresses of an allocator's code than any program's stack has. */
+/* Limit of decoded words: more addresses of an allocator's code than any program's stack has. */
 #define DECODED_MAX 256U
-/* Spin locks of tcmalloc sleep for 2 ms at most (spinlock_internal.cc). */
+/*
+ * Longest sleep of an allocator that backs off: spin locks of tcmalloc sleep for 2 ms at most
+ * (spinlock_internal.cc).
+ */
 #define BACK_OFF_US_MAX 100000U
 
 static bool is_in_ranges(const struct flmem_range *ranges, size_t count, uint64_t address)
@@ -51,18 +57,22 @@ struct searched_stack {
 	unsigned decoded; /* words that look like return addresses */
 };
 
-/* An allocator that backs off from a spin lock sleeps briefly: an innermost frame belongs to it. */
+/*
+ * True if an allocator may back off from a spin lock, for which it sleeps briefly: an innermost
+ * frame then belongs to it.
+ */
 static bool may_back_off(const struct flmem_candidate *row)
 {
 	return row->wait.quality == FLMEM_WAIT_RELATIVE && row->wait.late_us <= BACK_OFF_US_MAX;
 }
 
 /*
- * In the other waits an allocator waits for one of its threads to end (jemalloc switches its
- * background thread off with its locks held), or it runs a function of the program that waits.
- * Words that were left over on the stack would exclude a thread that always waits at the same
- * place, so the word has to follow a call that leaves the allocator: of the function that waits,
- * near the innermost end, or of any function through a pointer.
+ * True if a word is a frame of an allocator in one of the other waits: the allocator waits for one
+ * of its threads to end (jemalloc switches its background thread off with its locks held), or it
+ * runs a function of the program that waits. Words that were left over on the stack would exclude a
+ * thread that always waits at the same place, so the word has to follow a call that leaves the
+ * allocator: of the function that waits, near the innermost end, or of any function through a
+ * pointer.
  */
 static bool is_frame(struct searched_stack *frames, uint64_t word, uint64_t depth)
 {
@@ -138,8 +148,9 @@ static bool is_inside_allocator(const struct stack_search *search,
 }
 
 /*
- * The kernel wakes pthread_join() as a waiter of any process (mm_release() in kernel/fork.c), so
- * its wait is not private; those of condition variables and semaphores are.
+ * True if the thread may join another inside an allocator. The kernel wakes pthread_join() as a
+ * waiter of any process (mm_release() in kernel/fork.c), so its wait is not private; those of
+ * condition variables and semaphores are.
  */
 static bool may_join_inside(const struct stack_search *search, const struct flmem_candidate *row)
 {
@@ -148,8 +159,8 @@ static bool may_join_inside(const struct stack_search *search, const struct flme
 }
 
 /*
- * Guard pages made by MADV_GUARD_INSTALL (glibc 2.42 and later) do not show in the mappings, so
- * that the stacks of several threads look like one. A read fails at them.
+ * A read shows guard pages made by MADV_GUARD_INSTALL (glibc 2.42 and later): they are not in the
+ * mappings, so that the stacks of several threads look like one.
  */
 bool flmem_stack_is_whole(const struct flmem_process *process, uint64_t from, uint64_t to)
 {
@@ -170,8 +181,8 @@ bool flmem_stack_is_whole(const struct flmem_process *process, uint64_t from, ui
 }
 
 /*
- * The kernel lets the main stack grow down to its limit, but keeps a gap to the mapping below it
- * (stack_guard_gap, 256 pages by default).
+ * True if the main stack can grow by `room`. The kernel lets it grow down to its limit, but keeps a
+ * gap to the mapping below it (stack_guard_gap, 256 pages by default).
  */
 static bool can_grow(const struct stack_search *search, const struct flmem_map *stack, uint64_t sp,
 		     uint64_t room)
@@ -185,8 +196,8 @@ static bool can_grow(const struct stack_search *search, const struct flmem_map *
 }
 
 /*
- * What flmem writes must be mapped already, since that write does not make a stack grow. The calls
- * do make the main stack grow; the stacks of other threads have a fixed size.
+ * Bytes that flmem writes must be mapped already, since such a write does not make a stack grow.
+ * The calls do make the main stack grow; the stacks of other threads have a fixed size.
  */
 uint64_t flmem_stack_bytes_needed(const struct flmem_candidate_needs *needs, bool leader)
 {
@@ -245,7 +256,8 @@ const char *flmem_stack_check_frames(const struct flmem_view *view,
 		.process = view->process,
 		.maps = view->maps,
 		.restorer = needs->gadgets->restorer,
-		.blocked = UINT64_MAX}; /* any thread: the caller has others to try */
+		/* Any signal of any thread counts: the caller has other threads to try. */
+		.blocked = UINT64_MAX};
 	const struct flmem_map *stack = flmem_maps_find(view->maps, row->at.sp);
 
 	if (!stack)

@@ -3,8 +3,8 @@
 #define FLMEM_REMOTE_CHECKS_THREAD_STACK_H
 
 /*
- * Whether calls may run on the stack of a thread: its kind of mapping, its free space, frames of an
- * allocator or of a signal handler on it.
+ * Checks whether calls may run on the stack of a thread: its kind of mapping, its free space,
+ * frames of an allocator or of a signal handler on it.
  */
 
 #include <stdbool.h>
@@ -14,8 +14,8 @@
 #include "remote/checks/candidates.h"
 
 /*
- * Checks the stack of a blocked or stopped thread whose place is at.sp and at.pc. NULL if it may be
- * borrowed there, else a static reason.
+ * Checks the stack of a blocked or stopped thread whose place is at.sp and at.pc. Returns NULL if
+ * it may be borrowed there, else a static reason.
  */
 const char *flmem_stack_check(const struct flmem_view *view,
 			      const struct flmem_candidate_needs *needs,
@@ -32,7 +32,7 @@ const char *flmem_stack_check_frames(const struct flmem_view *view,
 				     const struct flmem_candidate_needs *needs,
 				     const struct flmem_candidate *row);
 
-/* How much of a stack has to be mapped below its pointer. */
+/* Returns how many bytes of a stack must be mapped below its pointer. */
 uint64_t flmem_stack_bytes_needed(const struct flmem_candidate_needs *needs, bool leader);
 
 /*

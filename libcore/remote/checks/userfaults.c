@@ -7,10 +7,10 @@
 #include "proc/files/descriptors.h"
 #include "proc/process.h"
 
-/* More than the kernel allows by default (fs.nr_open). */
+/* Limit of descriptors: more than the kernel allows by default (fs.nr_open). */
 #define DESCRIPTORS_MAX (2U << 20)
 
-/* 1: the process has one; 0: none; a negative errno: unknown. */
+/* Returns 1 if the process has a userfaultfd, 0 if not, -errno if that is unknown. */
 static int has_userfaultfd(const struct flmem_process *process)
 {
 	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors open = {0};

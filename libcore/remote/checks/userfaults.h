@@ -3,10 +3,10 @@
 #define FLMEM_REMOTE_CHECKS_USERFAULTS_H
 
 /*
- * A program may handle the page faults of its own memory (userfaultfd). A thread that drops pages
- * then waits until another one has read a notice of it (UFFD_FEATURE_EVENT_REMOVE), as does one
- * that touches a missing page. If the borrowed thread is the one that reads, or if that one needs
- * the heap, both wait without limit, with the heap locked.
+ * Detects programs that handle page faults in their memory themselves (userfaultfd). A thread that
+ * drops pages then waits until another one has read a notice of it (UFFD_FEATURE_EVENT_REMOVE), as
+ * does one that touches a missing page. If the borrowed thread is the one that reads, or if that
+ * one needs the heap, both wait without limit, with the heap locked.
  */
 
 #include <flmem/error.h>

@@ -25,18 +25,18 @@
 #include "proc/stat.h"
 #include "remote/checks/wait_children.h"
 
-/* Of /proc/PID/stat. */
+/* Numbers of fields of /proc/PID/stat. */
 #define FIELD_GROUP	 5
 #define FIELD_TERMINAL	 7
 #define FIELD_FOREGROUND 8
 
-/* Of devices (Documentation/admin-guide/devices.txt). */
+/* Major and minor numbers of devices (Documentation/admin-guide/devices.txt). */
 #define MEM_MAJOR    1U
 #define KMSG_MINOR   11U
 #define TTY_MAJOR    4U
 #define TTYAUX_MAJOR 5U
 
-/* The most descriptors of one poll() that are checked; they are read at once. */
+/* Most descriptors of one poll() that are checked; they are read at once. */
 #define POLLED_MAX 1024U
 #define AT_ONCE	   64U
 #define SET_WORDS  (POLLED_MAX / 64U)
@@ -45,11 +45,11 @@
 #define DATA_EVENTS (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
 
 #define PAGE 4096U /* the smallest page size; larger pages are read repeatedly */
-/* The most entries of a list argument that are checked. */
+/* Most entries of a list argument that are checked. */
 #define ENTRIES_MAX 1024U
 #define PAGES_MAX   ((ENTRIES_MAX * sizeof(struct iovec)) / PAGE + 2)
 #define SIGNAL_SET  8U /* of the kernel: 64 signals */
-/* How far above its stack pointer the variables of a thread are searched for. */
+/* Distance above its stack pointer in which the variables of a thread are searched for. */
 #define OWN_STACK_BYTES 65536U
 /* Descriptors that must be left below the limit: others may open files meanwhile. */
 #define DESCRIPTORS_LEFT 16U
@@ -72,8 +72,9 @@ static bool may_be_terminal(const struct statx *file, uint64_t terminal)
 }
 
 /*
- * A process that began to read its terminal in the foreground waits for input; a read that is made
- * again in the background stops it by SIGTTIN, or fails (drivers/tty/tty_jobctrl.c).
+ * True if the process now reads its terminal in the background. One that began to read in the
+ * foreground waits for input; a read that is made again in the background stops it by SIGTTIN, or
+ * fails (drivers/tty/tty_jobctrl.c).
  */
 static bool reads_in_background(const struct flmem_process *process, const struct statx *file)
 {
@@ -92,8 +93,8 @@ static bool reads_in_background(const struct flmem_process *process, const struc
 }
 
 /*
- * Nobody waits for these, such as /dev/null and /dev/urandom: another descriptor had the number
- * when the wait began. Among the memory devices only the kernel log can be waited for.
+ * True for files that no call waits for, such as /dev/null and /dev/urandom: another descriptor had
+ * the number when the wait began. Among the memory devices only the kernel log can be waited for.
  */
 static bool is_never_waited_for(const struct statx *file)
 {
@@ -101,7 +102,7 @@ static bool is_never_waited_for(const struct statx *file)
 	       file->stx_rdev_minor != KMSG_MINOR;
 }
 
-/* Octal digits. */
+/* Parses octal digits. */
 static uint64_t parse_open_flags(const char *digits)
 {
 	uint64_t flags = 0;
@@ -111,7 +112,7 @@ static uint64_t parse_open_flags(const char *digits)
 	return flags;
 }
 
-/* Flags of the open file; false if they cannot be read. */
+/* Reads the flags of the open file; false if they cannot be read. */
 static bool read_open_flags(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
 			    uint64_t *ret_flags)
 {
@@ -168,7 +169,7 @@ bool flmem_wait_polls_too_many(const struct flmem_process *process,
 			 (uint32_t)at->args[1] > limit);
 }
 
-/* True also if the process may not be read. */
+/* True if the descriptor is open, also if the process may not be read. */
 static bool is_descriptor_open(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	struct stat link;
@@ -178,7 +179,7 @@ static bool is_descriptor_open(const struct flmem_process *process, pid_t tid, u
 	return fstatat(process->dirfd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-/* For poll(), files and directories are always readable and writable. */
+/* True for files and directories, which for poll() are always readable and writable. */
 static bool is_always_ready(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	struct statx file = {0};
@@ -190,7 +191,10 @@ static bool is_always_ready(const struct flmem_process *process, pid_t tid, uint
 		is_never_waited_for(&file));
 }
 
-/* `awaits_data`: waits for data or for room, and not only for errors and the like. */
+/*
+ * Returns why a descriptor is refused, or NULL. `awaits_data`: the call waits for data or for room,
+ * and not only for errors and the like.
+ */
 static const char *refuse_descriptor(const struct flmem_process *process, pid_t tid,
 				     uint64_t descriptor, bool awaits_data)
 {
@@ -256,7 +260,10 @@ static const char *refuse_children(const struct flmem_process *process, pid_t ti
 	return flmem_wait_children_changed(process, tid, at);
 }
 
-/* The C library ends a program whose futex gives EFAULT. */
+/*
+ * Returns why the futex word is refused, or NULL: the C library ends a program whose futex gives
+ * EFAULT.
+ */
 static const char *refuse_word(const struct flmem_process *process,
 			       const struct flmem_task_wait *at)
 {
@@ -280,7 +287,7 @@ static const struct {
 	long number;
 	uint64_t bytes;
 	int argument;
-	int count; /* index of the argument with the number of such entries; -1: one */
+	int count; /* index of the argument with the number of entries; -1: there is one entry */
 } pointers[] = {
 	{SYS_futex, sizeof(struct timespec), 3, -1},
 	{SYS_nanosleep, sizeof(struct timespec), 0, -1},
@@ -303,7 +310,7 @@ static const struct {
 #endif
 };
 
-/* Reads one byte of each page. */
+/* True if one byte of each page can be read. */
 static bool is_readable(const struct flmem_process *process, uint64_t address, uint64_t length)
 {
 	struct iovec places[PAGES_MAX];
@@ -326,7 +333,7 @@ static bool is_list_readable(const struct flmem_process *process, uint64_t addre
 	return is_readable(process, address, (count < ENTRIES_MAX ? count : ENTRIES_MAX) * bytes);
 }
 
-/* The lists that the memory above points to. */
+/* True if the lists can be read to which the memory above points. */
 static bool is_second_list_readable(const struct flmem_process *process,
 				    const struct flmem_task_wait *at)
 {
@@ -345,8 +352,8 @@ static bool is_second_list_readable(const struct flmem_process *process,
 }
 
 /*
- * A sleep that is interrupted writes the rest of its time at once, and fails with EFAULT where it
- * cannot (nanosleep_copyout() in the kernel).
+ * True if the rest of a sleep can be written. A sleep that is interrupted writes the rest of its
+ * time at once, and fails with EFAULT where it cannot (nanosleep_copyout() in the kernel).
  */
 static bool may_write_rest(const struct flmem_process *process, const struct flmem_task_wait *at)
 {
@@ -385,8 +392,8 @@ static const char *refuse_memory(const struct flmem_process *process,
 }
 
 /*
- * True also if they cannot be counted. Linux 6.2 and later report the number of entries as the size
- * of the directory.
+ * True if the process has more descriptors than `most`, also if they cannot be counted. Linux 6.2
+ * and later report the number of entries as the size of the directory.
  */
 static bool has_more_descriptors(const struct flmem_process *process, pid_t tid, uint64_t most)
 {
@@ -408,8 +415,9 @@ static bool has_more_descriptors(const struct flmem_process *process, pid_t tid,
 }
 
 /*
- * accept() reserves the number of its descriptor while it waits. A stop gives the number back:
- * another thread may take it, or the limit may no longer allow it.
+ * Returns why an accept() is refused, or NULL. It reserves the number of its descriptor while it
+ * waits. A stop releases the number: another thread may take it, or the limit may no longer allow
+ * it.
  */
 static const char *refuse_accept(const struct flmem_process *process, pid_t tid)
 {

@@ -16,7 +16,7 @@
 #include "proc/status.h"
 #include "proc/task.h"
 
-/* Of wait4() and waitid() (linux/wait.h). */
+/* Flags of wait4() and waitid() (linux/wait.h). */
 #define OF_THREAD   0x20000000U /* __WNOTHREAD: children of this thread alone */
 #define OF_ANY_KIND 0x40000000U /* __WALL */
 #define OF_CLONE    0x80000000U /* __WCLONE: those that do not send SIGCHLD when they end */
@@ -24,7 +24,7 @@
 /* P_PIDFD; older C libraries do not define it. */
 #define WAITS_FOR_PIDFD 3
 
-/* What a call waits for; 0: any child. */
+/* The children that a call waits for; 0: any child. */
 struct awaited_children {
 	pid_t child;
 	bool by_group, by_descriptor;
@@ -45,7 +45,10 @@ static struct awaited_children read_awaited(const struct flmem_task_wait *at)
 					 .options = (unsigned)at->args[2]};
 }
 
-/* `children`: as in /proc/PID/task/TID/children, ids with spaces between them. */
+/*
+ * True if `children` has the ID: the IDs are separated by spaces, as in
+ * /proc/PID/task/TID/children.
+ */
 static bool has_id(const char *children, pid_t wanted)
 {
 	uint64_t id;
@@ -59,7 +62,10 @@ static bool has_id(const char *children, pid_t wanted)
 	return false;
 }
 
-/* True also where the kernel does not list children (CONFIG_PROC_CHILDREN). */
+/*
+ * True if the thread has such a child, also if the kernel does not list children
+ * (CONFIG_PROC_CHILDREN).
+ */
 static bool has_child_of_thread(const struct flmem_process *process, pid_t tid, pid_t wanted)
 {
 	FLMEM_AUTO_BUF struct flmem_buf children = FLMEM_BUF_INIT;
@@ -91,8 +97,8 @@ static bool has_child(const struct flmem_process *process, pid_t tid,
 }
 
 /*
- * The process of a pidfd, by its id in /proc; 0: it has none there. False if it is not a pidfd, or
- * one of a process that has been waited for.
+ * Reads which process a pidfd refers to, by its ID in /proc; 0: it has none there. False if it is
+ * not a pidfd, or one of a process that has been waited for.
  */
 static bool read_described(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
 			   pid_t *ret_child)

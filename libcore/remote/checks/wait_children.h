@@ -3,9 +3,9 @@
 #define FLMEM_REMOTE_CHECKS_WAIT_CHILDREN_H
 
 /*
- * wait4() and waitid() search for a child when they are called, and fail with ECHILD if there is
- * none. A call that already waits continues when its child changes into one that it does not wait
- * for.
+ * Checks wait4() and waitid(), which search for a child when they are called, and fail with ECHILD
+ * if there is none. A call that already waits continues when its child changes into one that it
+ * does not wait for.
  */
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 struct flmem_process;
 struct flmem_task_wait;
 
-/* Why such a call could fail if it were restarted, as a static text, or NULL. */
+/* Returns why such a call could fail if it were restarted, as a static text, or NULL. */
 const char *flmem_wait_children_changed(const struct flmem_process *process, pid_t tid,
 					const struct flmem_task_wait *at);
 

@@ -23,9 +23,9 @@
 /* The kind of timeout of a row, and its place among the arguments. */
 enum timeout_kind {
 	TIMEOUT_NONE,
-	TIMEOUT_FUTEX,	  /* depends on the operation */
-	TIMEOUT_MS,	  /* int milliseconds in the argument, negative: none */
-	TIMEOUT_EPOLL,	  /* the same, but the kernel keeps no remainder */
+	TIMEOUT_FUTEX,	  /* depends on the futex operation */
+	TIMEOUT_MS,	  /* int milliseconds in the argument, negative: no timeout */
+	TIMEOUT_EPOLL,	  /* int milliseconds as well, but the kernel keeps no remainder */
 	TIMEOUT_RELATIVE, /* struct timespec that the kernel does not change */
 	TIMEOUT_UPDATED,  /* struct timespec or timeval that the kernel updates */
 	TIMEOUT_SLEEP,	  /* nanosleep: the argument, the remainder in the next one */
@@ -89,7 +89,10 @@ static const struct wait_row *find_row(long number)
 	return NULL;
 }
 
-/* With data in the first packet of the handshake a repeated call may send it twice. */
+/*
+ * True if the send has no MSG_FASTOPEN: with data in the first packet of the handshake a repeated
+ * call may send it twice.
+ */
 static bool is_plain_send(const uint64_t *args)
 {
 	return !(args[3] & MSG_FASTOPEN);
@@ -100,13 +103,18 @@ static bool is_plain_message(const uint64_t *args)
 	return !(args[2] & MSG_FASTOPEN);
 }
 
-/* If there are entries to submit, the result is the number of entries that the kernel took. */
+/*
+ * True if there are no entries to submit; otherwise the result is the number of entries that the
+ * kernel took.
+ */
 static bool submits_nothing(const uint64_t *args)
 {
 	return (uint32_t)args[1] == 0;
 }
 
-/* True if making it twice has the same effect as once; modes that move data are not included. */
+/*
+ * True if making the call twice has the same effect as once; modes that move data are not included.
+ */
 static bool is_idempotent(const uint64_t *args)
 {
 	return !(args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
@@ -114,7 +122,7 @@ static bool is_idempotent(const uint64_t *args)
 
 struct repeat {
 	long number;
-	bool (*holds)(const uint64_t *args); /* NULL: with any arguments */
+	bool (*holds)(const uint64_t *args); /* condition on the arguments; NULL: any arguments */
 };
 
 /*
@@ -158,7 +166,10 @@ bool flmem_wait_is_repeatable(const struct flmem_task_wait *at)
 	return false;
 }
 
-/* Epoll instances and similar descriptors, whose files have no type; `kind` begins their name. */
+/*
+ * True for epoll instances and similar descriptors, whose files have no type; `kind` begins their
+ * name.
+ */
 static bool is_anonymous(const struct flmem_process *process, const char *name, const char *kind)
 {
 	char target[32];
@@ -176,7 +187,7 @@ static bool is_of_kind(const struct flmem_process *process, pid_t tid, uint64_t 
 	return is_anonymous(process, name, kind);
 }
 
-/* Reads from these always fail. */
+/* True for such files from which reads always fail. */
 static bool is_never_read(const struct flmem_process *process, pid_t tid, uint64_t descriptor)
 {
 	return is_of_kind(process, tid, descriptor, EPOLL_INSTANCE) ||
@@ -185,9 +196,9 @@ static bool is_never_read(const struct flmem_process *process, pid_t tid, uint64
 }
 
 /*
- * A read from a regular file is short and may belong to the allocator or the dynamic linker
- * (overcommit_memory, a library); pipes, sockets, terminals and similar files belong to the
- * program. Checked without opening the file, and without a request to a file server.
+ * True for pipes, sockets, terminals and similar files, which belong to the program. A read from a
+ * regular file is short and may belong to the allocator or the dynamic linker (overcommit_memory, a
+ * library). Checked without opening the file, and without a request to a file server.
  */
 static bool is_stream(const struct flmem_process *process, pid_t tid, uint64_t descriptor,
 		      struct statx *ret_file)
@@ -204,7 +215,10 @@ static bool is_stream(const struct flmem_process *process, pid_t tid, uint64_t d
 	       S_ISCHR(ret_file->stx_mode);
 }
 
-/* An interrupt ends it with the partial data that has arrived, which cannot be put back. */
+/*
+ * True if the call waits for all data: an interrupt ends it with the partial data that has arrived,
+ * which cannot be put back.
+ */
 static bool waits_for_all(const struct flmem_task_wait *at)
 {
 	return (at->number == SYS_recvfrom && at->args[3] & MSG_WAITALL) ||
@@ -218,9 +232,10 @@ static bool needs_socket(const struct flmem_task_wait *at)
 }
 
 /*
- * SO_RCVTIMEO of a socket shows only at the stop, by EINTR. pidfd_getfd() and getsockopt() would
- * show it before, but while that second descriptor is open, close() in the target neither ends the
- * connection nor removes the socket from its epoll sets, for as long as this process is stopped.
+ * Classifies a wait on a file. SO_RCVTIMEO of a socket shows only at the stop, by EINTR.
+ * pidfd_getfd() and getsockopt() would show it before, but while that second descriptor is open,
+ * close() in the target neither ends the connection nor removes the socket from its epoll sets, for
+ * as long as this process is stopped.
  */
 static bool classify_file(const struct flmem_process *process, pid_t tid,
 			  const struct flmem_task_wait *at, bool reads, struct flmem_wait *wait,
@@ -274,9 +289,9 @@ static bool set_relative(const struct flmem_process *process, uint64_t address,
 }
 
 /*
- * glibc's locks, pthread mutexes and the spin locks of allocators wait for a lock word of value 2
- * (lowlevellock.h: 2 is "locked, with waiters"): the thread may be inside an allocator. Priority
- * inheritance and requeue operations are not supported.
+ * Classifies a futex. glibc's locks, pthread mutexes and the spin locks of allocators wait for a
+ * lock word of value 2 (lowlevellock.h: 2 is "locked, with waiters"): the thread may be inside an
+ * allocator. Priority inheritance and requeue operations are not supported.
  */
 static bool classify_futex(const struct flmem_process *process, const struct flmem_task_wait *at,
 			   struct flmem_wait *wait, const char **ret_reason)
@@ -320,7 +335,10 @@ static bool classify_timeout(const struct flmem_process *process, const struct w
 	case TIMEOUT_RELATIVE:
 		return set_relative(process, value, wait, ret_reason);
 	case TIMEOUT_UPDATED:
-		/* EINTR: the kernel could not update it, fs/select.c, poll_select_finish(). */
+		/*
+		 * EINTR shows that the kernel could not update the timeout: fs/select.c,
+		 * poll_select_finish().
+		 */
 		wait->eintr_means_timeout = value;
 		if (value)
 			wait->quality = FLMEM_WAIT_DEADLINE;
@@ -339,7 +357,10 @@ static bool classify_timeout(const struct flmem_process *process, const struct w
 	return false;
 }
 
-/* They return EINTR; for poll() and sleeps the kernel resumes the rest (restart_syscall(2)). */
+/*
+ * True for calls whose remainder is lost: they return EINTR. For poll() and sleeps the kernel
+ * resumes the rest (restart_syscall(2)).
+ */
 static bool keeps_no_remainder(const struct wait_row *row)
 {
 	return row->timeout == TIMEOUT_EPOLL || row->timeout == TIMEOUT_RELATIVE;

@@ -5,7 +5,7 @@
 /*
  * The system calls in which a blocked thread may be borrowed: no allocator, dynamic linker or fork
  * makes them while it holds a lock, and each can be interrupted and resumed without effect on the
- * program. A table; every other call is refused.
+ * program. They are in a table; every other call is refused.
  */
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ enum flmem_wait_quality {
 struct flmem_wait {
 	const char *name; /* static: "futex", "epoll_wait" */
 	enum flmem_wait_quality quality;
-	uint64_t late_us; /* for FLMEM_WAIT_RELATIVE */
+	uint64_t late_us; /* for FLMEM_WAIT_RELATIVE: how much later it may end */
 	/*
 	 * A raw result of EINTR at the stop means a timeout of unknown length that restarts:
 	 * SO_RCVTIMEO (a socket without it restarts), or one that the kernel could not update.

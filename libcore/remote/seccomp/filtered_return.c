@@ -19,7 +19,7 @@
 #define FILTERS_MAX	64U
 #define PAUSE_US	100U
 #define CALL_STOP	(SIGTRAP | 0x80)
-#define RESTART_BY_CALL (-516) /* by restart_syscall; include/linux/errno.h of the kernel */
+#define RESTART_BY_CALL (-516) /* ERESTART_RESTARTBLOCK, include/linux/errno.h */
 
 static bool filters_bar(pid_t tid, const struct flmem_syscall *call)
 {
@@ -31,7 +31,7 @@ static bool filters_bar(pid_t tid, const struct flmem_syscall *call)
 	for (unsigned long index = 0; index < FILTERS_MAX; index++) {
 		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, program);
 
-		if (length <= 0) /* no more filters, or they may not be read */
+		if (length <= 0) /* there are no more filters, or they may not be read */
 			return false;
 		flmem_filter_run(program, (size_t)length, &input, &outcome);
 		if (outcome.actions & ~(1U << FLMEM_FILTER_ALLOW | 1U << FLMEM_FILTER_LOG))
@@ -41,10 +41,10 @@ static bool filters_bar(pid_t tid, const struct flmem_syscall *call)
 }
 
 /*
- * The call that a stopped thread makes next, with its place; false if it restarts none. It has to
- * be the one in which the thread slept: that call has passed the filters once. A program can have
- * its own filter return what the kernel returns from interrupted calls, and a thread that waits for
- * a process which decides about its call has not passed that decision.
+ * Reads the call that a stopped thread makes next, with its place; false if it restarts none. It
+ * has to be the one in which the thread slept: that call has passed the filters once. A program can
+ * have its own filter return what the kernel returns from interrupted calls, and a thread that
+ * waits for a process which decides about its call has not passed that decision.
  */
 static bool read_next_call(const struct flmem_tracee *tracee, struct flmem_task_wait *ret_call)
 {
@@ -117,7 +117,7 @@ static bool is_at_entry(pid_t tid, const struct flmem_task_wait *call)
 	       memcmp(now.args, call->args, sizeof(now.args)) == 0;
 }
 
-/* True where the thread has left that call to restart it, because a signal has arrived. */
+/* True if the thread has left that call to restart it, because a signal has arrived. */
 static bool is_interrupted(pid_t tid, const struct flmem_task_wait *call)
 {
 	struct flmem_thread_state state;
@@ -127,7 +127,7 @@ static bool is_interrupted(pid_t tid, const struct flmem_task_wait *call)
 	       (!flmem_wait_is_repeatable(call) || flmem_arch_make_resumable(tid, &state) == 0);
 }
 
-/* A signal whose handler runs ends the wait as it would have done without a tracer. */
+/* True if the signal has a handler, which ends the wait as it would have done without a tracer. */
 static bool has_handler(pid_t tid, int signal)
 {
 	struct flmem_status status;
@@ -137,8 +137,8 @@ static bool has_handler(pid_t tid, int signal)
 }
 
 /*
- * True if it is still on its way into that call. While it is traced, it also stops for signals that
- * the program ignores, and for each SIGCONT.
+ * True if the thread is still on its way into that call. While it is traced, it also stops for
+ * signals that the program ignores, and for each SIGCONT.
  */
 static bool is_on_its_way(struct flmem_tracee *tracee, int status,
 			  const struct flmem_task_wait *call, bool *inside)

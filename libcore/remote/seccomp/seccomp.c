@@ -30,7 +30,7 @@
 
 #define CAP_SYS_ADMIN_BIT 21U
 
-/* Since Linux 6.4 (linux/ptrace.h). */
+/* Request that exists since Linux 6.4 (linux/ptrace.h). */
 #define GET_USER_DISPATCH ((flmem_ptrace_request)0x4211)
 
 struct user_dispatch {
@@ -49,7 +49,7 @@ struct filter_check {
 /* The seccomp state of a thread; a kernel without seccomp shows no such lines. */
 struct seccomp_state {
 	uint64_t mode;
-	uint64_t filters; /* UINT64_MAX: not shown (before Linux 5.9) */
+	uint64_t filters; /* number of filters; UINT64_MAX: not shown (before Linux 5.9) */
 	uint64_t capabilities;
 };
 
@@ -88,7 +88,7 @@ struct flmem_seccomp_calls flmem_seccomp_calls_of(const struct flmem_candidate *
 }
 
 /*
- * Why the kernel does not show filters to this thread of flmem (kernel/seccomp.c,
+ * Returns why the kernel does not show filters to this thread of flmem (kernel/seccomp.c,
  * seccomp_get_filter).
  */
 static const char *why_unreadable(void)
@@ -134,10 +134,11 @@ static bool runs_program_code(const struct flmem_seccomp_calls *calls)
 }
 
 /*
- * Finalisers and similar code run on the thread that drops the last reference. If all threads have
- * the same filters, the code would meet these filters anyway; under additional filters, calls might
- * fail that never failed before. Different counts prove different filters. Equal counts do not
- * prove equal filters and allow nothing: flmem_seccomp_check_thread() decides.
+ * Checks the filters of other threads. Finalisers and similar code run on the thread that drops the
+ * last reference. If all threads have the same filters, the code would meet these filters anyway;
+ * under additional filters, calls might fail that never failed before. Different counts prove
+ * different filters. Equal counts do not prove equal filters and allow nothing:
+ * flmem_seccomp_check_thread() decides.
  */
 static int check_others(const struct flmem_process *process, const struct filter_check *in,
 			const struct seccomp_state *own)
@@ -187,7 +188,7 @@ int flmem_seccomp_check_outside(const struct flmem_process *process, pid_t tid,
 	return runs_program_code(calls) ? check_others(process, &in, &state) : 0;
 }
 
-/* What a filter does to a call, as the verb after "would" or "could". */
+/* Returns what a filter does to a call, as the verb after "would" or "could". */
 static const char *action_text(enum flmem_filter_action action)
 {
 	static const char *const texts[] = {
@@ -202,7 +203,7 @@ static const char *action_text(enum flmem_filter_action action)
 	return texts[action];
 }
 
-/* Actions that this row does not tolerate. */
+/* Returns the actions that this row does not tolerate. */
 static unsigned harmful_actions(const struct flmem_syscall *row,
 				const struct flmem_filter_outcome *outcome)
 {
@@ -215,7 +216,7 @@ static unsigned harmful_actions(const struct flmem_syscall *row,
 	return actions;
 }
 
-/* "madvise(?, ?, 4)": up to the last argument that is known in part. */
+/* Prints a call: "madvise(?, ?, 4)", up to the last argument that is known in part. */
 static void print_call(const struct flmem_syscall *row, struct flmem_buf *text)
 {
 	size_t count = FLMEM_SYSCALL_ARGS;
@@ -274,7 +275,7 @@ static bool is_allowed(const struct filter_check *in, const struct flmem_syscall
 	return !harmful_actions(row, ret_outcome);
 }
 
-/* The name of a call number in the given tables, for the message. */
+/* Returns the name of a call number in the given tables, for the message. */
 static const char *name_of(const struct flmem_syscall_list *list, long number)
 {
 	for (size_t i = 0; list && i < list->count; i++)
@@ -378,9 +379,9 @@ static int check_filters(struct filter_check *in, uint64_t count)
 }
 
 /*
- * System calls from outside a range of code may be turned into SIGSYS, controlled by a byte that
- * the program changes at any time. A borrowed thread has its signals blocked, so that would kill
- * it.
+ * Refuses user dispatch: system calls from outside a range of code may be turned into SIGSYS,
+ * controlled by a byte that the program changes at any time. A borrowed thread has its signals
+ * blocked, so that would kill it.
  */
 static int check_dispatch(const struct filter_check *in)
 {
@@ -417,7 +418,7 @@ struct checked_task {
 	int rc;
 };
 
-/* A thread that has moved on since it was checked is not touched. */
+/* Stops a thread, unless it has moved on since it was checked. */
 static int stop_watched_thread(const struct checked_task *running,
 			       const struct flmem_candidate *watched, struct flmem_tracee *tracee)
 {

@@ -3,10 +3,10 @@
 #define FLMEM_REMOTE_SECCOMP_SECCOMP_H
 
 /*
- * Targets under seccomp filters (every container's default): a filter may kill the process for an
- * unexpected system call. So every filter of the thread that will make calls is read and evaluated
- * for these calls, with their arguments as far as they are known; no call is made as a test. A
- * result that depends on something unknown counts as the worst one.
+ * Checks targets under seccomp filters (every container's default): a filter may kill the process
+ * for an unexpected system call. So every filter of the thread that will make calls is read and
+ * evaluated for these calls, with their arguments as far as they are known; no call is made as a
+ * test. A result that depends on something unknown counts as the worst one.
  *
  * Only reading a filter shows what it allows. Equal numbers of filters prove nothing: flmem in one
  * container and its target in another have one each. Neither does descent: filters are inherited
@@ -33,7 +33,7 @@ struct flmem_status;
 
 /* The system calls that a thread will make. */
 struct flmem_seccomp_calls {
-	const struct flmem_syscall_list *list; /* besides those of the chain; NULL: unknown */
+	const struct flmem_syscall_list *list; /* calls besides those of the chain; NULL: unknown */
 	/* The interrupted call, which is made again; number -1 if there is none. */
 	struct flmem_syscall repeated;
 	/*
@@ -43,7 +43,9 @@ struct flmem_seccomp_calls {
 	bool assume;
 };
 
-/* The calls of a thread that is about to be borrowed; a computing thread repeats no call. */
+/*
+ * Returns the calls of a thread that is about to be borrowed; a computing thread repeats no call.
+ */
 struct flmem_seccomp_calls flmem_seccomp_calls_of(const struct flmem_candidate *candidate,
 						  const struct flmem_syscall_list *list,
 						  bool assume);
@@ -66,8 +68,8 @@ int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *
 			       const struct flmem_seccomp_calls *calls, struct flmem_error *err);
 
 /*
- * The same for a running thread, which is stopped briefly if it has filters and otherwise not at
- * all. FLMEM_EUNSAFE if it could not be stopped now.
+ * As flmem_seccomp_check_thread(), for a running thread, which is stopped briefly if it has filters
+ * and otherwise not at all. FLMEM_EUNSAFE if it could not be stopped now.
  */
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 				const struct flmem_seccomp_calls *calls, struct flmem_error *err);

@@ -36,7 +36,7 @@ static struct flmem_filter_word masked_word(uint32_t value, uint32_t open)
 	return (struct flmem_filter_word){.value = value & ~open, .open = open};
 }
 
-/* A value that is one of the two. */
+/* Returns a value that is one of the two. */
 static struct flmem_filter_word join_words(struct flmem_filter_word a, struct flmem_filter_word b)
 {
 	return masked_word(a.value, a.open | b.open | (a.value ^ b.value));
@@ -53,7 +53,7 @@ struct filter_run {
 	const struct sock_filter *program;
 	size_t length;
 	const struct flmem_filter_input *input;
-	struct bpf_registers *at; /* one for each instruction */
+	struct bpf_registers *at; /* registers at each instruction */
 	struct flmem_filter_outcome *outcome;
 };
 
@@ -120,7 +120,7 @@ static void add_return(struct filter_run *run, struct flmem_filter_word value)
 	run->outcome->errors_differ = true;
 }
 
-/* An instruction may have several paths to it: its registers may have the value of each. */
+/* Adds a path to an instruction. It may have several: its registers may have the value of each. */
 static void push_filter_path(struct filter_run *run, size_t index, const struct bpf_registers *from)
 {
 	struct bpf_registers *to = index < run->length ? &run->at[index] : NULL;
@@ -148,7 +148,7 @@ static struct flmem_filter_word shift_word(struct flmem_filter_word a, struct fl
 		    : masked_word(a.value >> n, a.open >> n);
 }
 
-/* Carries between bits are computed for known numbers only. */
+/* Computes a result; carries between bits are computed for known numbers only. */
 static struct flmem_filter_word compute_numbers(unsigned operation, struct flmem_filter_word a,
 						struct flmem_filter_word b)
 {
@@ -172,10 +172,10 @@ static struct flmem_filter_word compute_bits(unsigned operation, struct flmem_fi
 	uint32_t open = a.open | b.open;
 
 	switch (operation) {
-	case BPF_AND: /* a known 0 on either side decides */
+	case BPF_AND: /* a known 0 on either side decides the bit */
 		return masked_word(a.value & b.value,
 				   open & (a.value | a.open) & (b.value | b.open));
-	case BPF_OR: /* a known 1 */
+	case BPF_OR: /* a known 1 on either side decides the bit */
 		return masked_word(a.value | b.value, open & ~(a.value | b.value));
 	default:
 		return masked_word(a.value ^ b.value, open);
@@ -256,7 +256,7 @@ static void follow_jump(struct filter_run *run, size_t index, const struct bpf_r
 		push_filter_path(run, index + 1 + i->jf, r);
 }
 
-/* The instructions that the kernel accepts (seccomp_check_filter, bpf_check_classic). */
+/* True for instructions that the kernel accepts (seccomp_check_filter, bpf_check_classic). */
 static bool is_valid_instruction(const struct sock_filter *i)
 {
 	switch (i->code) {

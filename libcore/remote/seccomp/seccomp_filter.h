@@ -17,25 +17,28 @@
 
 #include "remote/seccomp/syscalls.h"
 
-/* 32 bits as the filter sees them: those in `open` are unknown, and 0 in `value`. */
+/* 32 bits as the filter sees them: the bits in `open` are unknown, and 0 in `value`. */
 struct flmem_filter_word {
 	uint32_t value, open;
 };
 
-/* struct seccomp_data as 16 words, in the order of little-endian machines. */
+/* Number of words of struct seccomp_data, in the order of little-endian machines. */
 #define FLMEM_FILTER_WORDS (sizeof(struct seccomp_data) / sizeof(uint32_t))
 
 struct flmem_filter_input {
 	struct flmem_filter_word words[FLMEM_FILTER_WORDS];
 };
 
-/* A call of this architecture; the address of the calling instruction is unknown. */
+/*
+ * Makes the input for a call of this architecture; the address of the calling instruction is
+ * unknown.
+ */
 void flmem_filter_input_set(struct flmem_filter_input *input, const struct flmem_syscall *call);
 
-/* Any call with a number below `numbers`, a power of two, and any arguments. */
+/* Makes the input for any call with a number below `numbers`, a power of two, and any arguments. */
 void flmem_filter_input_any(struct flmem_filter_input *input, uint32_t numbers);
 
-/* X(NAME, value): actions of a filter, the most severe first. */
+/* Actions of a filter, the most severe first. X(NAME, value) */
 #define FLMEM_FILTER_ACTIONS(X)                   \
 	X(KILL_PROCESS, SECCOMP_RET_KILL_PROCESS) \
 	X(KILL_THREAD, SECCOMP_RET_KILL_THREAD)   \
@@ -52,19 +55,20 @@ enum flmem_filter_action {
 #undef FLMEM_FILTER_ENUM
 };
 
-/* All possible results. */
+/* All possible results of a filter. */
 struct flmem_filter_outcome {
-	unsigned actions;   /* bit enum flmem_filter_action: possible */
+	unsigned actions;   /* possible actions, as bits 1 << enum flmem_filter_action */
 	unsigned error;	    /* errno of FLMEM_FILTER_ERRNO if it is always the same */
-	bool errors_differ; /* ... if it is not */
+	bool errors_differ; /* FLMEM_FILTER_ERRNO may have several errnos */
 };
 
 /* Adds the meaning of one return value of a filter. */
 void flmem_filter_outcome_add(struct flmem_filter_outcome *outcome, uint32_t verdict);
 
 /*
- * A program that the kernel would not have accepted counts as one that kills, as does any program
- * if memory runs out. Time and memory depend only on `length`, which is at most BPF_MAXINSNS.
+ * Evaluates a filter. A program that the kernel would not have accepted counts as one that kills,
+ * as does any program if memory runs out. Time and memory depend only on `length`, which is at most
+ * BPF_MAXINSNS.
  */
 void flmem_filter_run(const struct sock_filter *program, size_t length,
 		      const struct flmem_filter_input *input,

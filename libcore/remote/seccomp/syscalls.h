@@ -21,19 +21,22 @@ struct flmem_syscall_arg {
 	uint64_t value, known;
 };
 
-/* An argument without a row is unknown. */
+/* Initialisers of arguments; one without an initialiser is unknown. */
 #define FLMEM_ARG_IS(number)         \
 	{                            \
 		(number), UINT64_MAX \
 	}
 
-/* An int that may be negative: the upper half of the register is not defined (x86-64 psABI). */
+/*
+ * Argument of type int that may be negative: the upper half of the register is not defined (x86-64
+ * psABI).
+ */
 #define FLMEM_ARG_INT(number)                  \
 	{                                      \
 		(uint32_t)(number), UINT32_MAX \
 	}
 
-/* Only these bits may be set, such as PROT_READ | PROT_WRITE. */
+/* Argument in which only these bits may be set, such as PROT_READ | PROT_WRITE. */
 #define FLMEM_ARG_WITHIN(bits)       \
 	{                            \
 		0, ~(uint64_t)(bits) \
@@ -63,7 +66,7 @@ struct flmem_syscall {
 		}                             \
 	}
 /*
- * A call with arguments that do not matter or are unknown. Its number and name are made here:
+ * Rows for calls with arguments that do not matter or are unknown. Number and name are made here:
  * older versions of musl define names like pread64, which a further macro would replace.
  */
 #define FLMEM_CALL_PLAIN(name) FLMEM_CALL_ROW(SYS_##name, #name, FLMEM_FAILURE_REFUSED)
@@ -71,7 +74,7 @@ struct flmem_syscall {
 
 /* The calls of one function or of one piece of code. */
 struct flmem_syscall_table {
-	const char *maker; /* for messages: "malloc_trim" */
+	const char *maker; /* name for messages: "malloc_trim" */
 	const struct flmem_syscall *rows;
 	size_t count;
 	/*
