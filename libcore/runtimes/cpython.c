@@ -27,7 +27,7 @@ static const struct flmem_module *find_python_module(const struct flmem_modules 
 		    is_interpreter(module))
 			return module;
 	}
-	/* A program linked to libpython may export a copy of a symbol, so it is tried last. */
+	/* Try the program last: one that is linked to libpython may export a copy of a symbol. */
 	return program && is_interpreter(program) ? program : NULL;
 }
 
@@ -64,7 +64,7 @@ static bool read_version_symbol(struct flmem_image *image, struct flmem_cpython 
 	return true;
 }
 
-/* Parses one or two digits; NULL for none or more. */
+/* Parses one or two digits and returns their end; NULL for none or more. */
 static const char *parse_two_digits(const char *text, int *ret_number)
 {
 	int number = 0, digits = 0;
@@ -104,7 +104,10 @@ static bool find_series_in_name(const char *name, struct flmem_cpython *python)
 	return false;
 }
 
-/* The interpreter holds the name of its library directory: "lib/python3.9" or "python3.9". */
+/*
+ * Finds the series in a text of the interpreter, the name of its library directory: "lib/python3.9"
+ * or "python3.9".
+ */
 static bool find_series_in_text(struct flmem_image *image, struct flmem_cpython *python)
 {
 	static const char marker[] = "python";
@@ -145,9 +148,9 @@ static bool parse_micro(const char *text, int *ret_micro)
 }
 
 /*
- * PY_VERSION is a separate string, but the linker may have stored it as the end of a longer one (a
- * prefix like /opt/3.9.18). Texts about other releases look the same, so the result counts only if
- * it is unique.
+ * Reads the micro version. PY_VERSION is a separate string, but the linker may have stored it as
+ * the end of a longer one (a prefix like /opt/3.9.18). Texts about other releases look the same, so
+ * the result counts only if it is unique.
  */
 static void read_micro(struct flmem_image *image, struct flmem_cpython *python)
 {

@@ -13,7 +13,10 @@
 #include "runtimes/cpython_entry_points.h"
 #include "runtimes/cpython_watchdog.h"
 
-/* How long the lock is watched, and after how long an unanswered request for it means C code. */
+/*
+ * Time for which the lock is watched, and time after which an unanswered request for it means C
+ * code.
+ */
 #define WATCH_US      40000U
 #define UNANSWERED_US 20000U
 #define SAMPLE_US     1000U
@@ -67,11 +70,14 @@ static bool is_thread_blocked(const struct flmem_cpython_session *session, pid_t
 /* Results of watching the lock so far. */
 struct gil_watch {
 	struct flmem_cpython_gil first;
-	uint64_t wanted_since_us; /* 0: not requested */
-	bool always_blocked;	  /* its holder was never seen running */
+	uint64_t wanted_since_us; /* time of the current request for the lock; 0: none */
+	bool always_blocked;	  /* the holder of the lock was never seen running */
 };
 
-/* On request the holder releases the lock between two instructions of Python code. */
+/*
+ * True if the holder released the lock on request, which it does between two instructions of Python
+ * code.
+ */
 static bool was_released(const struct flmem_cpython_session *session, struct gil_watch *watch,
 			 pid_t holder, uint64_t now_us)
 {
@@ -124,9 +130,10 @@ static int refuse_lock(const struct flmem_cpython_session *session, pid_t holder
 }
 
 /*
- * Starting a thread from a blocked one costs the program nothing, so try that first. The
- * interpreter's debugger interface runs code on the main thread, where an exception of a signal
- * handler may be lost, so it is the last, and only where flmem cannot start a thread.
+ * Chooses the entry point. Starting a thread from a blocked one costs the program nothing, so that
+ * is tried first. The interpreter's debugger interface runs code on the main thread, where an
+ * exception of a signal handler may be lost, so it is the last, and only where flmem cannot start a
+ * thread.
  */
 static int choose_entry(struct flmem_cpython_session *session, struct flmem_error *err)
 {
@@ -138,7 +145,10 @@ static int choose_entry(struct flmem_cpython_session *session, struct flmem_erro
 	return rc == FLMEM_EUNSAFE ? flmem_cpython_entry_computing(session, err) : rc;
 }
 
-/* The callers of a function have checked the group's room for it themselves. */
+/*
+ * Checks the room in the control group, unless a function is called: its callers have checked that
+ * themselves.
+ */
 static int check_memory_room(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_process *process = session->view->process;
@@ -150,7 +160,7 @@ static int check_memory_room(const struct flmem_cpython_session *session, struct
 						"trim without it first", err);
 }
 
-/* Reads the interpreter once and uses the entry point that fits; EUNSAFE may be temporary. */
+/* Reads the interpreter once and uses the entry point that fits; FLMEM_EUNSAFE may be temporary. */
 static int try_entry(struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	pid_t holder;
@@ -166,7 +176,7 @@ static int try_entry(struct flmem_cpython_session *session, struct flmem_error *
 	if (session->state.finalizing)
 		return refuse_ending(session, err);
 	rc = check_memory_room(session, err);
-	if (!rc && !session->call->function.address) /* which has no thread state */
+	if (!rc && !session->call->function.address) /* functions run without a thread state */
 		rc = flmem_cpython_watchdog_check(session->view, &session->python, &session->state,
 						  err);
 	if (rc)

@@ -24,13 +24,13 @@
 #include "runtimes/cpython.h"
 #include "runtimes/cpython_source.h"
 
-/* True for the versions in which code can be run. */
+/* True for versions in which code can be run. */
 static inline bool flmem_cpython_runs_code(unsigned major, unsigned minor)
 {
 	return major == 3 && minor >= 8 && minor <= 15;
 }
 
-/* X(NAME, text) */
+/* Entry points. X(NAME, text) */
 #define FLMEM_CPYTHON_ENTRIES(X)    \
 	X(NONE, "none")             \
 	X(NEW_THREAD, "new thread") \
@@ -44,32 +44,34 @@ enum flmem_cpython_entry {
 
 /*
  * Memory that a process must be able to allocate before code enters it: PyGILState_Ensure ends the
- * process when an allocation fails. Enough for two arenas of the C library's heap and of the
- * interpreter.
+ * process when an allocation fails. The size suffices for two arenas of the C library's heap and of
+ * the interpreter.
  */
 #define FLMEM_CPYTHON_HEADROOM (UINT64_C(16) << 20)
 
 const char *flmem_cpython_entry_name(enum flmem_cpython_entry entry);
 
 /*
- * A function of the process, called instead of Python code: in the same thread, but without the
- * interpreter's lock, since it may wait for what another thread holds while that one waits for the
- * interpreter. Its first argument is the address of a copy of `text`, the second `number`, or with
- * `answer` the address of zeros that it may fill, which are copied back.
+ * A function of the process that is called instead of Python code: in the same kind of thread, but
+ * without the interpreter's lock, since it may wait for what another thread holds while that one
+ * waits for the interpreter. Its first argument is the address of a copy of `text`, the second
+ * `number`, or with `answer` the address of zeros that it may fill, which are copied back.
  */
 struct flmem_cpython_function {
-	const char *name; /* static */
-	uint64_t address; /* 0: there is none, Python code is run */
+	const char *name; /* static: name for messages */
+	uint64_t address; /* address of the function; 0: Python code is run */
 	const char *text;
 	uint64_t number;
 	char *answer;
 	size_t answer_size;
-	const char *then_name; /* static: called with the address of the text afterwards */
-	uint64_t then;	       /* 0: nothing */
-	const struct flmem_chain *chain; /* these calls instead, without a text; or NULL */
+	/* Static: name of a function that is called afterwards with the address of the text. */
+	const char *then_name;
+	uint64_t then; /* its address; 0: none is called */
+	/* Chain of calls to make instead, without a text; or NULL. */
+	const struct flmem_chain *chain;
 	/*
-	 * Called right before and after the calls, or NULL: what keeps the process from being
-	 * changed meanwhile. `is_over` is false where they may still be made.
+	 * Called right before and after the calls, to keep the process from being changed
+	 * meanwhile; or NULL. `is_over` is false where the calls may still be made.
 	 */
 	int (*begin)(void *context, struct flmem_error *err);
 	void (*end)(void *context, bool is_over);
@@ -82,23 +84,24 @@ struct flmem_cpython_call {
 	const struct flmem_syscall_table *syscalls; /* system calls of the function; or NULL */
 	const struct flmem_guard *guard; /* guard of the allocators: the code allocates */
 	flmem_borrow_recheck *recheck;	 /* as in struct flmem_borrow_options */
-	void *rechecker;		 /* its context */
+	void *rechecker;		 /* context of `recheck` */
 	uint64_t *checked_us;		 /* time of the last such check */
-	uint64_t timeout_us;		 /* for a safe moment, and again for the code */
-	bool assume_seccomp;		 /* as in struct flmem_borrow_options */
-	bool dry_run;			 /* choose the entry point and touch nothing */
+	uint64_t timeout_us; /* time limit for finding a safe moment, and again for the code */
+	bool assume_seccomp; /* as in struct flmem_borrow_options */
+	bool dry_run;	     /* choose the entry point and touch nothing */
 };
 
 struct flmem_cpython_result {
 	enum flmem_cpython_entry entry;
 	pid_t tid;	       /* the thread that starts, or would start, the thread for the code */
-	const char *waited_in; /* static: the system call it was blocked in, or NULL */
+	const char *waited_in; /* static: the system call that blocked it, or NULL */
 	uint64_t late_us;      /* the call's timeout may be delayed by up to this much */
-	bool unfinished;       /* it still makes the calls that start the thread for the code */
-	bool complete;	       /* the code ran to its end; the following hold */
-	uint64_t waited_us;    /* for the interpreter's lock */
-	uint64_t took_us;      /* the code itself */
-	uint64_t stopped_us; /* the thread did not run the program for this long; 0: not stopped */
+	bool unfinished; /* that thread still makes the calls that start the thread for the code */
+	bool complete;	 /* the code ran to its end; the following fields are valid */
+	uint64_t waited_us; /* time for which the code waited for the interpreter's lock */
+	uint64_t took_us;   /* time that the code itself took */
+	/* Time for which the borrowed thread did not run the program; 0: not stopped. */
+	uint64_t stopped_us;
 	struct flmem_cpython_answer answer;
 };
 
@@ -106,9 +109,9 @@ struct flmem_cpython_result {
 int flmem_cpython_code_check(const struct flmem_cpython_code *code, struct flmem_error *err);
 
 /*
- * FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.15, or a build that cannot be read; FLMEM_EUNSAFE:
- * no entry point was safe until the timeout, nothing was changed; FLMEM_EFAILED: the code was
- * injected but did not end in time. An exception in the code is not a failure of the call.
+ * Runs the code. FLMEM_EUNSUPPORTED: no CPython from 3.8 to 3.15, or a build that cannot be read;
+ * FLMEM_EUNSAFE: no entry point was safe until the timeout, nothing was changed; FLMEM_EFAILED: the
+ * code was injected but did not end in time. An exception in the code is not a failure of the call.
  * *ret_result is filled as far as possible, also on failure; always clear it.
  */
 int flmem_cpython_call(const struct flmem_view *view, const struct flmem_cpython_call *call,

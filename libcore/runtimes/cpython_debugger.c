@@ -31,7 +31,7 @@
 #define BREAK_DEBUGGER 0x20U
 
 /*
- * The pause between withdrawing the request and removing the file, which the interpreter may be
+ * Pause between withdrawing the request and removing the file, which the interpreter may be
  * opening.
  */
 #define OPENING_US 50000U
@@ -48,8 +48,8 @@ static int write_script(const struct flmem_cpython_session *session,
 }
 
 /*
- * Only the main thread: another thread may end meanwhile, and the request would be written into
- * freed memory. Not while it is blocked, since it checks requests only when it continues.
+ * Chooses the main thread: another thread may end meanwhile, and the request would be written into
+ * freed memory. NULL while it is blocked, since it checks requests only when it continues.
  */
 static const struct flmem_cpython_thread *choose_thread(const struct flmem_cpython_session *session)
 {
@@ -97,7 +97,10 @@ static int refuse_pending(const struct flmem_cpython_session *session,
 			       (int)thread->tid, (int)session->view->process->pid);
 }
 
-/* Another debugger may have made a request after the interpreter took this one. */
+/*
+ * True if this request is pending: another debugger may have made one after the interpreter took
+ * this one.
+ */
 static bool is_pending_here(const struct flmem_cpython_session *session, uint64_t thread_state,
 			    const struct flmem_cpython_script *script)
 {
@@ -127,7 +130,7 @@ static int request_script(const struct flmem_cpython_session *session,
 	const size_t length = print_path(script, path);
 	uint8_t byte;
 
-	if (is_pending(session, thread->state)) /* since the script was begun */
+	if (is_pending(session, thread->state)) /* another debugger was faster */
 		return refuse_pending(session, thread, err);
 	if (length >= layout->debugger_path_size ||
 	    flmem_process_write_memory(process, support + layout->debugger_path, path,
@@ -142,7 +145,10 @@ static int request_script(const struct flmem_cpython_session *session,
 	return 0;
 }
 
-/* True if the interpreter has not taken the request; it may be about to do so. */
+/*
+ * Withdraws the request. Returns true if the interpreter has not taken it; it may be about to do
+ * so.
+ */
 static bool take_back_request(const struct flmem_cpython_session *session,
 			      const struct flmem_cpython_thread *thread,
 			      const struct flmem_cpython_script *script)
@@ -176,7 +182,7 @@ static int withdraw_script(const struct flmem_cpython_session *session,
 			"it");
 }
 
-/* What is checked before a thread is borrowed: the code may call malloc_trim(), too. */
+/* Makes the checks that come before a thread is borrowed: the code may call malloc_trim(), too. */
 static int check_allocators(const struct flmem_cpython_session *session, struct flmem_error *err)
 {
 	const struct flmem_cpython_call *call = session->call;
@@ -193,7 +199,7 @@ struct waiting_request {
 	const struct flmem_cpython_thread *thread;
 	const struct flmem_cpython_script *script;
 	struct flmem_status status;
-	bool is_unsafe; /* now, so it has to be withdrawn */
+	bool is_unsafe; /* the process is unsafe now, so the request has to be withdrawn */
 };
 
 static bool has_other_filters(const struct waiting_request *request)
@@ -207,7 +213,10 @@ static bool has_other_filters(const struct waiting_request *request)
 	       flmem_u64_or(now.seccomp_filters, 0) != flmem_u64_or(before->seccomp_filters, 0);
 }
 
-/* It may wait for as long as the main thread computes in C. */
+/*
+ * Checks the process again while the request waits, which may last as long as the main thread
+ * computes in C.
+ */
 static int check_waiting_request(void *context, struct flmem_error *err)
 {
 	struct waiting_request *request = context;
@@ -225,7 +234,10 @@ static int check_waiting_request(void *context, struct flmem_error *err)
 	return rc;
 }
 
-/* The interpreter may have taken it at the same moment, so it is not made again. */
+/*
+ * Withdraws the request. The interpreter may have taken it at the same moment, so it is not made
+ * again.
+ */
 static int withdraw_unsafe(const struct waiting_request *request, struct flmem_error *err)
 {
 	bool waits = take_back_request(request->session, request->thread, request->script);
@@ -274,7 +286,10 @@ bool flmem_cpython_has_debugger_entry(const struct flmem_cpython_session *sessio
 	       enabled == 1;
 }
 
-/* This entry point stops no thread, except one with seccomp filters, to read them. */
+/*
+ * Checks the seccomp filters. This entry point stops no thread, except one with filters, to read
+ * them.
+ */
 static int check_seccomp(const struct flmem_cpython_session *session, pid_t tid,
 			 struct flmem_error *err)
 {

@@ -13,9 +13,9 @@
 #define POLL_LONG_US 2000U
 #define LONG_US	     100000U
 #define END_US	     200000U
-#define CHECK_US     100000U /* between two checks while an answer is awaited */
+#define CHECK_US     100000U /* pause between two checks while an answer is awaited */
 
-/* The answer begins with the cookie, at the offset of the head's `done`. */
+/* Place of the answer: it begins with the cookie, at the offset of the head's `done`. */
 #define HEAD offsetof(struct flmem_padding_head, done)
 _Static_assert(sizeof(((struct flmem_padding_head *)0)->done) == FLMEM_CPYTHON_COOKIE, "one word");
 
@@ -125,7 +125,7 @@ static bool has_new_thread(const struct flmem_cpython_session *session,
 }
 
 /*
- * Waits, not long, for new threads to end, so that the target is unchanged when flmem returns; the
+ * Waits briefly for new threads to end, so that the target is unchanged when flmem returns; the
  * program may also have started threads.
  */
 static void await_thread_end(const struct flmem_cpython_session *session,
@@ -165,12 +165,15 @@ int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 	session->result->waited_us =
 		spent > session->result->took_us ? spent - session->result->took_us : 0;
 	await_thread_end(session, &injected->before);
-	/* The first read may lack the end, if the thread was still writing. */
+	/* Read once more: the first read may lack the end, if the thread was still writing. */
 	(void)read_injected_answer(session, injected);
 	return 0;
 }
 
-/* Another flmem may reuse the place of a finished answer, if this one was stopped meanwhile. */
+/*
+ * True if the place is still that of this answer: another flmem may reuse the place of a finished
+ * one, if this flmem was stopped meanwhile.
+ */
 static bool is_place_ours(const struct flmem_cpython_session *session,
 			  const struct flmem_cpython_injected *injected)
 {

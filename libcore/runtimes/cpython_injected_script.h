@@ -3,21 +3,22 @@
 #define FLMEM_RUNTIMES_CPYTHON_INJECTED_SCRIPT_H
 
 /*
- * Code for an entry point that only registers a request, and a place for its answer in the process,
- * in the padding of a library.
+ * Prepares code for an entry point that only registers a request, and a place for its answer in the
+ * process, in the padding of a library.
  */
 
 #include "proc/task.h"
 #include "runtimes/cpython_entry_points.h"
 
 struct flmem_cpython_injected {
-	uint64_t place;	  /* in the padding; 0: not written */
-	uint64_t address; /* of the answer, whose cookie also marks the padding as used up */
+	uint64_t place; /* address in the padding; 0: nothing was written */
+	/* Address of the answer, whose cookie also marks the padding as used up. */
+	uint64_t address;
 	size_t length;
 	size_t answer_max;
 	unsigned char cookie[FLMEM_CPYTHON_COOKIE];
-	struct flmem_buf text;	   /* the source */
-	struct flmem_tasks before; /* the threads of the process when it was written */
+	struct flmem_buf text;	   /* source of the code */
+	struct flmem_tasks before; /* threads of the process when the source was written */
 	/*
 	 * Called repeatedly while the answer is awaited; a result other than 0 ends the wait. NULL:
 	 * no check.
@@ -27,7 +28,7 @@ struct flmem_cpython_injected {
 };
 
 /*
- * Makes the source and reserves the place of the answer. FLMEM_EUNSAFE when there is none. Always
+ * Makes the source and reserves the place of the answer. FLMEM_EUNSAFE if there is no place. Always
  * clear it.
  */
 int flmem_cpython_injected_write(const struct flmem_cpython_session *session,
@@ -35,7 +36,7 @@ int flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 
 /*
  * Waits for the answer and stores it in session->result, then briefly for the end of its thread.
- * FLMEM_EFAILED: no answer in time. Or the result of `check`.
+ * FLMEM_EFAILED if there is no answer in time; else the result of `check`.
  */
 int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_injected *injected,

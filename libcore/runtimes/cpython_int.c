@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Py_ISSPACE, which int() skips around the number. */
+/* Characters of Py_ISSPACE, which int() skips around the number. */
 #define BLANKS " \t\n\v\f\r"
 
 static bool is_ascii(const char *text)
@@ -19,7 +19,10 @@ static bool is_int_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Digits with single underscores between them (PEP 515); NULL for others, else their end. */
+/*
+ * Reads digits with single underscores between them (PEP 515). Returns their end, NULL for other
+ * text.
+ */
 static const char *read_digits(const char *at, bool negative, int64_t *ret_value)
 {
 	int64_t value = 0;

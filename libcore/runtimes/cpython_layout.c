@@ -7,7 +7,8 @@
 
 #define NONE FLMEM_CPYTHON_NONE
 /*
- * No structure of an interpreter is larger: 3.15 has 347 KB of runtime and 226 KB of interpreter.
+ * Limit of offsets: no structure of an interpreter is larger; 3.15 has 347 KB of runtime and 226 KB
+ * of interpreter.
  */
 #define OFFSET_MAX (8U << 20)
 
@@ -17,10 +18,10 @@
 	.debugger_support = NONE, .debugger_pending = NONE, .debugger_path = NONE
 
 /*
- * offsetof() by a compiler in the headers that each release installs (Include/internal/
- * pycore_runtime.h, pycore_interp.h or pycore_pystate.h; cpython/pystate.h), LP64: 3.8.18, 3.9.18,
- * 3.10.13, 3.11.2 and 3.11.7, 3.12.1. Values read with them are checked, so that a different build
- * is refused and not misread.
+ * Offsets of releases without a table, determined with offsetof() by a compiler in the headers that
+ * each release installs (Include/internal/ pycore_runtime.h, pycore_interp.h or pycore_pystate.h;
+ * cpython/pystate.h), LP64: 3.8.18, 3.9.18, 3.10.13, 3.11.2 and 3.11.7, 3.12.1. Values read with
+ * them are checked, so that a different build is refused and not misread.
  */
 static const struct {
 	int minor;
@@ -136,9 +137,9 @@ bool flmem_cpython_layout_known(int major, int minor, struct flmem_cpython_layou
 }
 
 /*
- * struct _Py_DebugOffsets as an array of uint64_t: cookie, version, free_threaded, then the groups.
- * Include/internal/pycore_runtime.h in 3.13, pycore_debug_offsets.h in 3.14 and 3.15, whose groups
- * have more members each time.
+ * Positions in struct _Py_DebugOffsets, read as an array of uint64_t: cookie, version,
+ * free_threaded, then the groups. Include/internal/pycore_runtime.h in 3.13, pycore_debug_offsets.h
+ * in 3.14 and 3.15, whose groups have more members each time.
  */
 enum {
 	WORD_VERSION = 1,
@@ -155,16 +156,16 @@ enum {
 /* Positions that differ between the versions. */
 struct version_layout {
 	unsigned minor;
-	unsigned words;	      /* of the whole table */
+	unsigned words;	      /* number of words of the whole table */
 	bool only_releases;   /* alphas, betas and candidates may differ */
-	unsigned flags_bytes; /* between the table and `finalizing`; 0: not checked */
+	unsigned flags_bytes; /* bytes between the table and `finalizing`; 0: not checked */
 	bool creates_state;
 	unsigned threads_main;
 	unsigned ceval_gil;
 	unsigned gil;	    /* gil_runtime_state; its enabled, locked and holder follow */
 	unsigned thread;    /* size, prev, next, interp */
 	unsigned native;    /* thread_id, native_thread_id */
-	uint32_t exception; /* of 3.13: current_exception in cpython/pystate.h */
+	uint32_t exception; /* 3.13 only: offset of current_exception in cpython/pystate.h */
 	unsigned debugger;  /* eval_breaker, support, enabled, pending, path, path size; 0: none */
 };
 
@@ -186,7 +187,9 @@ static const struct version_layout places[] = {
 	 .native = 27,
 	 .exception = NONE,
 	 .debugger = 89},
-	/* By the headers of Debian's 3.15.2, its debugging information and its memory. */
+	/*
+	 * Determined with the headers of Debian's 3.15.2, its debugging information and its memory.
+	 */
 	{.minor = 15,
 	 .words = 111,
 	 .only_releases = true,
@@ -201,15 +204,15 @@ static const struct version_layout places[] = {
 	 .debugger = 105},
 };
 
-#define LAST_RELEASE 0x30FU /* of `places` */
+#define LAST_RELEASE 0x30FU /* last release that `places` describes */
 
-/* PY_VERSION_HEX: 0xf for final releases, less for alphas, betas and candidates. */
+/* True for a final release: 0xf in PY_VERSION_HEX, less for alphas, betas and candidates. */
 static bool is_final(uint64_t version)
 {
 	return (version >> 4 & 0xf) == 0xf;
 }
 
-/* In 3.13 it is not in the table; in cpython/pystate.h it follows three pointers. */
+/* Offset in 3.13, whose table lacks it; in cpython/pystate.h it follows three pointers. */
 #define EVAL_BREAKER_313 24
 
 static const struct version_layout *find_places(uint64_t version)
@@ -279,7 +282,7 @@ static bool read_offsets(const uint64_t *words, const struct version_layout *at,
 		return false;
 	if (layout->finalizing < sizeof(uint64_t))
 		return false;
-	/* The last of five ints before it, with their padding. */
+	/* `initialized` is the last of five ints before `finalizing`, with their padding. */
 	layout->initialized = layout->finalizing - (uint32_t)sizeof(uint64_t);
 	/* struct pyinterpreters: head, main, next_id; then the main thread. */
 	layout->interpreters_main = layout->interpreters_head + 8;
@@ -289,7 +292,7 @@ static bool read_offsets(const uint64_t *words, const struct version_layout *at,
 	return at->debugger ? read_debugger_offsets(words, at, thread_size, layout) : true;
 }
 
-/* The lock's structure must be the one with known inner offsets. */
+/* True if the lock's structure is the one with known inner offsets. */
 static bool has_known_lock(const uint64_t *words, const struct version_layout *at)
 {
 	uint64_t gil = words[at->gil];
@@ -299,8 +302,8 @@ static bool has_known_lock(const uint64_t *words, const struct version_layout *a
 }
 
 /*
- * The runtime begins with the table, and `finalizing` follows it: a table with more or fewer words
- * than the known one would be misread.
+ * True if the table has the known length. The runtime begins with the table, and `finalizing`
+ * follows it: a table with more or fewer words would be misread.
  */
 static bool has_known_length(const uint64_t *words, const struct version_layout *at)
 {

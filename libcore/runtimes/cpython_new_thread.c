@@ -15,9 +15,9 @@
 #include "runtimes/cpython_syscalls.h"
 
 /*
- * Compiling, collecting and the finalisers of the program's objects run on the thread's stack.
- * Python limits their recursion in C to what took up to 6 MiB of it (sorts in each other's key(),
- * 3.13). A thread has 8 MiB, less the data that the C library keeps there for each thread.
+ * Stack that the code needs: compiling, collecting and the finalisers of the program's objects run
+ * on it. Python limits their recursion in C to what took up to 6 MiB of it (sorts in each other's
+ * key(), 3.13). A thread has 8 MiB, less the data that the C library keeps there for each thread.
  */
 #define STACK_BYTES (6U << 20)
 
@@ -35,20 +35,20 @@
 #define NO_BYTE_OF_A_POINTER 0xff
 
 /*
- * Each thread that cannot be used, for example with a stack that is too small, sleeps for some more
- * seconds.
+ * Limit of threads: each one that cannot be used, for example with a stack that is too small,
+ * sleeps for some more seconds.
  */
 #define THREADS_MAX 3U
 
-/* Wait for the end of a thread whose code is done: it only has to leave sleep(). */
+/* Time to wait for the end of a thread whose code is done: it only has to leave sleep(). */
 #define END_US 1000000U
 
-/* How long to wait until a thread that is not running shows as blocked, and the steps. */
+/* Time until a thread that is not running shows as blocked, and the interval of checks. */
 #define BLOCKED_US 20000U
 #define POLL_US	   200U
 
 struct new_thread_functions {
-	uint64_t create; /* PyThreadState_New(), where PyGILState_Ensure() must find a state */
+	uint64_t create; /* PyThreadState_New(), if PyGILState_Ensure() must find a state */
 	uint64_t ensure, run, release;
 	struct flmem_thread_functions thread;
 };
@@ -109,7 +109,7 @@ static bool accepts_new_thread(void *context, const struct flmem_candidate *cand
 	return false;
 }
 
-/* A call that does not return where the word of the lock is not zero. */
+/* Plans a call that does not return where the word of the lock is not zero. */
 static void plan_stopping_lock(struct flmem_cpython_session *session,
 			       const struct new_thread_functions *functions, uint64_t lock,
 			       struct flmem_chain *chain)
@@ -169,13 +169,14 @@ static void plan_stop_unless_initialised(struct flmem_cpython_session *session,
 }
 
 /*
- * An interpreter that is not initialised is not entered at all. Since 3.14 finalisation turns away
- * only the threads that have a state when it begins. So PyThreadState_New() creates the state, then
- * the interpreter must not be finalising: what begins later finds that state. PyGILState_Ensure()
- * of 3.15 has its own check, but makes finalisation wait meanwhile, by a counter that fork()
- * copies and the child does not reset: a child that is forked in that moment never finishes
- * Py_FinalizeEx(). PyThreadState_New() counts as one use, hence the second PyGILState_Release(),
- * which ends the process if PyThreadState_New() had no memory: accepts_new_thread() requires it.
+ * Plans the calls that take the lock. An interpreter that is not initialised is not entered at all.
+ * Since 3.14 finalisation turns away only the threads that have a state when it begins. So
+ * PyThreadState_New() creates the state, then the interpreter must not be finalising: what begins
+ * later finds that state. PyGILState_Ensure() of 3.15 has its own check, but makes finalisation
+ * wait meanwhile, by a counter that fork() copies and the child does not reset: a child that is
+ * forked in that moment never finishes Py_FinalizeEx(). PyThreadState_New() counts as one use,
+ * hence the second PyGILState_Release(), which ends the process if PyThreadState_New() had no
+ * memory: accepts_new_thread() requires it.
  */
 static void plan_lock(struct flmem_cpython_session *session,
 		      const struct new_thread_functions *functions, struct flmem_chain *chain)
@@ -215,7 +216,7 @@ static void plan_calls(struct flmem_cpython_session *session,
 	plan_release(functions, chain);
 }
 
-/* The place of the answer, then the source. */
+/* Fills the area with the place of the answer, then the source. */
 static int fill_area(const struct flmem_cpython_session *session, const unsigned char *cookie,
 		     struct flmem_buf *area, struct flmem_chain *chain, struct flmem_error *err)
 {
@@ -252,7 +253,7 @@ static void copy_times(const struct flmem_cpython_session *session,
 	session->result->took_us = run->call_ns[locked] / 1000U;
 }
 
-/* What the unfinished code is doing; flmem has just stopped its thread briefly. */
+/* Describes what the unfinished code is doing; flmem has just stopped its thread briefly. */
 static const char *describe_wait(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_gil *gil, pid_t tid)
 {
@@ -294,7 +295,7 @@ static int explain_unlocked(const struct flmem_cpython_session *session,
 			       (int)run->tid);
 }
 
-/* By a lock before PyGILState_Ensure(); the interpreter may be initialised again by now. */
+/* True if a lock stopped the thread before PyGILState_Ensure(). */
 static bool was_stopped(const struct flmem_cpython_session *session,
 			const struct flmem_borrow_result *run)
 {
@@ -360,7 +361,7 @@ static void take_function_answer(const struct flmem_cpython_session *session,
 	result->took_us = run->complete ? run->call_ns[0] / 1000U : 0;
 }
 
-/* Between what its caller does before and after. */
+/* Runs the chain of a function between the calls of `begin` and `end`. */
 static int run_function_chain(struct flmem_cpython_session *session,
 			      const struct flmem_new_thread *thread,
 			      const struct flmem_chain *chain,
@@ -401,7 +402,7 @@ static int run_function(struct flmem_cpython_session *session,
 	return 0;
 }
 
-/* What the function makes comes before what Python code may make, for the reason of a refusal. */
+/* Lists the system calls; those of the function come first, for the reason of a refusal. */
 static const struct flmem_syscall_list *list_thread_syscalls(struct flmem_cpython_session *session)
 {
 	const struct flmem_syscall_table *own = session->call->syscalls;
@@ -453,7 +454,7 @@ static int run_code(struct flmem_cpython_session *session,
 		return explain_late_code(session, &run, err);
 	else if (rc)
 		return rc;
-	/* Wait for its end, so that the target is unchanged when flmem returns. */
+	/* Wait for the end of the thread, so that the target is unchanged when flmem returns. */
 	flmem_new_thread_await_end(session->view, thread, END_US);
 	return session->result->complete ? 0 : parse_answer(session, &run, &area, cookie, err);
 }
@@ -486,9 +487,8 @@ static int run_in_new_thread(struct flmem_cpython_session *session,
 }
 
 /*
- * The main thread, stopped while it computes, may start a thread only from the interpreter's own
- * code: not in the C library or the loader, whose locks and data pthread_create() uses, nor in what
- * they call.
+ * Accepts the main thread, stopped while it computes, only in the interpreter's own code: not in
+ * the C library or the loader, whose locks and data pthread_create() uses, nor in what they call.
  */
 static bool accepts_computing(void *context, const struct flmem_candidate *candidate,
 			      uint64_t pointer, const char **ret_reason)
@@ -505,7 +505,7 @@ static bool accepts_computing(void *context, const struct flmem_candidate *candi
 	return false;
 }
 
-/* Statically linked, the C library or an allocator is in the same file as the interpreter. */
+/* False if the interpreter's file also contains the C library or an allocator. */
 static bool has_own_file(const struct flmem_cpython_session *session)
 {
 	uint64_t unused;
@@ -515,7 +515,7 @@ static bool has_own_file(const struct flmem_cpython_session *session)
 	       !flmem_module_symbol_any(session->python.module, "pthread_create", &unused);
 }
 
-/* False, with the earlier error unchanged, if it is blocked: it was a candidate as such. */
+/* True if the main thread computes. False, with the earlier error unchanged, if it is blocked. */
 static bool main_computes(const struct flmem_cpython_session *session,
 			  const struct flmem_cpython_thread *thread)
 {

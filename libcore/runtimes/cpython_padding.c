@@ -22,10 +22,10 @@ static bool has_symbol(const struct flmem_module *module, const char *name)
 }
 
 /*
- * Not the dynamic linker: it allocates from the rest of its last page before malloc is available
- * (glibc, elf/dl-minimal.c). A program may name another file as its linker, so what it exports
- * counts, too. The program is usable: its heap begins on a new page (ELF_PAGEALIGN in the kernel's
- * fs/binfmt_elf.c).
+ * True if the padding of the module may be used. Not that of the dynamic linker: it allocates from
+ * the rest of its last page before malloc is available (glibc, elf/dl-minimal.c). A program may
+ * name another file as its linker, so what it exports counts, too. The program is usable: its heap
+ * begins on a new page (ELF_PAGEALIGN in the kernel's fs/binfmt_elf.c).
  */
 static bool is_usable_module(const struct flmem_module *module)
 {
@@ -35,7 +35,10 @@ static bool is_usable_module(const struct flmem_module *module)
 	       !has_symbol(module, "_r_debug");
 }
 
-/* musl's malloc takes the rest of the last page of files (reclaim_gaps() in ldso/dynlink.c). */
+/*
+ * True for musl, whose malloc takes the rest of the last page of files (reclaim_gaps() in
+ * ldso/dynlink.c).
+ */
 static bool is_rest_in_heap(const struct flmem_modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++)
@@ -50,15 +53,15 @@ static bool is_private_data(const struct flmem_map *map)
 	       !(map->flags & FLMEM_MAP_EXEC);
 }
 
-/* A place for a text, and its content while unused. */
+/* A place for a text, and its contents while it is unused. */
 struct padding_place {
 	uint64_t address;
 	unsigned char untouched[FLMEM_PADDING_MAX];
 };
 
 /*
- * Which places count: those whose content in the file is zero, or not zero; and whether used-up
- * ones count, which another flmem may still be reading.
+ * Selects places: those whose contents in the file are zero, or not zero; and whether used-up ones
+ * count, which another flmem may still be reading.
  */
 struct padding_search {
 	size_t length;
@@ -87,7 +90,7 @@ static bool is_place_free(const struct flmem_view *view, const struct padding_pl
 	return true;
 }
 
-/* The bytes of the file, and zeros after its end. */
+/* Reads the bytes of the file, and zeros after its end. */
 static void read_untouched(struct flmem_image *image, uint64_t offset, struct padding_place *place,
 			   size_t length)
 {

@@ -16,12 +16,10 @@
 #include "base/text/buf.h"
 #include "proc/status.h"
 
-/*
- * A file system that does not answer within this time belongs to the target (FUSE) and is skipped.
- */
+/* Time limit: a file system that does not answer belongs to the target (FUSE) and is skipped. */
 #define TIMEOUT_US 2000000U
 
-/* Work with the target's rights, in a child process. */
+/* Work that a child process does with the target's rights. */
 struct script_work {
 	int root; /* root of the process, or -1 */
 	int directory;
@@ -33,7 +31,7 @@ struct script_work {
 	bool is_library;
 };
 
-/* A script, or a library (then `text` is NULL). */
+/* Contents: a script, or a library (then `text` is NULL). */
 struct script_content {
 	const char *text;
 	const void *bytes;
@@ -50,7 +48,7 @@ static void free_work(struct script_work *work)
 	free(work);
 }
 
-/* After a timeout: removes a file that was created too late. */
+/* Removes a file that was created after a timeout. */
 static void undo_script(void *context)
 {
 	const struct script_work *work = context;
@@ -66,7 +64,8 @@ static void cleanup_work(struct script_work **work)
 }
 
 /*
- * Never outside of the process's root, and through no link that the process may change meanwhile.
+ * Opens the directory, never outside of the process's root, and through no link that the process
+ * may change meanwhile.
  */
 static int open_script_directory(const struct script_work *work)
 {
@@ -78,7 +77,7 @@ static int open_script_directory(const struct script_work *work)
 	return (int)syscall(SYS_openat2, work->root, work->path, &how, sizeof(how));
 }
 
-/* Code cannot be mapped from there. */
+/* True if code cannot be mapped from the file system (noexec). */
 static bool is_without_programs(int directory)
 {
 	struct statvfs status;
@@ -86,7 +85,7 @@ static bool is_without_programs(int directory)
 	return fstatvfs(directory, &status) != 0 || status.f_flag & ST_NOEXEC;
 }
 
-/* If others may replace the file, they could inject their code into the target. */
+/* True if no other user may replace the file: such a user could inject code into the target. */
 static bool is_protected(const struct script_work *work, int directory)
 {
 	struct stat status;
@@ -96,7 +95,7 @@ static bool is_protected(const struct script_work *work, int directory)
 	       (!(status.st_mode & (S_IWGRP | S_IWOTH)) || status.st_mode & S_ISVTX);
 }
 
-/* The request names exactly this file: of this user, with one name only. */
+/* True if the name refers to the created file: of this user, with one name only. */
 static bool is_created_file(const struct script_work *work, int fd)
 {
 	struct stat file;

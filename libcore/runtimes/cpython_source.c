@@ -10,8 +10,8 @@
 #include "base/text/text.h"
 
 /*
- * Runs S (named F) and writes K, length and text to address A, at most N bytes of text. The code
- * defines no functions, so that it leaves no reference cycle for the collector.
+ * The frame: runs S (named F) and writes K, length and text to address A, at most N bytes of text.
+ * The code defines no functions, so that it leaves no reference cycle for the collector.
  *
  * The memory is written through /proc/self/mem; if the process may not open that (it was made
  * undumpable), through ctypes if the program has loaded it.
@@ -65,12 +65,12 @@
 static const char frame[] = FRAME_BEGIN FRAME_RUN;
 
 /*
- * Runs in the thread that the main thread started. Signal handlers may have run on the main thread
- * during that start: an exception that they raised (KeyboardInterrupt, or sys.exit() for SIGTERM)
- * is in E and would be lost. Once the main thread is back in the program, out of frame H, it gets
- * the signal again. A handler is recognised by its frame: its first argument (or the second, after
- * self) is the number of a signal that has a handler. The thread that acquires L runs the code:
- * after such an exception a second thread may be started.
+ * The part that runs in the thread that the main thread started. Signal handlers may have run on
+ * the main thread during that start: an exception that they raised (KeyboardInterrupt, or
+ * sys.exit() for SIGTERM) is in E and would be lost. Once the main thread is back in the program,
+ * out of frame H, it gets the signal again. A handler is recognised by its frame: its first
+ * argument (or the second, after self) is the number of a signal that has a handler. The thread
+ * that acquires L runs the code: after such an exception a second thread may be started.
  */
 #define FRAME_RESEND                                                                  \
 	" if not X:\n"                                                                \
@@ -98,9 +98,10 @@ static const char frame[] = FRAME_BEGIN FRAME_RUN;
 static const char started[] = FRAME_BEGIN FRAME_RESEND FRAME_RUN;
 
 /*
- * Runs on the main thread: starts a thread for W. Of the program only signal handlers can run
- * meanwhile; if one raises, a second thread is started. If threads are replaced by something that
- * would run in this thread (gevent, eventlet), or none can be started, W only reports that.
+ * The part that runs on the main thread: starts a thread for W. Of the program only signal handlers
+ * can run meanwhile; if one raises, a second thread is started. If threads are replaced by
+ * something that would run in this thread (gevent, eventlet), or none can be started, W only
+ * reports that.
  */
 #define START_1 "import sys,_thread as t\n"
 #define START_2 "s=t.start_new_thread\n"
@@ -128,7 +129,7 @@ int flmem_cpython_cookie_make(unsigned char ret_cookie[FLMEM_CPYTHON_COOKIE],
 	return flmem_error_set(err, FLMEM_EFAILED, errno, "no random numbers");
 }
 
-/* A bytes literal. */
+/* Appends a bytes literal. */
 static void append_literal(struct flmem_buf *buf, const char *bytes, size_t length)
 {
 	flmem_buf_puts(buf, "b\"");
@@ -200,7 +201,7 @@ void flmem_cpython_source_wrap_start(const struct flmem_cpython_code *code,
 	flmem_buf_putc(buf, '\0');
 }
 
-/* The first line is the outcome. */
+/* Splits the text of an answer, whose first line is the outcome. */
 static bool split_text(const char *text, size_t length, struct flmem_cpython_answer *answer)
 {
 	static const char raised[] = "raised ";
@@ -236,7 +237,7 @@ bool flmem_cpython_answer_parse(const unsigned char *bytes, size_t length,
 		whole = FLMEM_CPYTHON_OUTPUT_MAX;
 	if (whole > length - head)
 		whole = (uint32_t)(length - head);
-	/* A copy that ends in a NUL. */
+	/* Copy the text, with a NUL at its end. */
 	text = strndup((const char *)bytes + head, whole);
 	if (!text || !split_text(text, strlen(text), &answer)) {
 		flmem_cpython_answer_clear(&answer);

@@ -3,9 +3,9 @@
 #define FLMEM_RUNTIMES_CPYTHON_SOURCE_H
 
 /*
- * The source that an interpreter runs: the caller's code inside a frame, which never raises, prints
- * nothing to the program's output, leaves no name in any of its modules, and writes the result into
- * memory at a given address. Python 3.8 to 3.15.
+ * Makes the source that an interpreter runs: the caller's code inside a frame, which never raises,
+ * prints nothing to the program's output, leaves no name in any of its modules, and writes the
+ * result into memory at a given address. Python 3.8 to 3.15.
  */
 
 #include <stdbool.h>
@@ -17,21 +17,22 @@
 #include "base/text/buf.h"
 
 struct flmem_cpython_code {
-	const char *name; /* the file name in messages */
+	const char *name; /* file name in messages of Python */
 	const char *text;
 	size_t length;
 };
 
-/* Larger code does not fit onto a thread's stack. */
+/* Longest code: larger code does not fit onto a thread's stack. */
 #define FLMEM_CPYTHON_CODE_MAX 65536U
 
-/* Longer output is cut. */
+/* Longest output; more is cut. */
 #define FLMEM_CPYTHON_OUTPUT_MAX 8192U
 
 #define FLMEM_CPYTHON_COOKIE 8U
 
 /*
- * What the code writes: the cookie, the length of the text (4 bytes), its time in ns (8), the text.
+ * Sizes of what the code writes: the cookie, the length of the text (4 bytes), its time in ns (8),
+ * the text.
  */
 #define FLMEM_CPYTHON_ANSWER_HEAD (FLMEM_CPYTHON_COOKIE + 4U + 8U)
 #define FLMEM_CPYTHON_ANSWER_MAX  (FLMEM_CPYTHON_ANSWER_HEAD + FLMEM_CPYTHON_OUTPUT_MAX)
@@ -49,24 +50,24 @@ void flmem_cpython_source_wrap(const struct flmem_cpython_code *code,
 			       struct flmem_buf *buf, size_t *ret_address_at);
 
 /*
- * The same for the main thread of the program, which may hold the program's locks: it only starts a
- * thread that runs the code. If none can be started, the answer holds the exception, and the code
- * has not run.
+ * Appends the source for the main thread of the program, which may hold the program's locks: it
+ * only starts a thread that runs the code. If none can be started, the answer has the exception,
+ * and the code has not run.
  */
 void flmem_cpython_source_wrap_start(const struct flmem_cpython_code *code,
 				     const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
 				     size_t output_max, struct flmem_buf *buf,
 				     size_t *ret_address_at);
 
-/* The outcome; `exception` and `output` are untrusted text, owned by the answer. */
+/* Outcome of the code; `exception` and `output` are untrusted text, owned by the answer. */
 struct flmem_cpython_answer {
-	char *exception;  /* "TypeError: ... (line 3)", or NULL: none was raised */
+	char *exception;  /* "TypeError: ... (line 3)"; NULL: no exception was raised */
 	char *output;	  /* what the code printed */
-	bool cut;	  /* the output was longer */
+	bool cut;	  /* the output was longer and was cut */
 	uint64_t took_ns; /* time of running the code, by the process's clock */
 };
 
-/* False when the bytes are not an answer (yet), or out of memory. */
+/* Parses an answer. False if the bytes are not an answer (yet), or if memory is out. */
 bool flmem_cpython_answer_parse(const unsigned char *bytes, size_t length,
 				const unsigned char cookie[FLMEM_CPYTHON_COOKIE],
 				struct flmem_cpython_answer *ret_answer);

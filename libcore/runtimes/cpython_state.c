@@ -11,24 +11,24 @@
 #include "proc/task.h"
 
 #define NONE	FLMEM_CPYTHON_NONE
-#define RETRIES 10 /* lists change while they are read */
+#define RETRIES 10 /* number of tries: lists change while they are read */
 
 /* Why a reading failed; only the last two are worth a retry. */
 enum read_fault {
 	FAULT_NONE,
-	FAULT_ABSENT,	/* not initialised */
+	FAULT_ABSENT,	/* the interpreter is not initialised */
 	FAULT_MEMORY,	/* out of memory */
 	FAULT_NONSENSE, /* inconsistent: an unknown build, or changing */
 	FAULT_CHANGING, /* inconsistent, and not in the same way each time */
 };
 
-/* State of one reading. */
+/* State of one read. */
 struct state_reading {
 	const struct flmem_view *view;
 	const struct flmem_cpython_place *place;
 	const struct flmem_task_ids *tasks;
 	struct flmem_cpython_state *state;
-	uint64_t *trail; /* the addresses that it has reached */
+	uint64_t *trail; /* addresses that were reached so far */
 };
 
 static void leave_trail(const struct state_reading *in, uint64_t address)
@@ -97,7 +97,10 @@ bool flmem_cpython_is_free_threaded(const struct flmem_view *view,
 	       flmem_cpython_table_is_free_threaded(table, sizeof(table));
 }
 
-/* Up to 3.12 by the version in the file, later by the table in memory, which has to agree. */
+/*
+ * Finds the layout: up to 3.12 by the version in the file, later by the table in memory, which has
+ * to agree.
+ */
 static bool find_layout(const struct flmem_cpython *python, const unsigned char *table,
 			size_t length, struct flmem_cpython_layout *ret_layout,
 			const char **ret_why)
@@ -164,7 +167,7 @@ static bool read_gil(const struct flmem_view *view, const struct flmem_cpython_p
 	memcpy(&gil.switches, bytes + FLMEM_CPYTHON_GIL_SWITCHES, sizeof(gil.switches));
 	if (locked == 1)
 		memcpy(&gil.holder, bytes + FLMEM_CPYTHON_GIL_HOLDER, sizeof(gil.holder));
-	/* -1: the lock was never created. */
+	/* The value is -1 if the lock was never created. */
 	if (locked < 0 || locked > 1 || (gil.holder && !is_plausible_address(gil.holder)))
 		return false;
 	gil.locked = locked;
@@ -196,7 +199,10 @@ int flmem_cpython_main_gil_read(const struct flmem_view *view,
 	return flmem_cpython_gil_read(view, place, interpreter, ret_gil, err);
 }
 
-/* Until then one thread fills it, and a second one would find it incomplete. */
+/*
+ * True once the interpreter is initialised: before, one thread fills it, and a second one would
+ * find it incomplete.
+ */
 static bool is_initialised(const struct flmem_view *view, const struct flmem_cpython_place *place)
 {
 	int32_t initialised = 0;
@@ -219,9 +225,9 @@ int flmem_cpython_finalizing_read(const struct flmem_view *view,
 }
 
 /*
- * glibc keeps the kernel's id in struct pthread and updates it after a fork, which some versions of
- * Python do not do for theirs; other C libraries have other data there. A number that is not the id
- * of a thread of the process is ignored.
+ * Finds the kernel's ID of a thread. glibc keeps it in struct pthread and updates it after a fork,
+ * which some versions of Python do not do for theirs; other C libraries have other data there. A
+ * number that is not the ID of a thread of the process is ignored.
  */
 static pid_t find_tid(const struct state_reading *in, uint64_t state, uint64_t pointer)
 {
@@ -311,7 +317,10 @@ static enum read_fault read_interpreters(const struct state_reading *in, uint64_
 	return has_main ? FAULT_NONE : FAULT_NONSENSE;
 }
 
-/* A holder that is in no list was just created or is about to end. */
+/*
+ * True if the holder of the lock is in a list; one that is in none was just created or is about to
+ * end.
+ */
 static bool is_holder_known(const struct flmem_cpython_state *state)
 {
 	return !state->gil.holder || flmem_cpython_state_find(state, state->gil.holder);
@@ -343,7 +352,10 @@ static enum read_fault read_state_once(const struct state_reading *in)
 	return is_holder_known(state) ? FAULT_NONE : FAULT_CHANGING;
 }
 
-/* Threads and interpreters that come and go do not make a build unknown. */
+/*
+ * Reads the state several times: threads and interpreters that come and go do not make a build
+ * unknown.
+ */
 static enum read_fault read_state_often(const struct state_reading *in)
 {
 	enum read_fault fault = FAULT_NONE;

@@ -3,7 +3,7 @@
 #define FLMEM_RUNTIMES_CPYTHON_STATE_H
 
 /*
- * The state of a live CPython, read from its memory without stopping it: whether it is finalising,
+ * Reads the state of a live CPython from its memory, without stopping it: whether it is finalising,
  * its interpreters and threads, and which thread holds the interpreter's lock (the GIL). The parts
  * are checked against each other, so that an unknown build gives an error, not a wrong result. The
  * results are of one instant; for a stopped thread its part stays valid while it is stopped.
@@ -28,9 +28,9 @@ struct flmem_cpython_place {
 };
 
 struct flmem_cpython_thread {
-	uint64_t state;	  /* address of its PyThreadState */
+	uint64_t state;	  /* address of the thread's PyThreadState */
 	uint64_t pointer; /* pthread_self(): the thread pointer of glibc's threads on x86-64 */
-	pid_t tid;	  /* as this process sees it; 0 when unknown */
+	pid_t tid;	  /* thread ID as this process sees it; 0 if unknown */
 	bool main_interpreter;
 	bool raising; /* an exception is being raised in it; false when unknown */
 };
@@ -39,9 +39,9 @@ struct flmem_cpython_thread {
 struct flmem_cpython_gil {
 	bool locked;
 	bool wanted;	     /* a thread has waited for the switch interval and then requested it */
-	uint64_t holder;     /* PyThreadState; 0 unless locked */
+	uint64_t holder;     /* PyThreadState of the holder; 0 unless locked */
 	uint64_t switches;   /* counter of changes of its holder */
-	uint64_t start, end; /* address, with its condition variable and mutexes */
+	uint64_t start, end; /* addresses of the lock, with its condition variable and mutexes */
 };
 
 /* Limits that no real interpreter exceeds. */
@@ -52,13 +52,17 @@ struct flmem_cpython_state {
 	bool finalizing; /* Py_FinalizeEx() has begun */
 	size_t interpreters;
 	uint64_t main_interpreter;
-	uint64_t main_pointer;		      /* of the main thread, as in flmem_cpython_thread */
-	struct flmem_cpython_thread *threads; /* of all interpreters; several may be one thread's */
+	uint64_t main_pointer; /* pointer of the main thread, as in flmem_cpython_thread */
+	/* Threads of all interpreters; several entries may be one thread. */
+	struct flmem_cpython_thread *threads;
 	size_t thread_count;
 	struct flmem_cpython_gil gil;
 };
 
-/* True if its table of offsets marks it as free-threaded; releases before 3.13 have none. */
+/*
+ * True if the interpreter's table of offsets marks it as free-threaded; releases before 3.13 have
+ * none.
+ */
 bool flmem_cpython_is_free_threaded(const struct flmem_view *view,
 				    const struct flmem_cpython *python);
 
@@ -70,8 +74,8 @@ int flmem_cpython_locate(const struct flmem_view *view, const struct flmem_cpyth
 			 struct flmem_cpython_place *ret_place, struct flmem_error *err);
 
 /*
- * FLMEM_EUNSAFE: it is not initialised (not yet, or no longer), or it changed too fast to be read;
- * FLMEM_EUNSUPPORTED: the state is inconsistent.
+ * Reads the state. FLMEM_EUNSAFE: the interpreter is not initialised (not yet, or no longer), or it
+ * changed too fast to be read; FLMEM_EUNSUPPORTED: the state is inconsistent.
  */
 int flmem_cpython_state_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
 			     struct flmem_cpython_state *ret_state, struct flmem_error *err);
@@ -79,17 +83,20 @@ void flmem_cpython_state_clear(struct flmem_cpython_state *state);
 
 #define FLMEM_AUTO_CPYTHON_STATE FLMEM_AUTO(flmem_cpython_state_clear)
 
-/* Reads only the lock, to watch it; the codes as above. */
+/* Reads only the lock, to watch it. Errors as by flmem_cpython_state_read(). */
 int flmem_cpython_gil_read(const struct flmem_view *view, const struct flmem_cpython_place *place,
 			   uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
 			   struct flmem_error *err);
 
-/* The same for the main interpreter, however fast its threads come and go. */
+/*
+ * Reads only the lock of the main interpreter, however fast its threads come and go. Errors as
+ * above.
+ */
 int flmem_cpython_main_gil_read(const struct flmem_view *view,
 				const struct flmem_cpython_place *place,
 				struct flmem_cpython_gil *ret_gil, struct flmem_error *err);
 
-/* Reads only whether it is finalising, or not initialised; the codes as above. */
+/* Reads only whether the interpreter is finalising, or not initialised. Errors as above. */
 int flmem_cpython_finalizing_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place, bool *ret_finalizing,
 				  struct flmem_error *err);
@@ -100,11 +107,11 @@ struct flmem_task_wait;
 bool flmem_cpython_gil_is_waited_for(const struct flmem_cpython_gil *gil,
 				     const struct flmem_task_wait *at);
 
-/* The main thread, or NULL. */
+/* Returns the main thread, or NULL. */
 const struct flmem_cpython_thread *
 flmem_cpython_state_main(const struct flmem_cpython_state *state);
 
-/* The thread whose PyThreadState this is, or NULL. */
+/* Returns the thread whose PyThreadState this is, or NULL. */
 const struct flmem_cpython_thread *flmem_cpython_state_find(const struct flmem_cpython_state *state,
 							    uint64_t thread_state);
 

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-/* Newer than some headers that flmem is built with (asm-generic/mman-common.h). */
+/* Constants that are newer than some headers (asm-generic/mman-common.h). */
 #define ADVICE_GUARD_INSTALL 102
 #define NAME_MAPPING	     0x53564d41 /* PR_SET_VMA (linux/prctl.h) */
 
@@ -19,7 +19,7 @@
 	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
 /*
- * pthread_create() of glibc 2.28 to 2.43 with its stack, and the calls of the new thread before it
+ * Calls of pthread_create() of glibc 2.28 to 2.43 with its stack, and of the new thread before it
  * runs and when it ends (nptl/pthread_create.c, allocatestack.c; musl makes some of them). glibc
  * falls back to clone only when clone3 gives ENOSYS.
  */
@@ -48,7 +48,7 @@ static const struct flmem_syscall thread_rows[] = {
 	{SYS_futex, "futex", FLMEM_FAILURE_REFUSED, {{0}, FLMEM_ARG_IS(FUTEX_WAKE_PRIVATE)}},
 	FLMEM_CALL_FINE(set_robust_list),
 	FLMEM_CALL_FINE(rseq),
-	/* remote/borrow_state.c */
+	/* made by remote/borrow_state.c. */
 	{SYS_prctl,
 	 "prctl",
 	 FLMEM_FAILURE_FINE,
@@ -69,8 +69,8 @@ static const struct flmem_syscall_table thread_table = {
 };
 
 /*
- * The calls of flmem's frame around the code (cpython_source.c), and of its allocations. A thread
- * of 3.14 and later asks for its stack: if sched_getaffinity() of pthread_getattr_np() fails, other
+ * Calls of flmem's frame around the code (cpython_source.c), and of its allocations. A thread of
+ * 3.14 and later asks for its stack: if sched_getaffinity() of pthread_getattr_np() fails, other
  * than with ENOSYS, the interpreter assumes 4 MB of it for the recursion of finalisers. 3.15 asks
  * for huge pages, and with -X dev names its memory (PR_SET_VMA).
  */
@@ -106,7 +106,7 @@ static const struct flmem_syscall_table program_table = {
 	.runs_program_code = true,
 };
 
-/* PEP 768: the interpreter reads and runs a file, which removes itself. */
+/* Calls for PEP 768: the interpreter reads and runs a file, which removes itself. */
 static const struct flmem_syscall script_rows[] = {
 	{SYS_openat,
 	 "openat",

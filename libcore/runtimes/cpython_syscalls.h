@@ -18,10 +18,10 @@
 
 #include "remote/seccomp/syscalls.h"
 
-/* On a borrowed thread that starts a new one, which then runs the code. */
+/* Calls of a borrowed thread that starts a new one, which then runs the code. */
 extern const struct flmem_syscall_list flmem_cpython_syscalls_new_thread;
 
-/* On the main thread, which opens a script and starts a thread between two instructions. */
+/* Calls of the main thread, which opens a script and starts a thread between two instructions. */
 extern const struct flmem_syscall_list flmem_cpython_syscalls_debugger;
 
 #endif

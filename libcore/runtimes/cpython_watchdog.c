@@ -11,16 +11,19 @@
 #include "remote/checks/call_sites.h"
 #include "remote/checks/thread_stack.h"
 
-/* How far above its stack pointer the control block of a thread with a state is searched for. */
+/*
+ * Distance above its stack pointer in which the control block of a thread with a state is searched
+ * for.
+ */
 #define OWN_STACK UINT64_C(65536)
 
 #define BIT_OF(signal) (UINT64_C(1) << ((signal)-1))
-/* Those that nothing blocks, and those that glibc and musl keep to themselves. */
+/* Signals that nothing blocks, and those that glibc and musl keep to themselves. */
 #define NEVER_BLOCKED (BIT_OF(SIGKILL) | BIT_OF(SIGSTOP) | BIT_OF(32) | BIT_OF(33) | BIT_OF(34))
 
 /*
- * A thread that prints soon returns to its wait; other threads that block all signals may compute
- * for long.
+ * Number of reads and the pause between them: a thread that prints soon returns to its wait; other
+ * threads that block all signals may compute for long.
  */
 #define READS_MAX 10
 #define PAUSE_US  1000U
@@ -72,8 +75,8 @@ static int read_silent_wait(const struct flmem_process *process, pid_t tid,
 }
 
 /*
- * Its thread blocks all signals, and runs no Python code but has its start routine in the
- * interpreter's file.
+ * True for the thread of the watchdog: it blocks all signals, and runs no Python code but has its
+ * start routine in the interpreter's file.
  */
 static bool is_watchdog(const struct flmem_process *process, const struct flmem_cpython *python,
 			const struct flmem_cpython_state *state, pid_t tid)

@@ -3,9 +3,9 @@
 #define FLMEM_RUNTIMES_CPYTHON_WATCHDOG_H
 
 /*
- * The thread of faulthandler.dump_traceback_later(). At its timeout it walks over the states of all
- * threads without the interpreter's lock (Modules/faulthandler.c): a thread that starts or exits at
- * that moment may crash the program.
+ * Finds the thread of faulthandler.dump_traceback_later(). At its timeout it walks over the states
+ * of all threads without the interpreter's lock (Modules/faulthandler.c): a thread that starts or
+ * exits at that moment may crash the program.
  */
 
 #include "elf/view.h"

@@ -27,7 +27,7 @@ static int driver_failed(const char *function, int code, struct flmem_error *err
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "%s: CUDA error %d", function, code);
 }
 
-/* Other calls would create the context of a device, of some hundred megabytes. */
+/* True if the device has a context: other calls would create one, of some hundred megabytes. */
 static bool has_context(const struct cuda_driver *driver, int ordinal, int *ret_device)
 {
 	unsigned flags;
@@ -45,7 +45,7 @@ static int trim_device(const struct cuda_driver *driver, int device, uint64_t *r
 	int code = driver->default_pool(&pool, device);
 
 	if (code)
-		return 0; /* a device without such pools */
+		return 0; /* the device has no such pools */
 	code = driver->pool_attribute(pool, POOL_RESERVED_MEM_CURRENT, &before);
 	if (code)
 		return driver_failed("cuMemPoolGetAttribute", code, err);
@@ -59,14 +59,17 @@ static int trim_device(const struct cuda_driver *driver, int device, uint64_t *r
 	return 0;
 }
 
-/* The relaxed mode: our calls do not end the capture of a CUDA graph in another thread. */
+/*
+ * Trims the pools in relaxed mode: these calls do not end the capture of a CUDA graph in another
+ * thread.
+ */
 static int trim_devices(const struct cuda_driver *driver, uint64_t *released,
 			struct flmem_error *err)
 {
 	int count = 0, mode = CAPTURE_MODE_RELAXED, rc = 0, device;
 
 	if (driver->count(&count))
-		return 0; /* not initialised: no context */
+		return 0; /* CUDA is not initialised, so there is no context */
 	if (driver->exchange_capture_mode(&mode))
 		return 0;
 	for (int i = 0; i < count && !rc; i++)

@@ -7,7 +7,10 @@
 
 #include "base/cleanup.h"
 
-/* 1000 * major + 10 * minor, as the CUDA runtime API documents it for cudaRuntimeGetVersion(). */
+/*
+ * The number is 1000 * major + 10 * minor, as the CUDA runtime API documents it for
+ * cudaRuntimeGetVersion().
+ */
 char *flmem_cuda_version_text(int number)
 {
 	char *text;
@@ -23,7 +26,7 @@ int flmem_cuda_runtime_version(char **ret_version, struct flmem_error *err)
 		.sonames = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
 		.missing = "no CUDA runtime that the dynamic linker finds (a program may bring "
 			   "its own)",
-		.stays = true, /* it registers handlers for the end of the process */
+		.stays = true, /* the library registers handlers for the end of the process */
 	};
 	int (*get_version)(int *version) = NULL;
 	const struct flmem_plugin_symbol symbols[] = {

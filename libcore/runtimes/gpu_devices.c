@@ -9,8 +9,8 @@
 #include "base/text/text.h"
 
 /*
- * A container may have any one of them, /dev/nvidia5 alone for example. nvidiactl and nvidia-uvm
- * also exist where the driver found no GPU.
+ * True for /dev/nvidiaN. A container may have any one of them, /dev/nvidia5 alone for example.
+ * nvidiactl and nvidia-uvm also exist where the driver found no GPU.
  */
 static bool is_numbered_nvidia(const char *name)
 {

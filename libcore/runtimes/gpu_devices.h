@@ -3,8 +3,8 @@
 #define FLMEM_RUNTIMES_GPU_DEVICES_H
 
 /*
- * Whether this machine has a GPU, by its device nodes: no library is loaded and no GPU wakes up.
- * The only place that decides it.
+ * Finds out whether this machine has a GPU, by its device nodes: no library is loaded and no GPU
+ * wakes up. No other code decides it.
  */
 
 enum {
@@ -12,7 +12,10 @@ enum {
 	FLMEM_GPU_AMD = 2,
 };
 
-/* The FLMEM_GPU_* whose nodes are in this directory ("/dev"); 0: none, or it cannot be read. */
+/*
+ * Returns the FLMEM_GPU_* whose nodes are in this directory ("/dev"); 0: none, or it cannot be
+ * read.
+ */
 unsigned flmem_gpu_devices_find(const char *directory);
 
 #endif

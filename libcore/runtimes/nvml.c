@@ -79,8 +79,8 @@ struct flmem_nvml {
 	int (*device)(unsigned index, struct nvml_device **device);
 	int (*device_name)(struct nvml_device *device, char *name, unsigned length);
 	int (*device_memory)(struct nvml_device *device, struct nvml_memory *memory);
-	struct process_list lists[2]; /* compute, graphics */
-	/* NULL in drivers before 410, 450 and 510. */
+	struct process_list lists[2]; /* lists of compute and of graphics processes */
+	/* These functions are NULL in drivers before 410, 450 and 510. */
 	int (*cuda_version)(int *version);
 	int (*mig_mode)(struct nvml_device *device, unsigned *current, unsigned *pending);
 	int (*mig_limit)(struct nvml_device *device, unsigned *count);
@@ -233,7 +233,7 @@ static unsigned count_devices(struct flmem_nvml *nvml)
 
 static enum flmem_mig read_mig_mode(const struct flmem_nvml *nvml, struct nvml_device *device)
 {
-	unsigned current, pending; /* pending: after the next reset */
+	unsigned current, pending; /* `pending` is the mode after the next reset */
 	int rc = nvml->mig_mode ? nvml->mig_mode(device, &current, &pending) : NVML_SUCCESS;
 
 	if (rc == NVML_NOT_SUPPORTED)
@@ -324,7 +324,10 @@ int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t
 	return 0;
 }
 
-/* Rows of one list of one device; NULL with *ret_count 0 when it is empty, -1 on failure. */
+/*
+ * Reads the rows of one list of one device; NULL with *ret_count 0 if it is empty. Returns -1 on
+ * failure.
+ */
 static int read_list(const struct process_list *list, struct nvml_device *device, void **ret_rows,
 		     unsigned *ret_count)
 {
@@ -354,14 +357,14 @@ static int read_list(const struct process_list *list, struct nvml_device *device
 	return -1;
 }
 
-/* Figures of one process from the lists. */
+/* Figures of one process, from the lists. */
 struct process_figures {
 	pid_t pid;
-	bool seen; /* in any list */
+	bool seen; /* the process is in a list */
 	struct flmem_u64 bytes;
 };
 
-/* False when the list cannot be read. */
+/* Adds the figures of one list. Returns false if the list cannot be read. */
 static bool read_list_bytes(const struct process_list *list, struct nvml_device *device,
 			    struct process_figures *account)
 {
@@ -380,14 +383,17 @@ static bool read_list_bytes(const struct process_list *list, struct nvml_device 
 		account->seen = true;
 		if (row.used == NOT_AVAILABLE)
 			bytes = FLMEM_UNKNOWN("the driver does not report the memory of processes");
-		else if (!bytes.unknown) /* once for every instance of a partitioned GPU */
+		else if (!bytes.unknown) /* instances of a GPU add up */
 			bytes.value += row.used;
 	}
 	account->bytes = bytes;
 	return true;
 }
 
-/* A process that computes and draws is in both lists with the same memory: the larger counts. */
+/*
+ * Adds the figures of one GPU. A process that computes and draws is in both lists with the same
+ * memory: the larger counts.
+ */
 static bool read_gpu_bytes(const struct flmem_nvml *nvml, struct nvml_device *device,
 			   struct process_figures *account)
 {

@@ -3,10 +3,10 @@
 #define FLMEM_RUNTIMES_NVML_H
 
 /*
- * The GPUs of this host through NVIDIA's management library, libnvidia-ml.so.1, which the driver
- * installs. The library is loaded when a handle is opened and is optional otherwise. Opening takes
- * milliseconds, with a sleeping GPU up to a second, so open it only for processes that map a GPU.
- * One thread at a time per handle.
+ * Reads the GPUs of this host through NVIDIA's management library, libnvidia-ml.so.1, which the
+ * driver installs. The library is loaded when a handle is opened and is optional otherwise. Opening
+ * takes milliseconds, with a sleeping GPU up to a second, so open it only for processes that map a
+ * GPU. One thread at a time per handle.
  */
 
 #include <stdbool.h>
@@ -19,27 +19,33 @@
 
 struct flmem_nvml;
 
-/* Whether this is the path of a device of the driver, which every process that uses a GPU maps. */
+/* True if this is the path of a device of the driver, which every process that uses a GPU maps. */
 bool flmem_nvml_is_device(const char *path);
 
-/* FLMEM_EUNSUPPORTED when the library is missing or finds no driver; the message has the reason. */
+/*
+ * Opens the library. FLMEM_EUNSUPPORTED if it is missing or finds no driver; the message has the
+ * reason.
+ */
 int flmem_nvml_open(struct flmem_nvml **ret_nvml, struct flmem_error *err);
 void flmem_nvml_close(struct flmem_nvml *nvml);
 
-/* Version of the driver, heap string; NULL when not reported. */
+/* Returns the version of the driver, as a heap string; NULL if it is not reported. */
 char *flmem_nvml_driver(struct flmem_nvml *nvml);
 
-/* Newest CUDA version that the driver supports, "12.5", heap string; NULL when not reported. */
+/*
+ * Returns the newest CUDA version that the driver supports, "12.5", as a heap string; NULL if it is
+ * not reported.
+ */
 char *flmem_nvml_cuda(struct flmem_nvml *nvml);
 
-/* Every GPU; names are heap strings. */
+/* Lists every GPU; the caller frees the array and the names. */
 int flmem_nvml_gpus(struct flmem_nvml *nvml, struct flmem_gpu **ret_gpus, size_t *ret_count,
 		    struct flmem_error *err);
 
 /*
- * Memory of all GPUs that one process holds, contexts included. 0 for a process that the driver
- * does not list; unknown where the driver does not list processes or their memory, and for a
- * process that it does not list when this pid namespace may differ from the driver's.
+ * Returns the memory of all GPUs that one process holds, contexts included. 0 for a process that
+ * the driver does not list; unknown if the driver does not list processes or their memory, and for
+ * a process that it does not list if this PID namespace may differ from the driver's.
  */
 struct flmem_u64 flmem_nvml_process_bytes(struct flmem_nvml *nvml, pid_t pid);
 

@@ -10,29 +10,29 @@
 #include "base/clock.h"
 
 #define CANDIDATES_MAX ((size_t)1 << 16)
-#define ARENAS_MAX     ((size_t)1 << 18) /* 256 GiB of small objects */
-#define FIRST_OBJECTS  16U		 /* INITIAL_ARENA_OBJECTS: the shortest table */
-#define POOLS	       64U		 /* pools of an arena at most, for both sizes */
+#define ARENAS_MAX     ((size_t)1 << 18) /* limit: 256 GiB of small objects */
+#define FIRST_OBJECTS  16U		 /* INITIAL_ARENA_OBJECTS: length of the shortest table */
+#define POOLS	       64U		 /* most pools of an arena, for both sizes */
 #define BLOCK_MAX      512U
-#define CLOCK_EVERY    64U /* arenas */
+#define CLOCK_EVERY    64U /* arenas between two reads of the clock */
 
 /* struct arena_object, unchanged since 2.5. */
 struct arena_object {
 	uint64_t address;      /* 0: no arena */
-	uint64_t pool_address; /* the next pool to be carved off */
-	uint32_t free_pools;   /* carved and empty, or not carved yet */
+	uint64_t pool_address; /* next pool to be carved off */
+	uint32_t free_pools;   /* pools that are carved and empty, or not carved yet */
 	uint32_t total_pools;
 	uint64_t freepools, nextarena, prevarena;
 };
 
 /* struct pool_header of 64-bit builds. */
 struct pool_header {
-	uint32_t count, padding; /* blocks in use */
+	uint32_t count, padding; /* count: blocks in use */
 	uint64_t freeblock, nextpool, prevpool;
 	uint32_t arenaindex;
 	uint32_t szidx;
-	uint32_t nextoffset;	/* of the first block never used */
-	uint32_t maxnextoffset; /* of the last block */
+	uint32_t nextoffset;	/* offset of the first block that was never used */
+	uint32_t maxnextoffset; /* offset of the last block */
 };
 
 struct arena_geometry {
@@ -45,8 +45,8 @@ static const struct arena_geometry geometries[] = {
 };
 
 struct pymalloc_arena {
-	uint64_t address; /* of its first pool */
-	uint64_t start;	  /* of its mapping */
+	uint64_t address; /* address of its first pool */
+	uint64_t start;	  /* start of its mapping */
 	uint32_t index;
 	uint16_t carved;
 	uint16_t used;
@@ -69,7 +69,7 @@ static bool is_anonymous_map(const struct flmem_map *map)
 	return map && !map->inode && (map->flags & (flags | FLMEM_MAP_SHARED)) == flags;
 }
 
-/* Parses an element of the table; false when it has no valid arena. */
+/* Parses an element of the table. Returns false if it has no valid arena. */
 static bool parse_object(const struct flmem_pymalloc_search *search,
 			 const struct arena_geometry *geometry, const struct arena_object *object,
 			 struct pymalloc_arena *ret_arena)
@@ -118,7 +118,7 @@ static bool is_pool(const struct pool_header *pool, const struct arena_geometry 
 /* Sums over the pools of an arena. */
 struct pool_sums {
 	uint64_t good, bad;
-	uint64_t block_bytes; /* in use */
+	uint64_t block_bytes; /* bytes of blocks in use */
 	uint64_t extra_bytes; /* headers and ends of pools with blocks in use */
 };
 
@@ -155,7 +155,7 @@ static int read_pools(const struct flmem_pymalloc_search *search,
 	return 0;
 }
 
-/* An element without an arena: part of a linked list, whose last link is 0. */
+/* True for an element without an arena: part of a linked list, whose last link is 0. */
 static bool is_unused_object(const struct arena_object *object, uint64_t table, size_t *zeroes)
 {
 	const uint64_t size = sizeof(*object);
@@ -208,7 +208,7 @@ static int read_table(const struct flmem_pymalloc_search *search,
 	return 0;
 }
 
-/* Whether the address is likely a table: it begins with an arena whose pools name their index. */
+/* True if the address is likely a table: it begins with an arena whose pools name their index. */
 static bool is_table(const struct flmem_pymalloc_search *search,
 		     const struct arena_geometry *geometry, uint64_t table)
 {
@@ -223,7 +223,7 @@ static bool is_table(const struct flmem_pymalloc_search *search,
 	return pools.good > pools.bad;
 }
 
-/* An address that the data of the interpreter point to, and the place of that pointer. */
+/* An address to which the data of the interpreter point, and the place of that pointer. */
 struct arena_candidate {
 	uint64_t address, place;
 };
@@ -246,7 +246,10 @@ static int compare_addresses(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* A cheap test, true for most words: not the address of a table. */
+/*
+ * True for a word that cannot be the address of a table, by a cheap test; that holds for most
+ * words.
+ */
 static bool cannot_be_table(const struct flmem_pymalloc_search *search, uint64_t word)
 {
 	const struct flmem_maps *maps = search->maps;
@@ -256,7 +259,7 @@ static bool cannot_be_table(const struct flmem_pymalloc_search *search, uint64_t
 	       (word >= search->data_start && word < search->data_end);
 }
 
-/* Adds candidates among `words`, which are read from `at` on. */
+/* Adds candidates among `words`, which were read from the address `at` on. */
 static void pick_candidates(const struct flmem_pymalloc_search *search, uint64_t at,
 			    const uint64_t *words, size_t count,
 			    struct arena_candidates *candidates)
@@ -292,7 +295,7 @@ static int find_table_candidates(const struct flmem_pymalloc_search *search,
 			pick_candidates(search, at, words, window * page / sizeof(*words),
 					ret_candidates);
 	}
-	/* Sorted, so that each page of the target is read once. */
+	/* Sort them, so that each page of the target is read once. */
 	qsort(ret_candidates->rows, ret_candidates->count, sizeof(*ret_candidates->rows),
 	      compare_addresses);
 	return 0;
@@ -317,7 +320,7 @@ static int find_table(const struct flmem_pymalloc_search *search,
 	return -ENOENT;
 }
 
-/* Uses its place in another process of the same file. */
+/* Tries the place of the table in another process of the same file. */
 static bool find_known_table(const struct flmem_pymalloc_search *search,
 			     const struct arena_geometry *geometry, uint64_t *ret_table)
 {
@@ -344,8 +347,8 @@ static int search_arena_table(const struct flmem_pymalloc_search *search,
 	if (find_table(search, *geometry, &candidates, ret_table) == 0)
 		return 0;
 	/*
-	 * Builds --without-pymalloc-radix-tree keep the small arenas; or the reported version is
-	 * wrong.
+	 * Try the other size: builds --without-pymalloc-radix-tree keep the small arenas, or the
+	 * reported version is wrong.
 	 */
 	*geometry = &geometries[!search->large];
 	return find_table(search, *geometry, &candidates, ret_table);
@@ -371,7 +374,7 @@ static void sum_arenas(const struct flmem_pymalloc_search *search,
 	for (size_t i = 0; i < arenas->count; i++) {
 		const struct pymalloc_arena *arena = &arenas->rows[i];
 
-		if (arena->start < end) /* a corrupted table; count memory once */
+		if (arena->start < end) /* not in a corrupted table: count memory only once */
 			continue;
 		end = arena->start + geometry->arena;
 		sum->arenas++;
@@ -408,12 +411,13 @@ int flmem_pymalloc_read(const struct flmem_pymalloc_search *search,
 		return rc;
 	if (read_table(search, geometry, table, ARENAS_MAX, &arenas))
 		return -ENOMEM;
-	if (!arenas.count) /* freed since it was found */
+	if (!arenas.count) /* the arenas were freed since the table was found */
 		return -ENOENT;
 	qsort(arenas.rows, arenas.count, sizeof(*arenas.rows), compare_starts);
 	sum_arenas(search, geometry, &arenas, &sum);
 	if (sum.used_bytes > sum.resident_bytes)
-		sum.used_bytes = sum.resident_bytes; /* swapped out, or changed meanwhile */
+		/* The pools were swapped out, or changed meanwhile. */
+		sum.used_bytes = sum.resident_bytes;
 	if (sum.block_bytes > sum.used_bytes)
 		sum.block_bytes = sum.used_bytes;
 	sum.free_bytes = sum.resident_bytes - sum.used_bytes;
