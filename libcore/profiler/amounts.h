@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROFILER_AMOUNTS_H
 #define FLMEM_PROFILER_AMOUNTS_H
 
-/* Sums of amounts; what exceeds 64 bits, as only a hostile file has it, stays at the maximum. */
+/* Sums up amounts. A sum beyond 64 bits, which only a hostile file has, stays at the maximum. */
 
 #include <flmem/heap_profile.h>
 

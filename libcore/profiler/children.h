@@ -2,7 +2,10 @@
 #ifndef FLMEM_PROFILER_CHILDREN_H
 #define FLMEM_PROFILER_CHILDREN_H
 
-/* The tree of all stacks from the root outwards, where its nodes only know their parents. */
+/*
+ * The tree of all stacks with links from the root outwards; the nodes of a profile only know their
+ * parents.
+ */
 
 #include <flmem/heap_profile.h>
 
@@ -11,10 +14,11 @@
 #define FLMEM_NODE_NONE UINT32_MAX
 
 struct flmem_heap_children {
-	uint32_t *first, *next; /* by node; FLMEM_NODE_NONE: no further one */
+	/* First child, and next sibling, of each node; FLMEM_NODE_NONE: there is none. */
+	uint32_t *first, *next;
 };
 
-/* False: memory is out. */
+/* Makes the links. Returns false if memory is out. */
 bool flmem_heap_children_make(const struct flmem_heap_profile *profile,
 			      struct flmem_heap_children *ret_children);
 void flmem_heap_children_clear(struct flmem_heap_children *children);

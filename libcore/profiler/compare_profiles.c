@@ -15,13 +15,14 @@
 struct row_pairing {
 	struct flmem_index_set set;
 	struct flmem_heap_difference *rows;
-	struct flmem_heap_frame *keys; /* of the rows: their frames without the program's file */
+	struct flmem_heap_frame *keys; /* frames of the rows, without the program's file */
 	size_t count;
 };
 
 struct difference_wanted {
 	const struct row_pairing *pairing;
-	const struct flmem_heap_frame *key; /* NULL: of stacks without frames */
+	/* Frame of the wanted row; NULL: the row of stacks without frames. */
+	const struct flmem_heap_frame *key;
 };
 
 static void clear_pairing(struct row_pairing *pairing)
@@ -71,14 +72,17 @@ static bool is_difference(const void *context, uint32_t index)
 				      FLMEM_FRAME_FUNCTION);
 }
 
-/* One side of the comparison; `program` is the file of its program. */
+/* One of the compared profiles; `program` is the file of its program. */
 struct compared_profile {
 	const struct flmem_heap_profile *profile;
 	const char *program;
 	unsigned number;
 };
 
-/* The lines of both profiles count; that of the second is the one to change. */
+/*
+ * Sets the program's own line of a row. Both profiles have one; that of the second counts, since it
+ * is the one to change.
+ */
 static void put_own_frame(const struct compared_profile *side, const struct flmem_heap_row *row,
 			  struct flmem_heap_difference *difference)
 {
@@ -105,7 +109,7 @@ static bool add_side(struct row_pairing *pairing, const struct compared_profile 
 		.hash = pairing->set.seed, .same = is_difference, .context = &wanted};
 	uint32_t index;
 
-	/* Texts of a profile are kept once. */
+	/* Comparing pointers is enough: a profile stores each text once. */
 	if (frame && frame->file == side->program)
 		stripped.file = NULL;
 	if (frame)
@@ -199,7 +203,10 @@ void flmem_heap_comparison_clear(struct flmem_heap_comparison *comparison)
 	*comparison = (struct flmem_heap_comparison){0};
 }
 
-/* It is chance which of the lines that make small objects needs a new arena: a Poisson process. */
+/*
+ * Returns the variance due to arenas. Chance decides which of the lines that make small objects
+ * needs a new arena: a Poisson process.
+ */
 static double arena_variance(const struct flmem_heap_profile *profile, uint64_t bytes)
 {
 	return (double)bytes * (double)profile->arena_size;
@@ -239,7 +246,7 @@ struct flmem_u64 flmem_heap_change_error(const struct flmem_heap_profile *const 
 	return error_of(profiles, measure, change_variance(profiles, row));
 }
 
-/* Which stack needs a new arena does not change the sum. */
+/* Sums do not depend on which stack needs a new arena, so only the samples count. */
 struct flmem_u64 flmem_heap_total_error(const struct flmem_heap_profile *const profiles[2],
 					enum flmem_heap_measure measure, bool arenas_only)
 {

@@ -20,7 +20,7 @@
 #define DEBUG_PATH_MAX 128
 #define DEBUG_ROOT     "/usr/lib/debug"
 
-/* debuginfod(8) and its client library, of elfutils 0.178 and later. */
+/* The client library of debuginfod(8), of elfutils 0.178 and later. */
 static const struct flmem_plugin debuginfod = {
 	.sonames = {"libdebuginfod.so.1"},
 	.missing = "DEBUGINFOD_URLS needs libdebuginfod (Debian: libdebuginfod1)",
@@ -29,7 +29,7 @@ static const struct flmem_plugin debuginfod = {
 
 static bool read_guarded_image(const void *context, uint64_t offset, void *out, size_t length)
 {
-	/* The image's own note, which no other image has. */
+	/* No other image uses this note, so it may be changed through the context. */
 	return flmem_guarded_file_read((struct flmem_guarded_file *)(uintptr_t)context, offset, out,
 				       length);
 }
@@ -66,7 +66,7 @@ struct flmem_image *flmem_symbol_image_open(const char *path, struct stat *ret_s
 	image = open_guarded_image(file);
 	*silent |= flmem_guarded_file_is_silent(file);
 	if (image)
-		file = NULL; /* its note */
+		file = NULL; /* the image owns it now, in its note */
 	return image;
 }
 
@@ -114,7 +114,7 @@ static struct flmem_image *open_by_build_id(const struct flmem_heap_module *modu
 	return module->build_id_size > 1 && !*silent ? open_matching(path, module, silent) : NULL;
 }
 
-/* A plain file name. */
+/* Reads the debug link, which must be a plain file name. */
 static bool read_debug_link(struct flmem_image *own, char name[NAME_MAX + 1])
 {
 	Elf64_Shdr section;
@@ -136,7 +136,7 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 	const char *slash = strrchr(module->path, '/');
 	char name[NAME_MAX + 1], path[PATH_MAX];
 	struct flmem_image *image = NULL;
-	bool beside = false; /* the folder of the file itself does not answer */
+	bool beside = false; /* do not ask the folder of the file itself, which does not answer */
 
 	if (!slash || !read_debug_link(own, name))
 		return NULL;
@@ -153,7 +153,7 @@ static struct flmem_image *open_by_link(const struct flmem_heap_module *module,
 	return image;
 }
 
-/* Whether the cache folder of the client library (see its manual) answers. */
+/* True if the cache folder of the client library (see its manual) answers. */
 static bool has_cache(void)
 {
 	static const struct {
@@ -182,7 +182,10 @@ static bool has_cache(void)
 	return true;
 }
 
-/* The client library caches downloads, and waits at most DEBUGINFOD_TIMEOUT. */
+/*
+ * Fetches the debug file from a server. The client library caches downloads, and waits at most
+ * DEBUGINFOD_TIMEOUT.
+ */
 static struct flmem_image *open_from_server(const struct flmem_heap_module *module)
 {
 	int (*find)(void *client, const unsigned char *id, int size, char **ret_path);

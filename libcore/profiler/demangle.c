@@ -7,14 +7,14 @@
 #define DEPTH_MAX  48U
 #define NUMBER_MAX 100000U
 
-/* The rest of the symbol, and the name so far. */
+/* State: the rest of the symbol, and the name so far. */
 struct demangler {
 	const char *at, *end;
 	char *out;
 	size_t used;
 	bool failed;
 	unsigned depth;
-	const char *last; /* component, for constructors */
+	const char *last; /* last component of the name, which constructors repeat */
 	size_t last_length;
 };
 
@@ -66,8 +66,8 @@ static size_t take_count(struct demangler *m)
 	return value;
 }
 
-/* <length> and so many characters. */
-/* Characters of no source name; a terminal would obey some of them. */
+/* Takes "<length>" and that many characters. */
+/* True for characters that no source name has; a terminal would obey some of them. */
 static bool has_control_bytes(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -94,7 +94,7 @@ static void take_source_name(struct demangler *m)
 		put_name_part(m, m->last, length);
 }
 
-/* S_, S1A_, T_, T0_ and the like, after their first letter. */
+/* Skips S_, S1A_, T_, T0_ and the like, after their first letter. */
 static void skip_sequence(struct demangler *m)
 {
 	while (isdigit((unsigned char)peek_char(m, 0)) || isupper((unsigned char)peek_char(m, 0)))
@@ -105,7 +105,7 @@ static void skip_sequence(struct demangler *m)
 static void skip_type(struct demangler *m);
 static void take_name(struct demangler *m);
 
-/* Reads without printing. */
+/* Reads a part without printing it. */
 static void skip_quietly(struct demangler *m, void (*take)(struct demangler *m))
 {
 	char *out = m->out;
@@ -124,7 +124,7 @@ static void skip_types_until_end(struct demangler *m)
 static void skip_literal(struct demangler *m)
 {
 	if (take_letter(m, '_'))
-		m->failed = true; /* the address of a function: too much */
+		m->failed = true; /* the address of a function: not supported */
 	else
 		skip_type(m);
 	while (isalnum((unsigned char)peek_char(m, 0)) && peek_char(m, 0) != 'E')
@@ -239,7 +239,7 @@ static bool take_operator(struct demangler *m)
 	return false;
 }
 
-/* Ul <types> E [number] _ */
+/* Takes a lambda: Ul <types> E [number] _. */
 static void take_lambda(struct demangler *m)
 {
 	put_name_part(m, "(lambda)", strlen("(lambda)"));
@@ -248,7 +248,7 @@ static void take_lambda(struct demangler *m)
 	m->failed |= !take_letter(m, '_');
 }
 
-/* C1 is a constructor, D1 a destructor. */
+/* Takes a constructor (C1) or a destructor (D1). */
 static void take_structor(struct demangler *m)
 {
 	const char *name = m->last;
@@ -282,7 +282,10 @@ static void take_unqualified(struct demangler *m)
 		skip_quietly(m, take_source_name);
 }
 
-/* std:: and what has its own letter; other substitutions stand for something before. */
+/*
+ * Takes std:: and substitutions with a letter of their name; other substitutions stand for an
+ * earlier part.
+ */
 static void take_standard(struct demangler *m)
 {
 	static const char letters[] = "tabsiod";
@@ -361,7 +364,7 @@ bool flmem_demangle(const char *symbol, size_t length, char out[FLMEM_DEMANGLED_
 	if (length < 4 || symbol[0] != '_' || symbol[1] != 'Z')
 		return false;
 	m.at += 2;
-	/* For an entity inside a function, the function's name counts. */
+	/* For an entity inside a function, the name is that of the function. */
 	while (take_letter(&m, 'Z'))
 		;
 	local = m.at;

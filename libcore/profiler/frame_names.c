@@ -43,7 +43,7 @@ static const char *name_from_file(const struct flmem_heap_module *module, struct
 	return debug_silent ? FLMEM_HEAP_DEBUG_SILENT : "the file has no symbol for this code";
 }
 
-/* Of symbols that were read in part, another one may be the right one. */
+/* Forgets names after an incomplete read: another symbol may be the right one. */
 static void forget_names(struct flmem_heap_frame *const *frames, size_t count, const char **ret_why)
 {
 	for (size_t i = 0; i < count; i++)

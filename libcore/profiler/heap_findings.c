@@ -4,8 +4,8 @@
 #include "base/cleanup.h"
 
 #define LEAKS_MAX    5U
-#define HOLDS_SHARE  0.5 /* of the peak, in one line */
-#define CHURNS_TIMES 10	 /* the peak, allocated by one line */
+#define HOLDS_SHARE  0.5 /* share of the peak that one line must hold */
+#define CHURNS_TIMES 10	 /* multiple of the peak that one line must have allocated */
 
 #define NAME_ROW(name, text) [FLMEM_HEAP_FINDING_##name] = (text),
 static const char *const finding_names[] = {FLMEM_HEAP_FINDINGS(NAME_ROW)};
@@ -23,7 +23,7 @@ static uint32_t innermost_frame(const struct flmem_heap_profile *profile, uint32
 	return node ? profile->nodes[node].frame : FLMEM_HEAP_NO_FRAME;
 }
 
-/* Ages alone, and growth that RSS does not show, are weaker evidence. */
+/* Growth that only ages show, or that RSS does not confirm, is weaker evidence. */
 static enum flmem_heap_finding_kind kind_of_growth(const struct flmem_heap_leaks *leaks,
 						   const struct flmem_heap_leak *leak)
 {
@@ -56,7 +56,10 @@ static int find_growth(const struct flmem_heap_profile *profile,
 	return 0;
 }
 
-/* The line that has most of a measure, if it is at least `least` times the peak of the process. */
+/*
+ * Finds the line that has most of a measure, if it is at least `least` times the peak of the
+ * process.
+ */
 static int find_largest(const struct flmem_heap_profile *profile, enum flmem_heap_measure measure,
 			double least, struct flmem_heap_finding *finding, struct flmem_error *err)
 {
@@ -77,7 +80,7 @@ static int find_largest(const struct flmem_heap_profile *profile, enum flmem_hea
 	return 0;
 }
 
-/* Memory that holds the peak only because it grows needs no other advice. */
+/* True if the line holds the peak only because it grows, which is already a finding. */
 static bool is_growth(const struct flmem_heap_finding *held,
 		      const struct flmem_heap_finding *findings, size_t count)
 {

@@ -11,7 +11,7 @@ void flmem_index_set_init(struct flmem_index_set *set)
 {
 	uint64_t random = 0;
 
-	/* Without random numbers the set still works, for files that are not hostile. */
+	/* Without a random number the set still works for files that are not hostile. */
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
 		random = 0;
 	*set = (struct flmem_index_set){.seed = FLMEM_FNV_START ^ random};

@@ -17,13 +17,13 @@
 #define FLMEM_INDEX_NONE UINT32_MAX
 
 struct flmem_index_slot {
-	uint32_t index; /* FLMEM_INDEX_NONE: free */
+	uint32_t index; /* FLMEM_INDEX_NONE: the slot is free */
 	uint32_t hash;
 };
 
 struct flmem_index_set {
 	struct flmem_index_slot *slots;
-	size_t size; /* a power of 2, or 0 */
+	size_t size; /* number of slots: a power of 2, or 0 */
 	size_t count;
 	uint64_t seed; /* start of flmem_fnv_mix() for keys of this set */
 };
@@ -33,7 +33,7 @@ void flmem_index_set_clear(struct flmem_index_set *set);
 
 #define FLMEM_AUTO_INDEX_SET FLMEM_AUTO(flmem_index_set_clear)
 
-/* Whether the element at `index` has the key of the search. */
+/* A key to search for; `same` returns true if the element at `index` has this key. */
 struct flmem_index_key {
 	uint64_t hash;
 	bool (*same)(const void *context, uint32_t index);
@@ -41,13 +41,13 @@ struct flmem_index_key {
 };
 
 /*
- * The index of the element with this key; if there is none, `fresh`, which is then in the set.
- * FLMEM_INDEX_NONE: memory is out.
+ * Returns the index of the element with this key; if there is none, adds and returns `fresh`.
+ * FLMEM_INDEX_NONE if memory is out.
  */
 uint32_t flmem_index_set_take(struct flmem_index_set *set, const struct flmem_index_key *key,
 			      uint32_t fresh);
 
-/* Only searches; FLMEM_INDEX_NONE: there is none. */
+/* Returns the index of the element with this key; FLMEM_INDEX_NONE if there is none. */
 uint32_t flmem_index_set_find(const struct flmem_index_set *set, const struct flmem_index_key *key);
 
 #endif

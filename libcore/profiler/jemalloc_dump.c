@@ -16,7 +16,7 @@
 #include "profiler/index_set.h"
 
 #define ALL_THREADS   "  t*: "
-#define INTERVAL_MOST (UINT64_C(1) << 63) /* of opt.lg_prof_sample */
+#define INTERVAL_MOST (UINT64_C(1) << 63) /* limit of opt.lg_prof_sample */
 #define AMOUNT_MOST   ((double)(UINT64_C(1) << 62))
 
 void flmem_jemalloc_dump_clear(struct flmem_jemalloc_dump *dump)
@@ -43,7 +43,7 @@ static bool take_dump_prefix(const char **text, const char *prefix)
 	return true;
 }
 
-/* "count: bytes" */
+/* Reads "count: bytes". */
 static bool take_dump_count(const char **text, struct flmem_jemalloc_count *ret_count)
 {
 	return flmem_text_read_digits(text, &ret_count->objects) && take_dump_prefix(text, ": ") &&
@@ -51,7 +51,7 @@ static bool take_dump_count(const char **text, struct flmem_jemalloc_count *ret_
 	       !ret_count->objects == !ret_count->bytes;
 }
 
-/* "  t*: count: bytes [count: bytes]" */
+/* Parses " t*: count: bytes [count: bytes]". */
 static bool parse_counts(const char *line, struct flmem_jemalloc_count *ret_live,
 			 struct flmem_jemalloc_count *ret_allocated)
 {
@@ -68,9 +68,9 @@ static uint64_t scaled_amount(uint64_t amount, double factor)
 }
 
 /*
- * As jeprof does for this version of the text: an allocation of n bytes is sampled with probability
- * 1 - exp(-n / interval), and n is taken to be the mean of the stack. jemalloc writes numbers for
- * which that is exact (opt.prof_unbias).
+ * Removes the bias as jeprof does for this version of the text: an allocation of n bytes is sampled
+ * with probability 1 - exp(-n / interval), and n is taken to be the mean of the stack. jemalloc
+ * writes numbers for which that is exact (opt.prof_unbias).
  */
 static void remove_bias(struct flmem_jemalloc_count *count, uint64_t interval_bytes)
 {
@@ -99,7 +99,7 @@ static bool grow_dump_list(void **list, size_t count, size_t size)
 {
 	void *grown;
 
-	/* The room is the next power of 2. */
+	/* The capacity is the next power of 2. */
 	if (count && (count & (count - 1)))
 		return true;
 	grown = reallocarray(*list, count ? count * 2 : 1, size);
@@ -109,12 +109,12 @@ static bool grow_dump_list(void **list, size_t count, size_t size)
 	return true;
 }
 
-/* The file while it is read: what it had when it was opened, one line at a time. */
+/* The file while it is read: the contents that it had when it was opened, one line at a time. */
 struct dump_text {
 	struct flmem_jemalloc_dump *dump;
 	FILE *file;
 	size_t left;
-	bool at_end; /* the last line was whole */
+	bool at_end; /* the last line was complete */
 	char *line;
 	size_t room;
 	struct flmem_index_set nodes;
@@ -123,7 +123,7 @@ struct dump_text {
 struct dump_stack {
 	uint64_t addresses[FLMEM_PROFILE_DEPTH];
 	size_t depth;
-	bool cut; /* outer calls are missing */
+	bool cut; /* outer calls of the stack are missing */
 };
 
 struct node_search {
@@ -182,7 +182,9 @@ static int take_stack(struct dump_text *text, const uint64_t *addresses, size_t 
 	return rc;
 }
 
-/* " 0x1234 0x5678", the innermost call first; false: something else is in the line. */
+/*
+ * Parses " 0x1234 0x5678", the innermost call first. Returns false if the line has anything else.
+ */
 static bool parse_addresses(const char *line, struct dump_stack *stack)
 {
 	while (take_dump_prefix(&line, " 0x")) {
@@ -218,9 +220,9 @@ static int push_dump_stack(struct flmem_jemalloc_dump *dump,
 }
 
 /*
- * Takes a line out of the file; NULL at its end. A last line without its end is not taken: a number
- * in it may be cut. Nor is one with zeros: they are in a file that was not written out when its
- * machine stopped.
+ * Reads the next line; NULL at the end. A last line without a newline is not returned, because a
+ * number in it may be cut. A line with zeros is not returned, either: they are in a file that was
+ * not written out when its machine stopped.
  */
 static char *take_dump_line(struct dump_text *text)
 {
@@ -243,7 +245,7 @@ static bool is_stack_next(const struct dump_text *text)
 	return next == '@';
 }
 
-/* A line "@ ..." and the one after it. */
+/* Parses a line "@ ..." and the one after it. */
 static int parse_stack(struct dump_text *text, struct flmem_error *err)
 {
 	struct flmem_jemalloc_dump *dump = text->dump;
@@ -267,7 +269,7 @@ static int parse_stack(struct dump_text *text, struct flmem_error *err)
 	return push_dump_stack(dump, &stack, err);
 }
 
-/* What follows the first line, up to the heading of the mappings. */
+/* Parses what follows the first line, up to the heading of the mappings. */
 static int parse_stacks(struct dump_text *text, struct flmem_error *err)
 {
 	struct flmem_jemalloc_dump *dump = text->dump;
@@ -284,7 +286,7 @@ static int parse_stacks(struct dump_text *text, struct flmem_error *err)
 	return rc;
 }
 
-/* A line that is not whole ends the mappings. */
+/* Parses the mappings, up to an incomplete line. */
 static int parse_dump_maps(struct dump_text *text, struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf lines = FLMEM_BUF_INIT;

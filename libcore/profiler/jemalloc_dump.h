@@ -3,9 +3,9 @@
 #define FLMEM_PROFILER_JEMALLOC_DUMP_H
 
 /*
- * The text that jemalloc writes as its heap profile (src/prof_data.c of jemalloc 5): "heap_v2/" and
- * the mean distance of samples, totals, stacks with their counts, the text of /proc/self/maps. Not
- * trusted.
+ * Reads the text that jemalloc writes as its heap profile (src/prof_data.c of jemalloc 5):
+ * "heap_v2/" and the mean distance of samples, totals, stacks with their counts, the text of
+ * /proc/self/maps. It is untrusted.
  */
 
 #include <stdbool.h>
@@ -18,37 +18,43 @@
 #include "proc/maps.h"
 
 #define FLMEM_JEMALLOC_DUMP_MAGIC "heap_v2/"
-#define FLMEM_JEMALLOC_DUMP_MAPS  "MAPPED_LIBRARIES:" /* the line before the mappings */
+#define FLMEM_JEMALLOC_DUMP_MAPS  "MAPPED_LIBRARIES:" /* line before the mappings */
 
-/* Larger files, more stacks, calls and addresses in them are refused: they take memory. */
+/*
+ * Limits: larger files, and more stacks, calls and addresses, are refused, because they take
+ * memory.
+ */
 #define FLMEM_JEMALLOC_DUMP_MAX	     ((size_t)64 << 20)
 #define FLMEM_JEMALLOC_STACKS_MAX    ((size_t)1 << 20)
 #define FLMEM_JEMALLOC_NODES_MAX     ((size_t)1 << 22)
 #define FLMEM_JEMALLOC_ADDRESSES_MAX ((size_t)1 << 18)
 
-/* Estimates: jemalloc's numbers without their bias. */
+/* Estimates: jemalloc's numbers with their bias removed. */
 struct flmem_jemalloc_count {
 	uint64_t objects, bytes;
 };
 
-/* A call in the tree of all stacks; the root is number 0. Parents, the callers, come first. */
+/*
+ * A call in the tree of all stacks; the root is number 0. Parents, which are the callers, come
+ * before their children.
+ */
 struct flmem_jemalloc_node {
-	uint64_t address; /* of return */
+	uint64_t address; /* return address */
 	uint32_t parent;
 };
 
 struct flmem_jemalloc_stack {
-	uint32_t node; /* the innermost one */
+	uint32_t node; /* index of the innermost call */
 	struct flmem_jemalloc_count live, allocated;
 };
 
 struct flmem_jemalloc_dump {
 	uint64_t interval_bytes;
-	bool accumulated;    /* what was allocated in total is known */
-	bool cut;	     /* ends before its mappings, or within a line of them */
-	bool lacks_stacks;   /* ... before */
-	uint64_t skipped;    /* stacks that were inconsistent */
-	uint64_t cut_stacks; /* without their outer calls */
+	bool accumulated;    /* the amounts allocated in total are known */
+	bool cut;	     /* the file ends before its mappings, or within one of their lines */
+	bool lacks_stacks;   /* the file ends before the end of its stacks */
+	uint64_t skipped;    /* number of inconsistent stacks */
+	uint64_t cut_stacks; /* number of stacks without their outer calls */
 	struct flmem_jemalloc_stack *stacks;
 	size_t stack_count;
 	struct flmem_jemalloc_node *nodes;
@@ -56,12 +62,12 @@ struct flmem_jemalloc_dump {
 	struct flmem_maps maps;
 };
 
-/* Whether the file begins as such a text. */
+/* Returns true if the file begins like such a text. */
 bool flmem_jemalloc_dump_is_one(int fd);
 
 /*
- * Reads a file from its start. FLMEM_EUSAGE, with a message to be put after the name of the file:
- * it exceeds a limit, or its first line is damaged.
+ * Reads a file from its start. FLMEM_EUSAGE if it exceeds a limit, or if its first line is damaged;
+ * the message continues the name of the file.
  */
 int flmem_jemalloc_dump_read(int fd, struct flmem_jemalloc_dump *ret_dump, struct flmem_error *err);
 

@@ -9,41 +9,45 @@
 #include "base/cleanup.h"
 #include "series/robust.h"
 
-#define ROUNDS_MIN     5U /* complete ones; of fewer no order is significant */
+#define ROUNDS_MIN     5U /* complete rounds; with fewer, no order is significant */
 #define CONFIDENCE_MIN 0.95
 #define CONFIDENCE_MAX 0.999
 
 /* Growth below this, over all rounds together, is not reported. */
 #define MATERIAL_BYTES (128.0 * 1024)
-#define MATERIAL_SHARE 0.01 /* of the live bytes of the process */
+#define MATERIAL_SHARE 0.01 /* share of the live bytes of the process */
 
 /*
- * Without rounds: parts of the time. What was allocated in the last quarter may still be in use, so
- * only what is older counts; the confidence by the share of the parts that left survivors.
+ * Without rounds, the time is divided into parts. What was allocated in the last quarter may still
+ * be in use, so only older parts count; the confidence follows from the share of these parts that
+ * left survivors.
  */
 #define PARTS		  16U
 #define PARTS_COUNTED	  12U
 #define PARTS_MIN	  8U
 #define AGES_CONFIDENCE	  0.9
 #define AGES_DURATION_MIN 10000000U
-#define STEP_SHARE_MIN	  0.25 /* of the slope */
-#define RSS_SHARE_MIN	  0.5  /* of what a stack has grown by */
-/* Of many rounds, so many parts; what is not kept in each round may be in one of each. */
+#define STEP_SHARE_MIN	  0.25 /* share of the slope */
+#define RSS_SHARE_MIN	  0.5  /* share of the growth of a stack */
+/*
+ * With many rounds, so many parts of them must grow; what is not kept in each round may be in one
+ * of each part.
+ */
 #define ROUNDS_OF_PARTS 12U
 #define ROUND_PARTS	4U
 #define ROUND_PARTS_MIN 3U
-/* A cache that is full by now: so many rounds without growth, and never half as many before. */
+/* A cache counts as full after so many rounds without growth, if never half as many came before. */
 #define FULL_ROUNDS_MIN 3U
 #define HOUR_US		3.6e9
 
-/* One site in the lists of the profile, which are sorted by site. */
+/* The history of one site, as places in the lists of the profile, which are sorted by site. */
 struct site_history {
 	const struct flmem_heap_profile *profile;
 	uint32_t site;
 	size_t change, change_end;
 	size_t survivor, survivor_end;
-	uint32_t rounds; /* complete ones, from the first on */
-	bool is_short;	 /* a stack grew in the rounds that are left without the last one */
+	uint32_t rounds; /* number of complete rounds, from the first on */
+	bool is_short;	 /* without the last round, a stack grew in the remaining ones */
 };
 
 static bool is_material(const struct flmem_heap_profile *p, double growth)
@@ -53,7 +57,10 @@ static bool is_material(const struct flmem_heap_profile *p, double growth)
 	return growth >= MATERIAL_BYTES && growth >= live * MATERIAL_SHARE;
 }
 
-/* Without rounds only what is live counts: a program that has ended has freed most of it. */
+/*
+ * True if a program that has ended has freed most of its memory. Without rounds only live memory
+ * shows growth.
+ */
 static bool has_freed_all(const struct flmem_heap_profile *p)
 {
 	return p->ending == FLMEM_HEAP_ENDED &&
@@ -61,9 +68,9 @@ static bool has_freed_all(const struct flmem_heap_profile *p)
 }
 
 /*
- * The first round is a warm-up, as is what came before it; the last one may go on, or was cut by
- * the end of a process that was killed. Rounds of which the file has no room for sites are not in
- * the history.
+ * Returns how many rounds are complete. The first round is a warm-up, as is what came before it;
+ * the last one may go on, or was cut by the end of a killed process. Rounds for whose sites the
+ * file had no space are not in the history.
  */
 static uint32_t complete_rounds(const struct flmem_heap_profile *p)
 {
@@ -76,7 +83,7 @@ static uint32_t complete_rounds(const struct flmem_heap_profile *p)
 	return count;
 }
 
-/* Index of the first round with a number. */
+/* Returns the index of the first round with a number. */
 static uint32_t first_numbered(const struct flmem_heap_profile *p)
 {
 	return p->round_count && p->rounds[0].number.unknown ? 1 : 0;
@@ -107,13 +114,16 @@ static void fill_ends(const struct site_history *h, struct round_ends *ret_ends)
 	}
 }
 
-/* Rounds from the first numbered one on in which something was allocated that is still live. */
+/*
+ * Counts the rounds, from the first numbered one on, in which something was allocated that is still
+ * live.
+ */
 static uint32_t rounds_with_survivors(const struct site_history *h)
 {
 	const struct flmem_heap_profile *p = h->profile;
 	uint32_t first = first_numbered(p), count = 0, last = FLMEM_HEAP_NO_ROUND;
 
-	/* Oldest first, so those of a round are together. */
+	/* Survivors are sorted oldest first, so those of a round are together. */
 	for (size_t i = h->survivor; i < h->survivor_end; i++) {
 		uint32_t round = p->survivors[i].round;
 
@@ -123,7 +133,7 @@ static uint32_t rounds_with_survivors(const struct site_history *h)
 	return count;
 }
 
-/* Whether live bytes grow between two rounds by a good part of the slope. */
+/* True if live bytes grow between two rounds by a good part of the slope. */
 static bool grows_between(const struct round_ends *ends, double slope, size_t from, size_t to)
 {
 	return ends->y[to] - ends->y[from] >=
@@ -131,8 +141,8 @@ static bool grows_between(const struct round_ends *ends, double slope, size_t fr
 }
 
 /*
- * No single jump, and no cache that is full by now: of many rounds most parts grow, of few rounds
- * at least half of the steps, and always the end.
+ * True if growth is neither a single jump nor that of a cache which is full by now: with many
+ * rounds most parts grow, with few at least half of the steps, and always the end.
  */
 static bool grows_mostly(const struct round_ends *ends, double slope)
 {
@@ -148,7 +158,7 @@ static bool grows_mostly(const struct round_ends *ends, double slope)
 	       grows_between(ends, slope, last, steps);
 }
 
-/* A site that grew in nearly every round, and no longer does. */
+/* True for a site that grew in nearly every round, and no longer does. */
 static bool has_just_ended(const struct round_ends *ends, double slope)
 {
 	size_t still = 0, longest = 0;
@@ -164,7 +174,7 @@ static bool has_just_ended(const struct round_ends *ends, double slope)
 	return still >= FULL_ROUNDS_MIN && still > 2 * longest;
 }
 
-/* What RSS has grown by, from its first point to the last one up to a time. */
+/* Returns the growth of RSS from its first point to the last one up to a time. */
 static struct flmem_u64 rss_growth(const struct flmem_heap_profile *p, uint64_t to_us)
 {
 	struct flmem_u64 first = FLMEM_UNKNOWN("it was not recorded"), last = first;
@@ -189,8 +199,8 @@ static uint64_t end_of_history(const struct site_history *h, bool by_round)
 }
 
 /*
- * Where older blocks are not known, their release is not, either: a cache that was full before
- * looks as if it grew, until all of it is replaced.
+ * True if the blocks may replace older ones. If those are unknown, so is their release: a cache
+ * that was full before looks as if it grew, until all of it is replaced.
  */
 static bool may_be_replacing(const struct site_history *h, bool by_round, uint64_t grown)
 {
@@ -202,7 +212,7 @@ static bool may_be_replacing(const struct site_history *h, bool by_round, uint64
 	return !rss.unknown && (double)rss.value < (double)grown * RSS_SHARE_MIN;
 }
 
-/* Memory that a program frees when it exits does not end the growth. */
+/* Leaves out the end of the program: memory that it frees when it exits does not end the growth. */
 static void leave_out_teardown(const struct site_history *h, struct round_ends *ends)
 {
 	if (h->profile->ending == FLMEM_HEAP_ENDED && ends->count > 1 &&
@@ -210,7 +220,7 @@ static void leave_out_teardown(const struct site_history *h, struct round_ends *
 		ends->count--;
 }
 
-/* Of fewer rounds no order is significant. */
+/* True if there are too few rounds: no order of them is significant. */
 static bool is_too_short(const struct site_history *h, const struct round_ends *ends)
 {
 	return ends->count < ROUNDS_MIN &&

@@ -14,9 +14,9 @@
 
 #define PATHS_AT_ONCE	128U
 #define PATIENCE_US	UINT64_C(2000000)
-#define PATIENCE_ALL_US UINT64_C(5000000) /* of so many, from a slow disk */
+#define PATIENCE_ALL_US UINT64_C(5000000) /* time for all files together, from a slow disk */
 
-/* Of a path that does not exist, both are 0. */
+/* Identity of a file; both numbers are 0 for a path that does not exist. */
 struct module_file {
 	dev_t device;
 	ino_t inode;
@@ -64,9 +64,9 @@ static uint64_t hash_file(uint64_t seed, const struct flmem_heap_module *module,
 	return flmem_fnv_mix(hash, &file->inode, sizeof(file->inode));
 }
 
-/* Some paths at once, since a child takes a millisecond. */
+/* Several paths for one child, since a child takes a millisecond. */
 struct path_batch {
-	const char *paths[PATHS_AT_ONCE]; /* NULL: none */
+	const char *paths[PATHS_AT_ONCE]; /* NULL: no path */
 	struct module_file files[PATHS_AT_ONCE];
 };
 
@@ -87,7 +87,7 @@ static void examine_path(const char *path, struct module_file *ret_file)
 	}
 }
 
-/* In a child process. */
+/* Examines the paths, in a child process. */
 static int examine_forked(void *context)
 {
 	struct path_batch *examination = context;
@@ -110,7 +110,7 @@ static bool examine_paths(struct path_batch *examination, uint64_t patience_us)
 	return rc != -ETIMEDOUT && rc != -EBUSY;
 }
 
-/* A child is needed for the others. */
+/* Examines a file without a child. Returns false if a child is needed. */
 static bool examine_here(const char *path, struct module_file *ret_file)
 {
 	struct stat status;
@@ -121,7 +121,7 @@ static bool examine_here(const char *path, struct module_file *ret_file)
 	return found >= 0 || found == -ENOENT;
 }
 
-/* At most PATHS_AT_ONCE, by their indexes. */
+/* Examines at most PATHS_AT_ONCE files, by their indexes. */
 static void examine_some(struct flmem_heap_module *modules, const uint32_t *wanted, size_t count,
 			 struct module_file *files)
 {
@@ -135,14 +135,17 @@ static void examine_some(struct flmem_heap_module *modules, const uint32_t *want
 		struct flmem_heap_module *module = &modules[wanted[i]];
 		struct path_batch one = {.paths = {module->path}, .files = {all.files[i]}};
 
-		/* Otherwise one after the other; each one that does not answer takes its time. */
+		/*
+		 * If they did not answer together, ask one after the other; each one that does not
+		 * answer takes its time.
+		 */
 		module->silent = !together && !examine_paths(&one, PATIENCE_US);
 		if (!module->silent)
 			files[wanted[i]] = one.files[0];
 	}
 }
 
-/* Those of modules with frames. False: memory is out. */
+/* Examines the files of modules with frames. Returns false if memory is out. */
 static bool examine_files(struct flmem_heap_module *modules, const size_t *frames, size_t count,
 			  struct module_file *files)
 {

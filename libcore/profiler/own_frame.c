@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which frame of a stack is the program's own code, and not that of a library that it calls. */
+/*
+ * Finds the frame of a stack that is the program's own code, and not that of a library that it
+ * calls.
+ */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +13,16 @@
 #include "base/text/text.h"
 #include "profiler/frames.h"
 
-/* One directory or file name of a path. */
+/* Compares one directory or file name of a path. */
 static bool is_name(const char *at, size_t length, const char *name)
 {
 	return strlen(name) == length && memcmp(at, name, length) == 0;
 }
 
-/* "python3.12", "python3.13t", "python312.zip" (site.py and Modules/getpath.py of CPython) */
+/*
+ * True for "python3.12", "python3.13t", "python312.zip" (site.py and Modules/getpath.py of
+ * CPython).
+ */
 static bool is_library_directory(const char *at, size_t length)
 {
 	static const char name[] = "python3", zip[] = ".zip";
@@ -35,7 +41,7 @@ static bool is_library_directory(const char *at, size_t length)
 	return at + (at < end && *at == 't') == end;
 }
 
-/* Files that are installed for an interpreter: the standard library, or a package. */
+/* True for files that are installed for an interpreter: the standard library, or a package. */
 static bool is_installed_file(const char *file)
 {
 	bool below_lib = false;
@@ -54,9 +60,9 @@ static bool is_installed_file(const char *file)
 }
 
 enum frame_owner {
-	OTHER,	 /* native, of a library, or without a file: its caller decides */
-	OWN,	 /* of the program */
-	UNKNOWN, /* the name of its file is not known */
+	OTHER,	 /* native, of a library, or without a file: the caller of the frame decides */
+	OWN,	 /* a frame of the program */
+	UNKNOWN, /* the name of the frame's file is unknown */
 };
 
 static enum frame_owner owner_of_frame(const struct flmem_heap_frame *frame)
@@ -90,7 +96,7 @@ uint32_t *flmem_heap_own_frames(const struct flmem_heap_profile *profile)
 	for (size_t i = 0; i < profile->frame_count; i++)
 		owners[i] = (unsigned char)owner_of_frame(&profile->frames[i]);
 	own[0] = FLMEM_HEAP_NO_FRAME;
-	for (size_t i = 1; i < profile->node_count; i++) { /* parents come first */
+	for (size_t i = 1; i < profile->node_count; i++) { /* parents come before their children */
 		const struct flmem_heap_node *node = &profile->nodes[i];
 
 		own[i] = owners[node->frame] == OTHER ? own[node->parent]

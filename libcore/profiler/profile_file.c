@@ -13,7 +13,10 @@
 #define CHUNK_BYTES ((size_t)256 << 10)
 #define PATH_SHOWN  256
 
-/* Records that threads have reserved and not written yet, as many as the sampler has buffers. */
+/*
+ * Limit of records that threads have reserved and not written yet: as many as the sampler has
+ * buffers.
+ */
 #define UNFINISHED_MAX 64U
 
 #define SIZE_ROW(identifier, index, name, type) [index] = sizeof(struct type),
@@ -63,7 +66,7 @@ static uint64_t section_end(const struct flmem_profile_section *s)
 	return s->offset + (uint64_t)s->capacity * s->record_size;
 }
 
-/* Records of one kind must not be read as those of another one. */
+/* Checks that sections do not overlap: records of one kind must not be read as those of another. */
 static int check_overlaps(const struct flmem_profile_file *file, struct flmem_error *err)
 {
 	const struct flmem_profile_section *all = file->header.section;
@@ -103,7 +106,7 @@ static int check_sections(const struct flmem_profile_file *file, struct flmem_er
 	return check_overlaps(file, err);
 }
 
-/* Whether a record is present. */
+/* Checks that something was sampled. */
 static int check_phase(struct flmem_profile_file *file, struct flmem_error *err)
 {
 	const struct flmem_profile_header *h = &file->header;
@@ -243,13 +246,19 @@ static bool count_record(void *context, uint32_t index, const void *record)
 	return true;
 }
 
-/* Records that exist stay, but for those of `live`; a string is one record in several blocks. */
+/*
+ * True for sections whose records stay once they exist: all but `live`; a string is one record in
+ * several blocks.
+ */
 static bool is_without_gaps(enum flmem_profile_section_index section)
 {
 	return section != FLMEM_PROFILE_SECTION_LIVE && section != FLMEM_PROFILE_SECTION_STRINGS;
 }
 
-/* Zeros in place of records: a power failure leaves them, and a copy with holes. */
+/*
+ * True if a section has zeros in place of records: a power failure leaves them, and a copy with
+ * holes.
+ */
 static bool has_lost_records(const struct flmem_profile_file *file,
 			     enum flmem_profile_section_index section)
 {

@@ -27,7 +27,7 @@ static bool has_known_start(int fd)
 	return flmem_io_read_at(fd, 0, magic, sizeof(magic)) && flmem_heap_profile_has_magic(magic);
 }
 
-/* Negative errno: it cannot be read. */
+/* Returns 1 for a profile, 0 for another file, or -errno if it cannot be read. */
 static int examine_profile(const char *path)
 {
 	FLMEM_AUTO_GUARDED_FILE struct flmem_guarded_file *file = NULL;
@@ -53,7 +53,7 @@ bool flmem_heap_profile_is_one(const char *path)
 struct name_list {
 	char **list;
 	size_t count;
-	size_t denied; /* files that may not be read: profiles or others */
+	size_t denied; /* files that may not be read, whether profiles or others */
 };
 
 static void clear_profile_names(struct name_list *names)
@@ -68,7 +68,10 @@ static int compare_profile_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A child process for each file of a large folder would take long. */
+/*
+ * Examines an entry of a folder, without a child where possible: a child process for each file of a
+ * large folder would take long.
+ */
 static int examine_entry(const char *path, int folder, const struct flmem_guarded_entry *entry)
 {
 	FLMEM_AUTO_FREE char *file = NULL;
@@ -172,7 +175,7 @@ static int read_comparable(const struct flmem_heap_request *request,
 	return rc;
 }
 
-/* A file that cannot be read does not hide the others. */
+/* Adds a profile. A file that cannot be read is listed, and does not hide the others. */
 static int add_profile(struct flmem_heap_folder *folder, const char *path, const char *name,
 		       const struct flmem_heap_request *how)
 {
@@ -208,7 +211,7 @@ static bool is_named_baseline(const char *name)
 	return strstr(name, "original") || strstr(name, "baseline") || strstr(name, "before");
 }
 
-/* As flmem_guarded_file_open(). */
+/* Reads the status of a file. Returns as flmem_guarded_file_open(). */
 static int find_profile(const char *path, struct stat *ret_status)
 {
 	FLMEM_AUTO_GUARDED_FILE struct flmem_guarded_file *file = NULL;
@@ -246,7 +249,7 @@ static bool find_baseline_file(struct flmem_heap_folder *folder, const struct st
 	return false;
 }
 
-/* One that is elsewhere comes first. */
+/* Reads the baseline; one outside of the folder comes first. */
 static int read_baseline(struct flmem_heap_folder *folder, const char *wanted,
 			 const struct flmem_heap_request *how, struct flmem_error *err)
 {
@@ -274,7 +277,7 @@ static void assume_baseline(struct flmem_heap_folder *folder)
 		}
 }
 
-/* By its name in the folder, or by a path. */
+/* Chooses the baseline by its name in the folder, or by a path. */
 static int choose_baseline(struct flmem_heap_folder *folder, const char *wanted,
 			   const struct flmem_heap_request *request, struct flmem_error *err)
 {
@@ -322,7 +325,8 @@ static int read_profiles(struct flmem_heap_folder *folder, const char *path,
 			 struct flmem_error *err)
 {
 	folder->profiles =
-		calloc(names->count + 1, sizeof(struct flmem_heap_profile *)); /* and a baseline */
+		/* One more for a baseline. */
+		calloc(names->count + 1, sizeof(struct flmem_heap_profile *));
 	folder->unread = calloc(names->count + 1, sizeof(*folder->unread));
 	if (!folder->profiles || !folder->unread)
 		return flmem_error_nomem(err, "cannot read the profiles");

@@ -13,7 +13,10 @@
 #include "proc/time_namespace.h"
 #include "profiler/profile_file.h"
 
-/* A process may have executed a program without the sampler. Of one that hides it, true. */
+/*
+ * Returns true if the process has the sampler, or hides whether it does: it may have executed a
+ * program without it.
+ */
 static bool has_sampler(const struct flmem_process *process)
 {
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
@@ -22,7 +25,7 @@ static bool has_sampler(const struct flmem_process *process)
 	       flmem_maps_have_sampler(&maps);
 }
 
-/* In the PID namespace of the caller. */
+/* Finds the process in the PID namespace of the caller. */
 static bool is_sampled_process(const struct flmem_profile_header *header, pid_t *ret_pid)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -56,7 +59,10 @@ static bool read_clock_name(int proc, const char *path, char *out)
 	return length > 0;
 }
 
-/* False where it has another time namespace, or may have; before Linux 5.6 there is one. */
+/*
+ * Returns false if the process has another time namespace, or may have one; before Linux 5.6 there
+ * is only one.
+ */
 static bool has_clock(int proc, pid_t pid, const char *own)
 {
 	char path[64], name[CLOCK_NAME_MAX];
@@ -65,7 +71,10 @@ static bool has_clock(int proc, pid_t pid, const char *own)
 	return !*own || (read_clock_name(proc, path, name) && strcmp(name, own) == 0);
 }
 
-/* In a container that is seen from its host. Few processes began in the same tick. */
+/*
+ * Finds the process in a container that is seen from its host. Few processes began in the same
+ * tick.
+ */
 static bool is_contained_process(const struct flmem_profile_header *header, pid_t *ret_pid)
 {
 	FLMEM_AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -101,7 +110,10 @@ bool flmem_profile_process_lives(const struct flmem_profile_header *header)
 	return flmem_profile_process_find(header) != 0;
 }
 
-/* The sampler maps the whole file at once, shared, which nothing divides. */
+/*
+ * True if the mapping is the whole file: the sampler maps it at once, shared, which nothing
+ * divides.
+ */
 static bool is_whole_profile(const struct flmem_map *map, const struct flmem_profile_header *header)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -112,7 +124,7 @@ static bool is_whole_profile(const struct flmem_map *map, const struct flmem_pro
 	       map->end - map->start == (header->file_size + page - 1) / page * page;
 }
 
-/* Devices differ where the same file is seen through overlayfs: the inode is enough. */
+/* Devices differ if the same file is seen through overlayfs, so only the inodes are compared. */
 bool flmem_profile_is_copy(pid_t pid, const struct flmem_profile_header *header,
 			   const struct stat *status, char *ret_name, size_t size)
 {

@@ -99,7 +99,7 @@ bool flmem_heap_rounds_span(const struct flmem_heap_profile *profile, uint64_t *
 	return first <= last;
 }
 
-/* Fails if no round is selected; `ret_complete`: sites are known for all that are. */
+/* Fails if no round is selected. `ret_complete`: sites are known for all selected rounds. */
 static int check_rounds(const struct flmem_heap_profile *p, bool *ret_complete,
 			struct flmem_error *err)
 {
@@ -163,7 +163,7 @@ static void add_selected(struct flmem_heap_profile *p)
 	}
 }
 
-/* Amounts that are unknown are 0, so that no sum contains a part of them. */
+/* Makes a measure unknown and its amounts 0, so that no sum contains a part of them. */
 static void forget_measure(struct flmem_heap_profile *p, enum flmem_heap_measure measure,
 			   const char *why)
 {

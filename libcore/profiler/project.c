@@ -27,7 +27,9 @@ static bool is_node(const void *context, uint32_t index)
 	return node->parent == wanted->node.parent && node->frame == wanted->node.frame;
 }
 
-/* importlib and zipimport are part of the interpreter, and have no files. */
+/*
+ * True for frames of importlib and zipimport, which are part of the interpreter and have no files.
+ */
 static bool is_import_frame(const struct flmem_heap_frame *frame)
 {
 	return frame->python && frame->file &&
@@ -35,7 +37,10 @@ static bool is_import_frame(const struct flmem_heap_frame *frame)
 		flmem_text_starts(frame->file, "<frozen zipimport>"));
 }
 
-/* The importing line is more useful than the five frames between it and the module. */
+/*
+ * True if the frame is kept. The importing line is more useful than the five frames between it and
+ * the module.
+ */
 static bool is_frame_kept(const struct frame_filter *projection,
 			  const struct flmem_heap_frame *frame, bool has_caller)
 {
@@ -78,7 +83,7 @@ static bool renumber_nodes(struct flmem_heap_profile *p, const struct frame_filt
 	return true;
 }
 
-/* `site_map` gets the new number of each site. */
+/* Merges sites of equal nodes; `site_map` gets the new number of each site. */
 static void merge_sites(struct flmem_heap_profile *p, const uint32_t *map, uint32_t *site_of,
 			uint32_t *site_map)
 {

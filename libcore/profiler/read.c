@@ -137,7 +137,7 @@ static void fill_losses(const struct flmem_profile_header *h, struct flmem_heap_
 	p->lost_children_reason = lost_children_reason(h, p);
 }
 
-/* Of any sample. */
+/* Returns the largest interval of any sample. */
 static uint64_t largest_interval(const struct flmem_profile_header *h)
 {
 	uint32_t doubled = h->paced < 40 ? h->paced : 40;
@@ -149,7 +149,10 @@ static uint64_t largest_interval(const struct flmem_profile_header *h)
 		       : FLMEM_PROFILE_INTERVAL_MAX;
 }
 
-/* ARENA_BITS in Objects/obmalloc.c, Include/internal/pycore_obmalloc.h of CPython. */
+/*
+ * Returns the size by ARENA_BITS in Objects/obmalloc.c and Include/internal/pycore_obmalloc.h of
+ * CPython.
+ */
 static uint64_t arena_size_of(const struct flmem_profile_header *h)
 {
 	if (h->python_state != FLMEM_PROFILE_PYTHON_READ ||
@@ -220,7 +223,10 @@ static bool fill_facts(const struct flmem_profile_file *file, struct flmem_heap_
 	return p->program && p->command && p->allocator;
 }
 
-/* A partial sum over the sites is shown as such; if none are known, 0 would be a guess. */
+/*
+ * Makes amounts unknown if no site is known, since 0 would be a guess; a partial sum over the sites
+ * is shown as such.
+ */
 static void forget_cut_amounts(const struct flmem_profile_file *file, struct flmem_heap_profile *p)
 {
 	if (!p->cut || !file->header.section[FLMEM_PROFILE_SECTION_SITES].used || p->site_count)
@@ -240,8 +246,8 @@ static bool read_profile_lists(const struct flmem_heap_request *request,
 }
 
 /*
- * A second job in the same process restarts with round 0 or 1. A number that is one less is that of
- * a round which continues beside the next one.
+ * Counts restarts of the round numbers: a second job in the same process restarts with round 0 or
+ * 1. A number that is one less is that of a round which continues beside the next one.
  */
 static uint64_t count_restarts(const struct flmem_heap_profile *p)
 {
@@ -291,7 +297,7 @@ int flmem_profile_reader_finish(const struct flmem_heap_request *request,
 	return rc;
 }
 
-/* Of a copy, whether the file has changed since it was made, or no longer answers. */
+/* True if the file has changed since it was copied, or no longer answers. */
 static bool profile_has_changed(struct flmem_guarded_file *source,
 				const struct flmem_profile_file *file)
 {
@@ -365,7 +371,7 @@ bool flmem_heap_profile_has_magic(const char magic[FLMEM_HEAP_MAGIC_BYTES])
 	       memcmp(magic, FLMEM_JEMALLOC_DUMP_MAGIC, FLMEM_HEAP_MAGIC_BYTES) == 0;
 }
 
-/* Only a profile is copied. */
+/* Returns the number of bytes to copy, which is 0 unless the file is a profile. */
 static uint64_t bytes_to_copy(struct flmem_guarded_file *source)
 {
 	char magic[FLMEM_HEAP_MAGIC_BYTES];

@@ -36,7 +36,9 @@ static void fill_amounts(const struct flmem_profile_header *h,
 	to->count[FLMEM_HEAP_LIVE] = whole_count(live_amount(t->allocated_count, t->freed_count));
 }
 
-/* Python's own code, where the innermost frame is native: mmap() of others is not an arena. */
+/*
+ * True if Python's own code calls the innermost native frame: mmap() by other code is not an arena.
+ */
 static bool is_called_by_python(const struct flmem_heap_profile *p, uint32_t node)
 {
 	const struct flmem_heap_frame *frame = node ? &p->frames[p->nodes[node].frame] : NULL;
@@ -46,7 +48,7 @@ static bool is_called_by_python(const struct flmem_heap_profile *p, uint32_t nod
 			 flmem_text_starts(name, "libpython"));
 }
 
-/* Weights and counts are rounded, sizes of mappings are whole pages. */
+/* True for a site of arenas: weights and counts are rounded, sizes of mappings are whole pages. */
 static bool is_arena_site(const struct flmem_heap_profile *p, const struct flmem_profile_site *from,
 			  uint32_t node)
 {
@@ -59,7 +61,7 @@ static bool is_arena_site(const struct flmem_heap_profile *p, const struct flmem
 	       fabs(bytes - expected) < bytes / SIZE_ACCURACY && is_called_by_python(p, node);
 }
 
-/* Sums over samples, so those of several sites add up. */
+/* Fills in sums over samples; those of several sites can be added. */
 static void fill_sample_counts(const struct flmem_heap_profile *p,
 			       const struct flmem_profile_totals *t, struct flmem_heap_site *site)
 {
@@ -70,7 +72,7 @@ static void fill_sample_counts(const struct flmem_heap_profile *p,
 	site->twice = fmax(0, (double)t->allocated_bytes / (double)p->interval_now_bytes - samples);
 }
 
-/* A site whose stack is missing still counts, at the root. */
+/* Adds a site. One whose stack is missing still counts, at the root. */
 static bool add_site(void *context, uint32_t index, const void *record)
 {
 	struct flmem_profile_reader *reader = context;
@@ -136,8 +138,9 @@ static bool add_change(void *context, uint32_t index, const void *record)
 }
 
 /*
- * A block that was sampled with probability p stands for size / p. The variance of the sum of such
- * is estimated without bias by that of each, squared, times 1 - p (Horvitz and Thompson).
+ * Returns the variance of one block. A block that was sampled with probability p stands for size /
+ * p. The variance of a sum of these is estimated without bias by the sum of their squares times 1 -
+ * p (Horvitz and Thompson).
  */
 static double weight_variance(const struct flmem_profile_live *from)
 {

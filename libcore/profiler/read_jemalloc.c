@@ -16,17 +16,19 @@
 #include "profiler/module_files.h"
 #include "profiler/read_private.h"
 
-#define ENTRY_FRAMES 16U /* so near to the innermost one an entry of the allocator can be */
+#define ENTRY_FRAMES 16U /* largest distance of the allocator's entry from the innermost frame */
 
 struct dump_reader {
 	struct flmem_profile_reader reader;
 	const struct flmem_jemalloc_dump *dump;
 	time_t written_s;
-	uint64_t *addresses; /* of the dump, sorted, each once; a record of a frame each */
+	/* Addresses of the dump, sorted, without duplicates; each has a record of a frame. */
+	uint64_t *addresses;
 	uint32_t address_count;
-	uint32_t *module_of_map;     /* FLMEM_PROFILE_NONE: no file */
-	const char **unidentified;   /* by module: why its file gives no names; NULL: it does */
-	unsigned char *of_allocator; /* by frame, before equal ones were merged */
+	uint32_t *module_of_map;   /* FLMEM_PROFILE_NONE: no file */
+	const char **unidentified; /* for each module: why its file gives no names; NULL: it does */
+	/* For each frame, before equal ones were merged: it is the allocator's. */
+	unsigned char *of_allocator;
 };
 
 static void clear_dump_reader(struct dump_reader *reader)
@@ -67,8 +69,8 @@ static int sort_addresses(struct dump_reader *r, struct flmem_error *err)
 }
 
 /*
- * The text has no build-ids. The file that was mapped is known by its inode and by not having
- * changed since; names of another one would be wrong.
+ * Identifies the file of a module. The text has no build-ids. The file that was mapped is known by
+ * its inode and by not having changed since; names of another one would be wrong.
  */
 static const char *identify_module(const struct dump_reader *r, const struct flmem_map *map,
 				   struct flmem_heap_module *module)
@@ -115,7 +117,7 @@ static bool fill_dump_module(struct dump_reader *r, const struct flmem_map *map,
 	return true;
 }
 
-/* Only files in which there are frames are opened. */
+/* True if the mapping has a frame: only files with frames are opened. */
 static bool has_dump_frame(const struct dump_reader *r, const struct flmem_map *map)
 {
 	size_t low = 0, high = r->address_count;
@@ -123,7 +125,7 @@ static bool has_dump_frame(const struct dump_reader *r, const struct flmem_map *
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (r->addresses[middle] <= map->start) /* of return: after the call */
+		if (r->addresses[middle] <= map->start) /* a return address is after the call */
 			low = middle + 1;
 		else
 			high = middle;
@@ -154,7 +156,10 @@ static bool list_modules_of_dump(struct dump_reader *r, bool symbols)
 	return true;
 }
 
-/* Or of the sampler, through which the calls of a process go that both sample. */
+/*
+ * True for a file of the allocator, or of the sampler, through which the calls of a process pass
+ * that both sample.
+ */
 static bool is_allocator_file(const struct flmem_map *map)
 {
 	return flmem_text_starts(flmem_text_basename(map->name), "libjemalloc") ||
@@ -198,7 +203,10 @@ static bool read_dump_frames(struct dump_reader *r, bool symbols)
 	return flmem_profile_reader_finish_frames(reader, r->address_count, symbols);
 }
 
-/* Functions that a program calls; what is below them is the allocator's own (jeprof, for heaps). */
+/*
+ * True for functions that a program calls; frames below them are the allocator's own (jeprof, for
+ * heaps).
+ */
 static bool is_allocator_entry(const char *function)
 {
 	static const char *const names[] = {
@@ -217,7 +225,7 @@ static bool is_allocator_entry(const char *function)
 	return flmem_text_starts(function, "operator new");
 }
 
-/* Of the address of a node. */
+/* Returns the record of the frame of a node's address. */
 static uint32_t record_of_node(const struct dump_reader *r, uint32_t node)
 {
 	const uint64_t *found =
@@ -227,7 +235,7 @@ static uint32_t record_of_node(const struct dump_reader *r, uint32_t node)
 	return (uint32_t)(found - r->addresses);
 }
 
-/* The innermost call of a stack that is not one of the allocator's own. */
+/* Returns the innermost call of a stack that is not one of the allocator's own. */
 static uint32_t caller_of_allocator(const struct dump_reader *r, uint32_t leaf)
 {
 	uint32_t caller = leaf, node = leaf;
@@ -276,7 +284,7 @@ static void add_dump_site(struct dump_reader *r, const struct flmem_jemalloc_sta
 	fill_dump_amounts(r->dump, stack, &site->amounts);
 }
 
-/* Those that sites are below of; their numbers are then those of the profile. */
+/* Adds the nodes that are above sites, and changes `numbers` to those of the profile. */
 static bool add_dump_nodes(struct dump_reader *r, uint32_t *numbers)
 {
 	struct flmem_heap_profile *p = r->reader.profile;
@@ -325,7 +333,10 @@ static uint32_t lacking_parts_of_dump(const struct flmem_jemalloc_dump *dump)
 	return dump->cut ? modules : 0;
 }
 
-/* A partial sum over the stacks is shown as such; if none are known, 0 would be a guess. */
+/*
+ * Makes amounts unknown if no stack is known, since 0 would be a guess; a partial sum over the
+ * stacks is shown as such.
+ */
 static void forget_cut_stacks(const struct flmem_jemalloc_dump *dump, struct flmem_heap_profile *p)
 {
 	for (enum flmem_heap_measure m = 0; m < FLMEM_HEAP_MEASURE_COUNT; m++)

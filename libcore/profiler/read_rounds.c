@@ -48,7 +48,10 @@ static int compare_round_starts(const void *a, const void *b)
 {
 	const struct flmem_heap_round *x = a, *y = b;
 
-	/* What came before the first round is first, even if it started in the same millisecond. */
+	/*
+	 * The time before the first round comes first, even if that started in the same
+	 * millisecond.
+	 */
 	if (!x->number.unknown != !y->number.unknown)
 		return x->number.unknown ? -1 : 1;
 	if (x->started_us == y->started_us)
@@ -56,7 +59,7 @@ static int compare_round_starts(const void *a, const void *b)
 	return x->started_us < y->started_us ? -1 : 1;
 }
 
-/* Records of the same round become one; `rounds` is sorted by number. */
+/* Merges records of the same round; `rounds` is sorted by number. */
 static size_t merge_equal_rounds(struct flmem_heap_round *rounds, size_t count)
 {
 	size_t kept = 0;

@@ -51,7 +51,7 @@ static bool fill_native(struct flmem_profile_reader *reader, const struct flmem_
 		to->unresolved = "the profile was truncated before its modules";
 		return FLMEM_HEAP_LACKS(reader->profile, MODULES);
 	}
-	/* A return address is after the call, maybe after the end of the function. */
+	/* A return address is after the call, perhaps after the end of the function. */
 	module = &reader->modules[from->module];
 	*ret_module = from->module;
 	to->offset = from->address - 1 - module->bias;
@@ -120,7 +120,10 @@ static bool add_frame(void *context, uint32_t index, const void *record)
 	return true;
 }
 
-/* By files: ends[i] is where the frames of file i end. Those without a module are left out. */
+/*
+ * Sorts frames by files: ends[i] is where the frames of file i end. Those without a module are left
+ * out.
+ */
 static void sort_by_files(struct flmem_profile_reader *reader, const uint32_t *files,
 			  const size_t *counts, size_t *ends, struct flmem_heap_frame **sorted)
 {
@@ -130,13 +133,13 @@ static void sort_by_files(struct flmem_profile_reader *reader, const uint32_t *f
 		ends[files[i] + 1] += counts[i];
 	for (size_t i = 0; i < reader->module_count; i++)
 		ends[i + 1] += ends[i];
-	/* ends[i] is where the frames of file i begin, and after this where they end. */
+	/* ends[i] is where the frames of file i begin, and after the loop where they end. */
 	for (size_t i = 0; i < p->frame_count; i++)
 		if (reader->module_of[i] != FLMEM_PROFILE_NONE)
 			sorted[ends[files[reader->module_of[i]]]++] = &p->frames[i];
 }
 
-/* How many frames each module has. NULL: memory is out. */
+/* Counts the frames of each module. NULL if memory is out. */
 static size_t *count_module_frames(const struct flmem_profile_reader *reader)
 {
 	size_t *counts = calloc(reader->module_count + 1, sizeof(*counts));
@@ -180,7 +183,7 @@ static bool is_frame_wanted(const void *context, uint32_t index)
 	return flmem_heap_frame_equal(&wanted->frames[index], wanted->frame, FLMEM_FRAME_LINE);
 }
 
-/* Equal frames become one; the map leads there. */
+/* Merges equal frames, and changes the map accordingly. */
 static bool merge_frames(struct flmem_profile_reader *reader, uint32_t records)
 {
 	struct flmem_heap_profile *p = reader->profile;
@@ -244,7 +247,10 @@ bool flmem_profile_reader_push_node(struct flmem_profile_reader *reader, uint32_
 	return true;
 }
 
-/* It allocates for its caller, as malloc() does, which has no frame either. */
+/*
+ * True for operator new, which allocates for its caller as malloc() does; that has no frame,
+ * either.
+ */
 static bool is_operator_new(const struct flmem_heap_frame *frame)
 {
 	return !frame->python && frame->function &&
@@ -253,8 +259,8 @@ static bool is_operator_new(const struct flmem_heap_frame *frame)
 }
 
 /*
- * Parents come before their children, which also excludes cycles. A node without one belongs to the
- * root; one without a frame stands for its parent.
+ * Adds a node. Parents come before their children, which also excludes cycles. A node without one
+ * belongs to the root; one without a frame stands for its parent.
  */
 static bool add_profile_node(void *context, uint32_t index, const void *record)
 {

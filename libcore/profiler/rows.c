@@ -12,7 +12,7 @@
 #include "profiler/index_set.h"
 #include "profiler/sampling_error.h"
 
-/* Rows under construction. The first is that of stacks without frames. */
+/* Rows under construction. The first one is that of stacks without frames. */
 struct row_table {
 	const struct flmem_heap_profile *profile;
 	enum flmem_heap_key key;
@@ -20,9 +20,9 @@ struct row_table {
 	enum flmem_heap_measure measure;
 	struct flmem_heap_row *rows;
 	size_t count;
-	uint32_t *row_of;		     /* by frame */
-	uint64_t *parts;		     /* by frame: its part of the total of its row */
-	struct flmem_heap_sampled_sum *sums; /* by row */
+	uint32_t *row_of;		     /* for each frame: index of its row */
+	uint64_t *parts;		     /* for each frame: its part of the total of its row */
+	struct flmem_heap_sampled_sum *sums; /* one sum for each row */
 };
 
 struct row_wanted {
@@ -71,7 +71,7 @@ static uint32_t row_of_node(const struct row_table *table, uint32_t node)
 	return node ? table->row_of[table->profile->nodes[node].frame] : 0;
 }
 
-/* The node whose row gets what was allocated in this one. */
+/* Returns the node whose row gets what was allocated in this node. */
 static uint32_t owner_of_node(const struct row_table *table, uint32_t node)
 {
 	const struct flmem_heap_profile *p = table->profile;
@@ -102,7 +102,7 @@ static void add_own_amounts(struct row_table *table)
 	table->rows[0].total = table->rows[0].own;
 }
 
-/* What one line of the program's own code has of the own amount of a row. */
+/* The part of a row's own amount that one line of the program's own code has. */
 struct own_part {
 	uint32_t row, frame;
 	uint64_t bytes;
@@ -154,7 +154,7 @@ static void add_total(struct row_table *table, uint32_t frame,
 	table->parts[frame] = flmem_amount_sum(table->parts[frame], amounts->bytes[table->measure]);
 }
 
-/* A row of several lines shows the one with most of its total. */
+/* Chooses the frame that a row shows: of several lines the one with most of its total. */
 static void choose_frames(struct row_table *table)
 {
 	for (size_t i = 0; i < table->profile->frame_count; i++) {
@@ -166,8 +166,8 @@ static void choose_frames(struct row_table *table)
 }
 
 /*
- * Depth first; `open` counts for each row how many of its frames are on the current stack, so that
- * only the outermost one of a recursion adds its total.
+ * Computes totals depth first; `open` counts for each row how many of its frames are on the current
+ * stack, so that only the outermost one of a recursion adds its total.
  */
 static void walk_totals(struct row_table *table, const struct flmem_heap_children *children,
 			const struct flmem_heap_amounts *totals, uint32_t *open)
@@ -217,7 +217,10 @@ static int compare_amounts(uint64_t one, uint64_t other)
 	return one > other ? -1 : one < other;
 }
 
-/* Equal ones by their other measures, so that rows without any amount come last. */
+/*
+ * Compares rows by the measure, equal ones by the other measures, so that rows without any amount
+ * come last.
+ */
 static int compare_heap_rows(const void *a, const void *b, void *context)
 {
 	const struct flmem_heap_row *x = a, *y = b;

@@ -3,16 +3,19 @@
 
 #include <math.h>
 
-/* Where size * share is largest; of several sizes only the mean is known, which may hide it. */
+/*
+ * Size and share at which size * share is largest; of several sizes only the mean is known, which
+ * may hide it.
+ */
 #define STRATIFIED_PEAK_SIZE  0.76394
 #define STRATIFIED_PEAK_SHARE 0.36068
 #define POISSON_PEAK_SIZE     1.6
 #define POISSON_PEAK_SHARE    0.67
 
 /*
- * For each byte of blocks of x intervals, in intervals: x / (e^x - 1), here with the first terms of
- * the series. For large x, the tangent of the curve is above every mixture. More blocks than there
- * are only raise the bound.
+ * Returns the share for each byte of blocks of x intervals, in intervals: x / (e^x - 1), here with
+ * the first terms of the series. For large x, the tangent of the curve is above every mixture. More
+ * blocks than there are only raise the bound.
  */
 static double share_of_poisson(double x)
 {
@@ -20,7 +23,10 @@ static double share_of_poisson(double x)
 				     : 1 / (1 + x / 2 + x * x / 6 + x * x * x / 24);
 }
 
-/* A block is least likely to be sampled where it has half of it on either side of a border. */
+/*
+ * Returns the share for stratified samples: a block is least likely to be sampled if half of it
+ * lies on either side of a border.
+ */
 static double share_of_stratified(double x)
 {
 	return x > STRATIFIED_PEAK_SIZE ? STRATIFIED_PEAK_SHARE / x
@@ -28,8 +34,8 @@ static double share_of_stratified(double x)
 }
 
 /*
- * A sample with chance p has the variance w^2 (1 - p), w = size / p, which is at most
- * 4 (1 - p) / (1 + sqrt(1 - p))^2: a curve that is concave in 1 / p, so the mean stands for all.
+ * A sample with chance p has the variance w^2 (1 - p), w = size / p, which is at most 4 (1 - p) /
+ * (1 + sqrt(1 - p))^2: a curve that is concave in 1 / p, so the mean bounds the sum.
  */
 double flmem_sampling_variance_of_count(double samples, double count)
 {
@@ -39,17 +45,18 @@ double flmem_sampling_variance_of_count(double samples, double count)
 	return samples * 4 * unsure / (root * root);
 }
 
-/* A part of all that was allocated; in intervals. */
+/* A part of all that was allocated; numbers are in intervals. */
 struct sampled_part {
 	double bytes, all_bytes;
-	double threads; /* each has a last interval that it did not fill */
-	double twice;	/* what the samples stand for above their number */
+	/* Number of threads, each of which has a last interval that it did not fill. */
+	double threads;
+	double twice; /* what the samples stand for beyond their number */
 };
 
 /*
- * Points of an interval that a part has the share f of differ by f (1 - f), which is concave, too:
- * the share of the whole bounds it. What lies on borders is counted by points that meet one block
- * twice.
+ * Returns the variance of a part. In an interval of which the part has the share f, it is f (1 -
+ * f), which is concave, too: the share of the whole bounds it. Blocks on borders are counted by
+ * points that meet one block twice.
  */
 static double variance_of_part(const struct sampled_part *part)
 {
@@ -60,7 +67,7 @@ static double variance_of_part(const struct sampled_part *part)
 	return unfilled + filled * others + fmax(part->twice, 0);
 }
 
-/* The measure that has the number of these allocations; that of the peak is not known. */
+/* Returns the measure that counts these allocations; the number at the peak is unknown. */
 static enum flmem_heap_measure counted_measure(enum flmem_heap_measure measure)
 {
 	return measure == FLMEM_HEAP_PEAK ? FLMEM_HEAP_ALLOCATED : measure;
@@ -112,5 +119,6 @@ double flmem_heap_sum_variance(const struct flmem_heap_profile *profile,
 		return variance;
 	if (profile->threads && profile->interval_now_bytes == profile->interval_bytes)
 		variance = fmin(variance, variance_of_part(&part) * square);
-	return variance + square; /* a sample more or less: of few, the estimate is one itself */
+	/* One sample more or less: with few, the estimate itself is uncertain. */
+	return variance + square;
 }

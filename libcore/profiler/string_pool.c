@@ -46,7 +46,7 @@ static bool is_wanted(const void *context, uint32_t index)
 	return strncmp(row, wanted->bytes, wanted->length) == 0 && !row[wanted->length];
 }
 
-/* Room for one more row, and its copy in it. */
+/* Adds a row with a copy of the bytes. */
 static bool put_frame_text(struct flmem_string_pool *texts, const char *bytes, size_t length)
 {
 	if (texts->count == texts->room) {

@@ -2,7 +2,7 @@
 #ifndef FLMEM_PROFILER_STRING_POOL_H
 #define FLMEM_PROFILER_STRING_POOL_H
 
-/* Many texts, each kept once, freed together. */
+/* Stores many texts, each once, and frees them together. */
 
 #include <stddef.h>
 
@@ -16,7 +16,10 @@ static inline void flmem_cleanup_string_pool(struct flmem_string_pool **texts)
 	flmem_string_pool_free(*texts);
 }
 
-/* The kept copy of these bytes without NUL; equal texts have the same. NULL: memory is out. */
+/*
+ * Returns the stored copy of these bytes, which have no NUL; equal texts have the same copy. NULL
+ * if memory is out.
+ */
 const char *flmem_string_pool_keep(struct flmem_string_pool *texts, const char *bytes,
 				   size_t length);
 

@@ -10,19 +10,19 @@
 #include "profiler/amounts.h"
 #include "profiler/children.h"
 
-#define LEAST_FIRST 1e-6 /* share of the first attempt to leave small branches out */
+#define LEAST_FIRST 1e-6 /* smallest share in the first attempt to leave small branches out */
 
 struct tree_builder {
 	const struct flmem_heap_profile *profile;
 	const struct flmem_heap_tree_request *request;
-	struct flmem_heap_amounts *own, *total; /* by node */
+	struct flmem_heap_amounts *own, *total; /* amounts of each node */
 	uint32_t *depth;
 	bool *kept;
-	size_t count; /* kept nodes */
+	size_t count; /* number of kept nodes */
 	double least;
 };
 
-/* The largest share that the node has of any measure. */
+/* Returns the largest share that the node has of any measure. */
 static double node_share(const struct tree_builder *g, size_t node)
 {
 	double most = 0;
@@ -135,8 +135,8 @@ static int compare_node_totals(const void *a, const void *b, void *context)
 }
 
 /*
- * Depth first with a stack: the children of a node are pushed smallest first. Every node is pushed
- * once, so the stack never holds more than all of them.
+ * Lists the branches depth first, with a stack: the children of a node are pushed smallest first.
+ * Every node is pushed once, so the stack never holds more than all nodes.
  */
 static void list_branches(const struct tree_builder *g, const struct flmem_heap_children *children,
 			  uint32_t *stack, struct flmem_heap_branch *branches)
