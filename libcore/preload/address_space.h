@@ -3,8 +3,8 @@
 #define FLMEM_PRELOAD_ADDRESS_SPACE_H
 
 /*
- * Upper bounds for any kernel of this processor, unless a program asks for more: the largest page,
- * and the number of address bits. On aarch64 pages have 4, 16 or 64 KiB.
+ * Gives upper bounds for any kernel of this processor, unless a program asks for more: the largest
+ * page, and the number of address bits. On aarch64, pages have 4, 16 or 64 KiB.
  */
 #ifdef __aarch64__
 #define FLMEM_PAGE_MAX	   65536U

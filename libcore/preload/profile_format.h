@@ -36,13 +36,16 @@
 #define FLMEM_PROFILE_INTERVAL_MAX (UINT64_C(1) << 40)
 #define FLMEM_PROFILE_COUNT_UNIT   1024U
 #define FLMEM_PROFILE_READY	   1U
-#define FLMEM_PROFILE_NONE	   UINT32_MAX /* no module, no thread, no string */
-#define FLMEM_PROFILE_ROUND_NONE   UINT32_MAX /* before the first round was announced */
-#define FLMEM_PROFILE_ROOT	   0U	      /* of the tree of nodes; its record is not used */
+#define FLMEM_PROFILE_NONE	   UINT32_MAX /* stands for: no module, no thread, no string */
+#define FLMEM_PROFILE_ROUND_NONE   UINT32_MAX /* the round before the first announced one */
+#define FLMEM_PROFILE_ROOT	   0U /* root of the tree of nodes; its record is not used */
 
-/* The environment of a sampled process: the file of the process that was started. */
+/* This environment variable of a sampled process names the file of the process that was started. */
 #define FLMEM_PROFILE_VARIABLE "FLMEM_PROFILE_FILE"
-/* MODE:NUMBER of the seccomp filters of the process that starts it, as in /proc/PID/status. */
+/*
+ * This variable has the seccomp state of the process that starts the sampled one, as MODE:NUMBER of
+ * filters (see /proc/PID/status).
+ */
 #define FLMEM_PROFILE_FILTERS "FLMEM_PROFILE_FILTERS"
 
 /* X(identifier, number, text): the life of the file. */
@@ -77,14 +80,14 @@
 	X(FRAMES_FULL, 5, "frames_full")                                                          \
 	X(NODES_FULL, 6, "nodes_full")	 /* the stack ends early, at its outer frames */          \
 	X(CELLS_FULL, 7, "cells_full")	 /* see cells_full_round */                               \
-	X(ROUNDS_FULL, 8, "rounds_full") /* rounds; what they did is only in the totals */        \
+	X(ROUNDS_FULL, 8, "rounds_full") /* further rounds count in the totals only */            \
 	X(THREADS_FULL, 9, "threads_full")                                                        \
 	X(MODULES_FULL, 10, "modules_full")                                                       \
 	X(DEEP, 11, "deep")		      /* the stack was longer than FLMEM_PROFILE_DEPTH */ \
 	X(PYTHON, 12, "python")		      /* a Python frame that could not be read */         \
-	X(MAPPINGS_FULL, 13, "mappings_full") /* its end would not be seen */                     \
+	X(MAPPINGS_FULL, 13, "mappings_full") /* a mapping's end would be missed */               \
 	X(UNMIXED, 14, "unmixed")	      /* native frames are missing between Python ones */ \
-	X(CHILDREN, 15, "children") /* of FOLLOW: a child without a file; see child_error */      \
+	X(CHILDREN, 15, "children") /* with FOLLOW: child without a file; see child_error */      \
 	X(SMALL_STACK, 16,                                                                        \
 	  "small_stack")	/* a signal handler allocated with little of its stack left */    \
 	X(UNSEEN, 17, "unseen") /* calls at the end of `attach` that did not come to the sampler */
@@ -131,20 +134,30 @@ enum flmem_profile_section_index {
 	FLMEM_PROFILE_SECTION_SLOTS = 16,
 };
 
-/* Bits of flmem_profile_header.flags, set by the starter of the process except for the last. */
+/*
+ * These are the bits of flmem_profile_header.flags. The starter of the process sets those of which
+ * the comment does not say that the sampler sets them.
+ */
 enum {
-	FLMEM_PROFILE_NATIVE = 1, /* native frames also inside and between Python frames */
-	FLMEM_PROFILE_FOLLOW = 2, /* children have their own files, FILE.PID */
+	/* Native frames are also recorded inside and between Python frames. */
+	FLMEM_PROFILE_NATIVE = 1,
+	FLMEM_PROFILE_FOLLOW = 2,	     /* children have their own files, FILE.PID */
 	FLMEM_PROFILE_PYTHON_ALLOCATORS = 4, /* PYTHONMALLOC=malloc: small objects are sampled */
 	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take too much time */
 	/*
-	 * The process ran before sampling began: it was attached to, or is a child of fork(). Times
-	 * cannot show this: a process may execute the program long after its start.
+	 * The process ran before sampling began: flmem attached to it, or it is a child of fork().
+	 * Times cannot show this: a process may execute the program long after its start.
 	 */
 	FLMEM_PROFILE_LATE = 16,
-	/* Set by the sampler: one point in each interval; older ones drew a Poisson process. */
+	/*
+	 * The sampler sets this: one point lies in each interval. Files without it have samples of
+	 * a Poisson process.
+	 */
 	FLMEM_PROFILE_STRATIFIED = 32,
-	/* Sampling has ended because the program has restricted its system calls. */
+	/*
+	 * The sampler sets this: sampling has ended because the program has restricted its system
+	 * calls.
+	 */
 	FLMEM_PROFILE_RESTRICTED = 64,
 };
 
@@ -152,17 +165,18 @@ struct flmem_profile_section {
 	uint64_t offset;
 	uint32_t record_size;
 	uint32_t capacity;
-	uint32_t used; /* records from 0 that may exist; may exceed capacity: then it is full */
+	/* Number of records that may exist, from 0; a number above `capacity` means full. */
+	uint32_t used;
 	uint32_t reserved;
 };
 
-/* Totals of the process, or of a site. live = allocated - freed. */
+/* These are the totals of the process, or of a site. live = allocated - freed. */
 struct flmem_profile_totals {
 	uint64_t allocated_bytes;
-	uint64_t allocated_count; /* in units of 1 / FLMEM_PROFILE_COUNT_UNIT */
+	uint64_t allocated_count; /* the counts are in units of 1 / FLMEM_PROFILE_COUNT_UNIT */
 	uint64_t freed_bytes;
 	uint64_t freed_count;
-	uint64_t samples;    /* sampled allocations */
+	uint64_t samples;    /* number of sampled allocations */
 	uint64_t peak_bytes; /* largest live bytes of the site itself */
 };
 
@@ -172,28 +186,30 @@ struct flmem_profile_header {
 	uint32_t header_size;
 	uint32_t order; /* FLMEM_PROFILE_ORDER */
 	uint32_t flags;
-	uint32_t phase; /* enum flmem_profile_phase; RUNNING without its process: it was killed */
-	uint32_t sections; /* of `section` */
+	uint32_t phase;	   /* enum flmem_profile_phase; RUNNING without a process: it was killed */
+	uint32_t sections; /* number of rows of `section` in use */
 	uint64_t file_size;
-	uint64_t interval_bytes;     /* as chosen */
-	uint64_t interval_now_bytes; /* doubled where `live` fills; weights are per sample */
-	uint32_t pid, parent_pid;    /* in the PID namespace of the process */
-	uint64_t start_time_ticks;   /* of /proc/PID/stat */
-	uint64_t start_realtime_ms;  /* of the sampling, since 1970 */
+	uint64_t interval_bytes; /* mean bytes between samples, as chosen */
+	/* The current interval, doubled where `live` fills; weights are per sample. */
+	uint64_t interval_now_bytes;
+	uint32_t pid, parent_pid;   /* in the PID namespace of the process */
+	uint64_t start_time_ticks;  /* start of the process, from /proc/PID/stat */
+	uint64_t start_realtime_ms; /* start of the sampling, since 1970 */
 	uint64_t start_boottime_ms;
-	uint64_t end_ms;	   /* 0: it has not ended */
-	uint64_t last_ms;	   /* of the latest sample */
+	uint64_t end_ms;	   /* end of the sampling; 0: it has not ended */
+	uint64_t last_ms;	   /* time of the latest sample */
 	uint64_t update_begin;	   /* counts of updates that began and ended: equal and unchanged */
 	uint64_t update_end;	   /* before and after a copy means that the copy is consistent */
-	uint32_t exec_count;	   /* the file begins again when the process executes a program */
+	uint32_t exec_count;	   /* number of executed programs; each one begins the file again */
 	uint32_t python_state;	   /* enum flmem_profile_python */
-	uint32_t python_version;   /* 0x030c01f0; 0: none */
-	uint32_t cells_full_round; /* record of `rounds` from which on cells are missing */
+	uint32_t python_version;   /* PY_VERSION_HEX, such as 0x030c01f0; 0: none */
+	uint32_t cells_full_round; /* index in `rounds` from which on cells are missing */
 	struct flmem_profile_totals totals;
 	uint64_t peak_ms;
-	uint64_t peak_epoch;	     /* see flmem_profile_site.peak_epoch */
-	uint64_t lost_bytes;	     /* estimate: bytes allocated that belong to no site */
-	uint64_t timeline_period_ms; /* doubles when the timeline is full: then it is thinned */
+	uint64_t peak_epoch; /* see flmem_profile_site.peak_epoch */
+	uint64_t lost_bytes; /* estimated bytes of samples that belong to no site */
+	/* Milliseconds between points; doubles each time a full timeline is thinned. */
+	uint64_t timeline_period_ms;
 	/*
 	 * The current round of the process. It is stored here, 4 bytes at offset
 	 * FLMEM_PROFILE_ROUND_OFFSET, by flmem profile round or by flmem_sampler_round_set() of the
@@ -203,13 +219,13 @@ struct flmem_profile_header {
 	uint32_t paced; /* maximum number of temporary doublings of `interval_now_bytes` */
 	uint64_t dropped[FLMEM_PROFILE_DROP_SLOTS];
 	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
-	char program[256];	/* the path of the executable, cut where it is longer */
-	char command[1024];	/* redacted and escaped; may be empty (children) */
-	char allocator[256];	/* the file whose malloc() the sampler calls */
+	char program[256];	/* path of the executable, cut where it is longer */
+	char command[1024];	/* command line, redacted and escaped; may be empty (children) */
+	char allocator[256];	/* path of the file whose malloc() the sampler calls */
 	char build[64];		/* version of the sampler */
-	char refusal[256];	/* where phase is REFUSED */
-	uint32_t child_error;	/* why the latest child that is counted in `dropped` has no file */
-	uint32_t pid_namespace; /* the inode of that of `pid`; 0: not known */
+	char refusal[256];	/* the reason where phase is REFUSED */
+	uint32_t child_error;	/* errno: why the latest child counted in `dropped` has no file */
+	uint32_t pid_namespace; /* inode of the PID namespace of `pid`; 0: not known */
 };
 
 #define FLMEM_PROFILE_ROUND_OFFSET 216U
@@ -236,23 +252,29 @@ enum flmem_profile_frame_kind {
 struct flmem_profile_frame {
 	uint32_t state;
 	uint32_t kind;
-	/* Python: strings of the qualified name (3.11+, else the name) and of the file. */
+	/*
+	 * Python only: the strings of the qualified name (3.11 and later, else the name) and of the
+	 * file.
+	 */
 	uint32_t function;
 	uint32_t file;
-	uint32_t line;	     /* 0: not known */
-	uint32_t first_line; /* of the function */
-	/* Native: the return address (the call is before it), and its module or NONE. */
+	uint32_t line;	     /* line of the call; 0: not known */
+	uint32_t first_line; /* first line of the function */
+	/* Native only: the return address (the call is before it), and its module or NONE. */
 	uint64_t address;
 	uint32_t module;
 	uint32_t reserved;
 };
 
-/* A stack is a node: its innermost frame; `parent` is its caller's. Outermost frames: ROOT. */
+/*
+ * A node stands for a stack: `frame` is its innermost frame, and `parent` is the node of its
+ * caller. The outermost frames have the parent ROOT.
+ */
 struct flmem_profile_node {
 	uint32_t state;
 	uint32_t parent;
 	uint32_t frame;
-	uint32_t depth; /* 1: a child of ROOT */
+	uint32_t depth; /* number of frames; 1: a child of ROOT */
 };
 
 /* X(identifier, number, name): what allocated. */
@@ -280,15 +302,15 @@ struct flmem_profile_site {
 	struct flmem_profile_totals totals;
 	uint64_t peak_epoch;
 	uint64_t live_at_peak_bytes;
-	uint64_t first_ms, last_ms; /* of its sampled allocations */
+	uint64_t first_ms, last_ms; /* times of the first and the latest sample of the site */
 };
 
 /*
- * What a site did during a round; absent: nothing. Live at the end of round r: the sum of
- * allocated - freed over the rounds that began up to r, in the order of `rounds` (by start_ms).
- * The peak of a site within a round: the larger of peak_bytes and what was live when it began.
- * What the whole process had at its peak within a round is in `rounds`; how that divides into
- * sites is not recorded.
+ * A cell has what a site did during a round; without a cell, it did nothing. What was live at the
+ * end of round r is the sum of allocated - freed over the rounds that began up to r, in the order
+ * of `rounds` (by start_ms). The peak of a site within a round is the larger of peak_bytes and what
+ * was live when the round began. The peak of the whole process within a round is in `rounds`; how
+ * that divides into sites is not recorded.
  */
 struct flmem_profile_cell {
 	uint32_t state;
@@ -296,8 +318,9 @@ struct flmem_profile_cell {
 	uint32_t round;
 	uint32_t reserved;
 	uint64_t allocated_bytes, allocated_count;
-	uint64_t freed_bytes, freed_count; /* freed during the round, whenever allocated */
-	uint64_t peak_bytes;		   /* largest live bytes of the site after an update */
+	/* What was freed during the round, whenever it was allocated. */
+	uint64_t freed_bytes, freed_count;
+	uint64_t peak_bytes; /* largest live bytes of the site after an update */
 };
 
 /* The first sample of a round makes its record; ROUND_NONE has one, too. */
@@ -307,29 +330,35 @@ struct flmem_profile_round {
 	uint64_t start_ms;
 	uint64_t allocated_bytes, allocated_count;
 	uint64_t freed_bytes, freed_count;
-	uint64_t peak_bytes; /* of the process */
+	uint64_t peak_bytes; /* largest live bytes of the process during the round */
 	uint64_t peak_ms;
 };
 
-/* A sampled allocation that has not been freed. `state` is 0 once it is. */
+/*
+ * A record of this kind is a sampled allocation that has not been freed. `state` is 0 once it is
+ * freed.
+ */
 struct flmem_profile_live {
 	uint32_t state;
 	uint32_t site;
-	uint64_t address_hash; /* equal within a process for an equal address */
-	uint64_t size;	       /* as requested */
-	uint64_t weight_bytes; /* what it stands for */
+	uint64_t address_hash; /* hash; within a process, equal addresses have equal hashes */
+	uint64_t size;	       /* bytes, as requested */
+	uint64_t weight_bytes; /* bytes that the sample stands for */
 	uint64_t weight_count;
 	uint64_t time_ms;
-	uint32_t thread; /* record of `threads`, or NONE */
+	uint32_t thread; /* index in `threads`, or NONE */
 	uint32_t round;
 };
 
-/* Unordered while it is thinned: sort by time_ms. */
+/*
+ * This is one point of the timeline. Points are unordered while the timeline is thinned: sort by
+ * time_ms.
+ */
 struct flmem_profile_moment {
 	uint32_t state;
 	uint32_t round;
 	uint64_t time_ms;
-	uint64_t rss_bytes; /* 0: not known */
+	uint64_t rss_bytes; /* RSS of the process; 0: not known */
 	uint64_t live_bytes;
 	uint64_t allocated_bytes;
 };
@@ -337,14 +366,14 @@ struct flmem_profile_moment {
 struct flmem_profile_thread {
 	uint32_t state;
 	uint32_t tid;
-	uint64_t first_ms; /* its first sample */
+	uint64_t first_ms; /* time of the first sample of the thread */
 	char name[16];
 };
 
 struct flmem_profile_module {
 	uint32_t state;
-	uint32_t path;	     /* string, or NONE */
-	uint64_t start, end; /* where it is mapped */
+	uint32_t path;	     /* string of the path, or NONE */
+	uint64_t start, end; /* addresses at which the file is mapped */
 	uint64_t bias;	     /* address in memory minus address in the file */
 	uint64_t first_ms;
 	uint32_t build_id_size;

@@ -3,15 +3,15 @@
 #define FLMEM_PRELOAD_PROFILE_LAYOUT_H
 
 /*
- * Divides the length of a profile among its sections: used by flmem for the process that it starts,
- * and by the sampler for children. It calls no function, because the sampler includes it.
+ * Divides the length of a profile among its sections. flmem uses it for the process that it starts,
+ * and the sampler for children. It calls no function, because the sampler includes it.
  */
 
 #include "preload/profile_format.h"
 
 #define FLMEM_PROFILE_ALIGN 4096U
 
-/* Shares of each section in 64ths of the length; the rest stays unused. */
+/* Returns the share of a section, in 64ths of the length; the rest stays unused. */
 static inline unsigned flmem_profile_share(unsigned section)
 {
 	switch (section) {
@@ -43,7 +43,7 @@ static inline uint32_t flmem_profile_record_size(unsigned section)
 	}
 }
 
-/* Fills `section` and `file_size` of a header. */
+/* Fills `section` and `file_size` of a header from the length of the file in bytes. */
 static inline void flmem_profile_divide(struct flmem_profile_header *header, uint64_t file_size)
 {
 	uint64_t offset = FLMEM_PROFILE_HEADER_SIZE, unit = (file_size - offset) / 64;

@@ -3,8 +3,8 @@
 #define FLMEM_PRELOAD_SAMPLER_STATE_H
 
 /*
- * The state that a sampler exposes to a flmem that reads the memory of its process, under the name
- * flmem_sampler_state. Untrusted to a reader. In a child of fork() it is all zeros.
+ * Describes the state that a sampler exposes to a flmem that reads the memory of its process, under
+ * the name flmem_sampler_state. A reader must not trust it. In a child of fork() it is all zeros.
  */
 
 #include <stdint.h>
@@ -15,14 +15,14 @@
 #define FLMEM_SAMPLER_STATE_PATH    4096U
 
 /*
- * The function that executes an order: void (const char *order, char *answer), which flmem calls in
- * its own thread, without the lock of an interpreter.
+ * This symbol is the function that executes an order: void (const char *order, char *answer). flmem
+ * calls it in its own thread, without the lock of an interpreter.
  */
 #define FLMEM_SAMPLER_ORDER_SYMBOL "flmem_sampler_order"
-#define FLMEM_SAMPLER_ORDER_ATTACH "attach " /* and the path of the profile */
+#define FLMEM_SAMPLER_ORDER_ATTACH "attach " /* the path of the profile follows */
 #define FLMEM_SAMPLER_ORDER_DETACH "detach"
 #define FLMEM_SAMPLER_DONE	   "flmem: ok"
-#define FLMEM_SAMPLER_REFUSED	   "flmem: refused " /* and the reason */
+#define FLMEM_SAMPLER_REFUSED	   "flmem: refused " /* the reason follows */
 #define FLMEM_SAMPLER_ANSWER_MAX   512U
 
 /*
@@ -35,14 +35,17 @@
  * share the directory.
  */
 #define FLMEM_SAMPLER_SOCKET_DIRECTORY "/tmp/flmem-"
-#define FLMEM_SAMPLER_SOCKET_NAME      "sampler-" /* ..., "-", ... */
+#define FLMEM_SAMPLER_SOCKET_NAME      "sampler-" /* "-" and numbers follow */
 #define FLMEM_SAMPLER_SOCKET_NAME_MAX  64U
-#define FLMEM_SAMPLER_ORDER_STATE      "state" /* answered by struct flmem_sampler_state */
+#define FLMEM_SAMPLER_ORDER_STATE      "state" /* the answer is a struct flmem_sampler_state */
 #define FLMEM_SAMPLER_ORDER_MAX	       (sizeof(FLMEM_SAMPLER_ORDER_ATTACH) + 4096U)
 
-/* In the environment: whether a process creates a socket, and which seccomp filters it may have. */
+/*
+ * This environment variable says whether a process creates a socket, and which seccomp filters it
+ * may have.
+ */
 #define FLMEM_SAMPLER_SOCKET_VARIABLE	"FLMEM_PROFILE_SOCKET"
-#define FLMEM_SAMPLER_SOCKET_UNFILTERED "unfiltered" /* only without any */
+#define FLMEM_SAMPLER_SOCKET_UNFILTERED "unfiltered" /* a socket only without filters */
 #define FLMEM_SAMPLER_SOCKET_ASSUMED	"assume-seccomp"
 
 /* X(identifier, number, name) */
@@ -58,19 +61,20 @@ enum flmem_sampler_phase {
 #undef FLMEM_SAMPLER_ROW
 };
 
-/* Entries of the tables of loaded objects that name an allocator function. */
+/* These counts are of entries in the tables of loaded objects that name an allocator function. */
 struct flmem_sampler_entries {
 	uint64_t redirected;
-	uint64_t fixed;		/* pointers in data, which are not changed */
-	uint64_t elsewhere;	/* lead to another function: of another tool or allocator */
-	uint64_t unresolved;	/* not bound yet, and the function is not certain */
-	uint64_t locked;	/* whose page could not be made writable */
-	uint64_t objects;	/* that have entries */
+	uint64_t fixed; /* pointers in data, which are not changed */
+	/* Entries that lead to another function, of another tool or allocator. */
+	uint64_t elsewhere;
+	uint64_t unresolved; /* entries that are not bound yet, where the function is not certain */
+	uint64_t locked;     /* entries whose page could not be made writable */
+	uint64_t objects;    /* number of objects that have entries */
 	uint64_t still_loading; /* objects that were being loaded at that moment */
 };
 
 /*
- * The contents of a sampler's file under this name, read-only, which identify it: another library
+ * A sampler's file has these read-only contents under this name, which identify it: another library
  * may have a symbol of the same name, and a malloc() that does not forward calls.
  */
 #define FLMEM_SAMPLER_MARK_SYMBOL "flmem_sampler_mark"
@@ -97,15 +101,16 @@ enum flmem_sampler_socket_stage {
 	FLMEM_SAMPLER_SOCKET_STAGE_COUNT
 };
 
-/* If flmem may read the memory, this shows why a process has no socket. */
+/* If flmem may read the memory, this symbol shows why a process has no socket. */
 #define FLMEM_SAMPLER_SOCKET_SYMBOL "flmem_sampler_socket"
 #define FLMEM_SAMPLER_SOCKET_MAGIC  UINT64_C(0x4b4353504d4c4653)
 
 struct flmem_sampler_socket {
 	uint64_t magic;
-	uint32_t stage;	  /* enum flmem_sampler_socket_stage */
-	uint32_t error;	  /* errno, or 0 */
-	uint32_t process; /* as it sees itself, or 0: a child of fork() has what its parent had */
+	uint32_t stage; /* enum flmem_sampler_socket_stage */
+	uint32_t error; /* errno, or 0 */
+	/* PID as the process sees it, or 0. A child of fork() has that of its parent. */
+	uint32_t process;
 };
 
 struct flmem_sampler_state {
@@ -113,9 +118,9 @@ struct flmem_sampler_state {
 	uint32_t version;
 	uint32_t phase;	    /* enum flmem_sampler_phase */
 	uint32_t preloaded; /* the program calls the sampler without redirected entries */
-	uint32_t inside;    /* calls that use the profile now */
+	uint32_t inside;    /* number of calls that use the profile now */
 	struct flmem_sampler_entries entries;
-	char path[FLMEM_SAMPLER_STATE_PATH]; /* the profile, as the process names it */
+	char path[FLMEM_SAMPLER_STATE_PATH]; /* path of the profile, as the process names it */
 };
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * libflmem_scrub.so, for `flmem start --no-inherit-preload`. It is the last entry of LD_PRELOAD,
- * after the library it belongs to. Before main() it removes both entries from the environment, so
- * that the program runs with that library and its children start without it.
+ * Builds libflmem_scrub.so, for `flmem start --no-inherit-preload`. It is the last entry of
+ * LD_PRELOAD, after the library it belongs to. Before main() it removes both entries from the
+ * environment, so that the program runs with that library and its children start without it.
  *
  * It uses no library function at all: it must load into a program with any C library.
  */
@@ -15,7 +15,7 @@
 #define NAME	 "libflmem_scrub.so"
 #define VARIABLE "LD_PRELOAD="
 
-/* Another constructor may have moved the environment. */
+/* This names the current environment, which another constructor may have moved. */
 extern char **environ __attribute__((weak));
 
 static size_t text_length(const char *text)
@@ -49,7 +49,10 @@ static const char *file_name(const char *path)
 	return name;
 }
 
-/* A wrapper (env, nice) executes another program, which needs the entries. */
+/*
+ * Returns whether the program is a wrapper (env, nice): it executes another program, which needs
+ * the entries.
+ */
 static int is_wrapper_name(const char *program)
 {
 	static const char names[][16] = {
@@ -72,7 +75,8 @@ static size_t find_entry_start(const char *list, size_t end)
 }
 
 /*
- * Cuts the list before the last two entries; 1 when the list is then empty, 0 when it is unchanged.
+ * Cuts the list before the last two entries. Returns 1 when the list is then empty, 0 when it is
+ * unchanged.
  */
 static int cut_entries(char *list)
 {
@@ -100,7 +104,7 @@ static void clean_environment(char **environment)
 	*kept = NULL;
 }
 
-/* glibc hands main()'s arguments to the constructors of libraries too. */
+/* glibc passes main()'s arguments to the constructors of libraries, too. */
 __attribute__((constructor)) static void scrub_preload(int argc, char **argv, char **environment)
 {
 	if (argc > 0 && is_wrapper_name(argv[0]))

@@ -3,12 +3,12 @@
 #define FLMEM_PRELOAD_WRAPPERS_H
 
 /*
- * Programs that only change a property of their process and then exec the command they were given;
- * that command is the job. Most scripts start through the first one. This header includes nothing,
- * since the preloaded library uses it, too.
+ * Lists programs that only change a property of their process and then exec the command they were
+ * given; that command is the job. Most scripts start through the first one. This header includes
+ * nothing, since the preloaded library uses it, too.
  */
 
-/* X(name) */
+/* X(name): the name of such a program. */
 #define FLMEM_WRAPPERS(X) \
 	X("env")          \
 	X("nice")         \

@@ -21,7 +21,10 @@
 #define HALVINGS    2U
 #define LATER_STEPS 12U
 
-/* The arithmetic in between is not inlined, so that the compiler cannot move it out. */
+/*
+ * Functions with this attribute are not inlined, so that the compiler cannot move arithmetic out of
+ * the saved environment.
+ */
 #define COMPUTES __attribute__((noinline))
 
 #ifdef __x86_64__
@@ -57,7 +60,7 @@ static inline void leave_arithmetic(uint64_t before)
 		__asm__ volatile("ldmxcsr %0" : : "m"(there) : "memory");
 }
 #else
-/* FPCR has the rounding mode and the enabled traps, FPSR the flags; 32 bits each. */
+/* FPCR has the rounding mode and the enabled traps, FPSR has the flags. Both have 32 bits. */
 static inline uint64_t enter_arithmetic(void)
 {
 	uint64_t control, status;
@@ -78,7 +81,7 @@ static inline void leave_arithmetic(uint64_t before)
 }
 #endif
 
-/* xorshift64*; never 0 when the seed is not 0. */
+/* Draws the next number with xorshift64*; the state is never 0 when the seed is not 0. */
 static uint64_t next_gap_random(uint64_t *state)
 {
 	uint64_t x = *state;
@@ -90,7 +93,7 @@ static uint64_t next_gap_random(uint64_t *state)
 	return x * GAP_FACTOR;
 }
 
-/* Uniform from 0 to interval - 1. */
+/* Maps a random number to a point, uniform from 0 to interval - 1. */
 static uint64_t point_of(uint64_t number, uint64_t interval)
 {
 	__extension__ typedef unsigned __int128 wide;
@@ -120,7 +123,10 @@ uint64_t sampler_draw_gap(uint64_t *random, uint64_t end, uint64_t interval, uin
 	return point >= passed ? point - passed : next - passed + draw_point(random, next);
 }
 
-/* Of at least one point, where each of the three is what lies in one part. */
+/*
+ * Returns the chance of at least one point in a block, of which `bytes` are the lengths in each of
+ * three parts.
+ */
 static double chance_of(const uint64_t bytes[3], uint64_t interval)
 {
 	double chance = 0;
@@ -146,9 +152,9 @@ static COMPUTES void weigh_sample(uint64_t size, uint64_t end, uint64_t interval
 }
 
 /*
- * Three quarters are used. The first steps halve the remaining part of them; the rest is divided
- * equally, so that each later step holds twice as much memory as the one before: the heap may grow
- * a thousandfold before the table is full.
+ * Only three quarters of the table are used. The first steps halve the remaining part of them. The
+ * rest is divided equally, so that each later step covers twice as much memory as the one before:
+ * the heap may grow a thousandfold before the table is full.
  */
 uint32_t sampler_live_limit(uint32_t slots, uint32_t steps)
 {

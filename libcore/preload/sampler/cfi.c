@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The call frame instructions of one function. Nothing in them is trusted. */
+/* Executes the call frame instructions of one function. Nothing in them is trusted. */
 
 #include "preload/sampler/unwind.h"
 
@@ -9,7 +9,7 @@
 #define REGISTER_BP	6U
 #define REGISTER_SP	7U
 #define REGISTER_RETURN 16U
-#define SAVED_MAX	4U /* of DW_CFA_remember_state */
+#define SAVED_MAX	4U /* nested DW_CFA_remember_state */
 #define AUGMENTATION	8U
 #define OFFSET_MAX	(INT64_C(1) << 30)
 
@@ -19,7 +19,7 @@
 #define ENCODING_UDATA8	  0x04U
 #define ENCODING_SDATA4	  0x0bU
 #define ENCODING_SDATA8	  0x0cU
-#define ENCODING_RELATIVE 0x10U /* relative to its own address */
+#define ENCODING_RELATIVE 0x10U /* the pointer is relative to its own address */
 
 struct cfi_cursor {
 	const struct sampler_cfi *in;
@@ -93,16 +93,16 @@ static uint64_t read_encoded(struct cfi_cursor *cursor, unsigned encoding)
 struct cfi_state {
 	uint64_t cfa_register;
 	int64_t cfa_offset;
-	int64_t bp_offset; /* 0: unchanged */
+	int64_t bp_offset; /* offset of the saved frame pointer; 0: unchanged */
 	int64_t return_offset;
-	bool return_undefined, strange; /* `strange`: saved in a way that is not supported */
+	bool return_undefined, strange; /* `strange`: a register is saved in an unsupported way */
 };
 
 struct cfi_program {
 	uint64_t code_factor;
 	int64_t data_factor;
 	unsigned encoding;
-	bool has_data; /* of augmentations, in the FDE */
+	bool has_data; /* whether FDEs have augmentation data */
 	uint64_t location, length, wanted;
 	struct cfi_state now, first, saved[SAVED_MAX];
 	unsigned depth;
@@ -126,7 +126,7 @@ static bool read_augmentation(struct cfi_cursor *cursor, struct cfi_program *pro
 		case 'P':
 			read_encoded(cursor, (unsigned)read_fixed(cursor, 1) & 0x7fU);
 			break;
-		default: /* 'S' is a signal's frame: its caller was not left by a call */
+		default: /* 'S' marks the frame of a signal, whose caller was not left by a call */
 			return false;
 		}
 	cursor->at = start;
@@ -208,7 +208,7 @@ static void restore_state(struct cfi_cursor *cursor, struct cfi_program *program
 		program->now = program->saved[--program->depth];
 }
 
-/* Instructions that define how a register is saved. */
+/* Executes the instructions that define how a register is saved. */
 static void run_register(struct cfi_cursor *cursor, struct cfi_program *program, uint64_t code)
 {
 	uint64_t number = read_leb(cursor, false);
@@ -303,7 +303,7 @@ static void run_extended(struct cfi_cursor *cursor, struct cfi_program *program,
 	}
 }
 
-/* Executes up to the row for the requested address. */
+/* Executes instructions up to the row for the requested address. */
 static bool run_instructions(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	while (cursor->at < cursor->in->size && !cursor->failed) {
@@ -349,7 +349,7 @@ static bool make_rule(const struct cfi_state *state, struct sampler_rule *ret_ru
 	return rule.how != SAMPLER_UNWIND_UNKNOWN;
 }
 
-/* The range of the function, and the bytes before its instructions. */
+/* Reads the range of the function, and skips the bytes before its instructions. */
 static bool read_fde(struct cfi_cursor *cursor, struct cfi_program *program)
 {
 	uint64_t start = read_encoded(cursor, program->encoding);

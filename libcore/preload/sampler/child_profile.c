@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile of a child of fork(). The kernel has cleared its control block, so the child starts
- * its own file, or samples nothing. All of it runs in malloc(), perhaps on the small stack of a
- * signal handler, so its buffers are in `sampler_life`.
+ * Handles the profile of a child of fork(). The kernel has cleared the child's control block, so
+ * the child starts its own file, or samples nothing. All of this runs in malloc(), perhaps on the
+ * small stack of a signal handler, so its buffers are in `sampler_life`.
  */
 
 #include <errno.h>
@@ -18,11 +18,11 @@
 #include "preload/sampler/lifetime.h"
 #include "preload/sampler/sampler.h"
 
-/* Disk space left for the program: a tenth, or less on a large disk. */
+/* The disk space left for the program is a tenth of the disk, or less on a large disk. */
 #define SPARE_PART 10U
 #define SPARE_MAX  (UINT64_C(4) << 30)
 
-/* FILE.PID. */
+/* Writes the path of a child's file: FILE.PID. */
 static bool name_child_file(char *out, size_t size)
 {
 	size_t length = strlen(sampler_life.path);
@@ -50,7 +50,7 @@ static const char *child_base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The folder of all profiles of a run. -1, with errno. */
+/* Opens the folder of all profiles of a run. Returns -1 with errno where that fails. */
 static int open_child_folder(struct stat *ret_status)
 {
 	char *path = sampler_life.child_path;
@@ -92,7 +92,10 @@ int sampler_open_first(void)
 	return fd;
 }
 
-/* Another user may have replaced the folder, and could then read what a child allocates. */
+/*
+ * Opens the folder only if it is still the same: another user may have replaced it, and could then
+ * read what a child allocates.
+ */
 static int open_same_child_folder(void)
 {
 	struct stat status = {0};
@@ -106,7 +109,10 @@ static int open_same_child_folder(void)
 	return -1;
 }
 
-/* A program may start more children than the disk has room for, and needs disk space itself. */
+/*
+ * Returns whether a file of this size leaves enough disk space. A program may start more children
+ * than the disk can store files for, and needs disk space itself.
+ */
 static bool leaves_room(int folder, uint64_t size)
 {
 	struct statfs disk;
@@ -153,21 +159,24 @@ static int create_child_file(int folder, const char *name)
 	return fd;
 }
 
-/* Several children may do so at the same time. */
+/* Counts a child without a file. Several children may do so at the same time. */
 static void add_lost_child(struct flmem_profile_header *header, int error)
 {
 	header->child_error = (uint32_t)error;
 	__atomic_fetch_add(&header->dropped[FLMEM_PROFILE_DROP_CHILDREN], 1, __ATOMIC_RELAXED);
 }
 
-/* The child has another user or root than its parent, whose file is still mapped. */
+/*
+ * Counts the lost child in the mapped file of its parent, for a child with another user or root
+ * than its parent.
+ */
 static void count_in_parent_file(int error)
 {
 	if (sampler_tables.header && sampler_file_is_whole())
 		add_lost_child(sampler_tables.header, error);
 }
 
-/* A child without a file is counted in that of the program that was started. */
+/* Counts a child without a file in the profile of the program that was started. */
 static void count_lost_child(int error)
 {
 	struct flmem_profile_header *first = NULL;
@@ -190,7 +199,7 @@ static void count_lost_child(int error)
 	syscall(SYS_munmap, first, sizeof(*first));
 }
 
-/* Returns a file descriptor; -1, with errno. */
+/* Creates or opens the file of this child. Returns its descriptor, or -1 with errno. */
 static int open_child_file(void)
 {
 	char *path = sampler_life.child_path;
@@ -205,7 +214,7 @@ static int open_child_file(void)
 	}
 	sampler_copy_text(sampler_shown.state.path, sizeof(sampler_shown.state.path), path);
 	fd = create_child_file(folder, child_base_name(path));
-	/* The same process has executed another program. */
+	/* A file exists where the same process has executed another program. */
 	if (fd < 0 && errno == EEXIST)
 		fd = sampler_open_profile(folder, child_base_name(path), 0);
 	error = errno;
@@ -233,7 +242,7 @@ static void begin_or_sleep(void)
 		sampler_life.dormant = 1;
 		return;
 	}
-	/* It may free blocks that its parent has allocated. */
+	/* The child may free blocks that its parent has allocated. */
 	sampler_life.inherited.flags |= FLMEM_PROFILE_LATE;
 	sampler_begin_child_file();
 }
@@ -253,8 +262,9 @@ static void replace_parent_file(void)
 }
 
 /*
- * A signal handler that forks may have interrupted a sample. In the child the rest of that sample
- * runs when the handler returns; only this one thread of the child can hold a profile there.
+ * Detaches a new child from its parent's profile. A signal handler that forks may have interrupted
+ * a sample. In the child the rest of that sample runs when the handler returns; only this one
+ * thread of the child can hold a profile there.
  */
 void sampler_child_settle(void)
 {
@@ -274,7 +284,10 @@ void sampler_child_settle(void)
 	__atomic_store_n(&sampler_shown.state.inside, holds, __ATOMIC_SEQ_CST);
 }
 
-/* After vfork() it shares its parent's memory: its allocations are not recorded as the parent's. */
+/*
+ * Returns whether this is a child of vfork(). It shares its parent's memory, and its allocations
+ * are not recorded as the parent's.
+ */
 bool sampler_is_vforked(void)
 {
 	const uint32_t owner = __atomic_load_n(&sampler_control.active, __ATOMIC_RELAXED)
@@ -290,13 +303,14 @@ bool sampler_child_may_begin(void)
 }
 
 /*
- * No profile is active: this may be a new child. Any of its threads may be the first to get here.
+ * Begins the profile of a new child. It is called where no profile is active, and any thread of the
+ * child may be the first to get here.
  */
 void sampler_child_begin(void)
 {
 	if (!sampler_child_may_begin() || sampler_is_vforked() || !sampler_turn_take())
 		return;
-	/* Another thread may have started it meanwhile. */
+	/* Another thread may have started the profile meanwhile. */
 	if (!sampler_is_active()) {
 		sampler_child_settle();
 		begin_or_sleep();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of memory that others may unmap. A call of the kernel takes a microsecond, and hardly more
- * for many addresses (process_vm_readv() would look up each of them as a page of another process),
- * so what the last sample needed, and what a stack leads to, is copied by one call each.
+ * Copies memory that others may unmap. A call of the kernel takes a microsecond, and hardly more
+ * for many addresses (process_vm_readv() would look up each of them as a page of another process).
+ * So one call copies what the last sample needed, and one call what a stack leads to.
  */
 
 #include <string.h>
@@ -16,7 +16,10 @@ static void want_line(struct sampler_copies *lines, uint32_t i, uintptr_t at)
 	lines->wanted[lines->wanted_count++] = (uint8_t)i;
 }
 
-/* A line that was read separately meanwhile, or was replaced, is no longer requested. */
+/*
+ * Gives each requested line a place. A line that was read separately meanwhile, or was replaced, is
+ * no longer requested.
+ */
 static uint32_t place_wanted(struct sampler_copies *lines)
 {
 	uint32_t count = 0;
@@ -69,7 +72,10 @@ void sampler_copies_end(void)
 	sampler_thread.lines = NULL;
 }
 
-/* The line that holds the address, else one that may be replaced: a stale one if there is one. */
+/*
+ * Returns the line that has the address, else one that may be replaced: a stale one if there is
+ * one.
+ */
 static uint32_t find_copy_line(const struct sampler_copies *lines, uintptr_t at)
 {
 	uint32_t set = (uint32_t)(at / SAMPLER_LINE) % (SAMPLER_LINES / SAMPLER_LINE_WAYS);
@@ -105,7 +111,10 @@ void sampler_copies_fetch(void)
 		fetch_wanted(sampler_thread.lines, SAMPLER_LINE_GATHERED);
 }
 
-/* The slot for a line that is read separately: the one to be replaced, or a new one at the end. */
+/*
+ * Returns the place for a line that is read separately: that of the line it replaces, or a new one
+ * at the end.
+ */
 static uint32_t find_copy_place(const struct sampler_copies *lines, uint32_t i)
 {
 	if (lines->state[i] > SAMPLER_LINE_WANTED)
@@ -132,14 +141,14 @@ bool sampler_copies_have(uintptr_t address)
 	return lines && find_present_line(lines, address & ~(uintptr_t)(SAMPLER_LINE - 1));
 }
 
-/* Reads its neighbours too, which a stack needs next. */
+/* Reads the line with its neighbours, which a stack needs next. */
 static void fetch_block(struct sampler_copies *lines, uintptr_t at)
 {
 	sampler_copies_want(at & ~(uintptr_t)(SAMPLER_BLOCK - 1), SAMPLER_BLOCK);
 	fetch_wanted(lines, SAMPLER_LINE_AGAIN);
 }
 
-/* Without a free slot, the line is dropped at once. */
+/* Reads one line. Without a free place, the line is dropped after its use. */
 static const char *read_copy_line(struct sampler_copies *lines, uintptr_t at)
 {
 	uint32_t i = find_copy_line(lines, at), place = find_copy_place(lines, i);
@@ -157,7 +166,7 @@ static const char *read_copy_line(struct sampler_copies *lines, uintptr_t at)
 	return lines->bytes[place];
 }
 
-/* The line that has the address, or NULL. */
+/* Returns the copied line that has the address, or NULL. */
 static const char *find_copied_line(struct sampler_copies *lines, uintptr_t address)
 {
 	uintptr_t at = address & ~(uintptr_t)(SAMPLER_LINE - 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forks and walks over the linker's list exclude each other. A child of fork() gets the list locked
- * if another thread of its parent walks over it at that moment; no thread of the child unlocks it,
- * and its next dlopen() or exception waits forever (glibc renews other locks of the linker in a
- * child, this one not). A page that is writable for a moment would stay so in the child, too. So
- * nothing else in the sampler calls dl_iterate_phdr() (tests/checks/forbidden.py).
+ * Makes forks and walks over the linker's list exclude each other. A child of fork() gets the list
+ * locked if another thread of its parent walks over it at that moment. No thread of the child
+ * unlocks it, and its next dlopen() or exception waits forever (glibc renews other locks of the
+ * linker in a child, this one not). A page that is writable for a moment would stay so in the
+ * child, too. So nothing else in the sampler calls dl_iterate_phdr() (tests/checks/forbidden.py).
  *
  * Both waits are bounded: a function of the program that the linker calls with its list locked may
  * fork.
@@ -18,7 +18,7 @@
 #include "preload/sampler/got.h"
 
 #define PAUSE_NS  100000
-#define WAITS_MAX 10000U /* at least a second */
+#define WAITS_MAX 10000U /* the limit of a wait: at least a second */
 /* Handlers of a fork in progress take less time, even on a busy machine. */
 #define HANDLERS_NS 200000000
 
@@ -28,7 +28,7 @@ static void pause_shortly(void)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 
-	/* Not nanosleep(), which is a cancellation point. */
+	/* nanosleep() is not used: it is a cancellation point. */
 	syscall(SYS_nanosleep, &pause, NULL);
 }
 
@@ -43,8 +43,8 @@ static void add_to_count(uint32_t *count, uint32_t number)
 }
 
 /*
- * Those of others are called later, so none of their locks is held. A signal handler may fork in
- * the thread that walks.
+ * Waits for walks before a fork. Handlers of others are called later, so none of their locks is
+ * held. A signal handler may fork in the thread that walks.
  */
 static void begin_fork(void)
 {
@@ -60,8 +60,8 @@ static void begin_fork(void)
 }
 
 /*
- * Not after a fork that was in progress when the handlers were registered. A signal handler may
- * have forked in the middle of another fork.
+ * Ends the exclusion in the parent, except for a fork that was in progress when the handlers were
+ * registered. A signal handler may have forked in the middle of another fork.
  */
 static void end_fork_in_parent(void)
 {
@@ -71,7 +71,7 @@ static void end_fork_in_parent(void)
 	sampler_thread.forking--;
 }
 
-/* The other threads of the parent do not exist in the child. */
+/* Resets the counts in the child, where the other threads of the parent do not exist. */
 static void end_fork_in_child(void)
 {
 	sampler_child_settle();
@@ -93,9 +93,10 @@ void sampler_walk_prepare(void)
 }
 
 /*
- * Where other threads run. A fork whose handlers were just called when these were registered (since
- * glibc 2.36; before, the list is locked over a whole fork) does not call them, and copies the
- * process when its own have returned.
+ * Prepares walks where other threads already run. A fork may be in progress, and have called its
+ * handlers just when these were registered. It does not call these (since glibc 2.36; before, the
+ * list is locked over a whole fork), and copies the process when its own handlers have returned. So
+ * this waits for such forks.
  */
 void sampler_walk_prepare_late(void)
 {
@@ -108,7 +109,10 @@ void sampler_walk_prepare_late(void)
 	add_to_count(&settled, 1);
 }
 
-/* A handler of the program may open a library in the middle of a fork: that fork is its own. */
+/*
+ * Begins a walk. A handler of the program may open a library in the middle of a fork: such a fork
+ * of the same thread does not count.
+ */
 void sampler_walk_begin(void)
 {
 	const uint32_t own = sampler_thread.forking;

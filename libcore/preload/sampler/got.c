@@ -29,27 +29,27 @@
 #endif
 
 #ifdef __x86_64__
-#define PUSH	  0x68 /* of 4 bytes that follow */
-#define STUB_SIZE 9    /* of what is read of an entry of the PLT */
+#define PUSH	  0x68 /* pushes the 4 bytes that follow */
+#define STUB_SIZE 9    /* bytes read of an entry of the PLT */
 #else
 #define STUB_SIZE 8
 #endif
 
 #define CHANGED_MAX  (UINT32_C(1) << 16) /* entries; a power of 2 */
 #define CHANGED_SIZE (CHANGED_MAX * sizeof(struct changed_entry))
-/* Limit for the time from finding a function to writing it into the entry, on a busy machine. */
+/* This limits the time from finding a function to writing it into the entry, on a busy machine. */
 #define BINDING_NS 50000000
 
 struct hooked_function {
 	const char *name;
 	uintptr_t own;	      /* the sampler's function */
-	uintptr_t real;	      /* what the program calls; 0: nothing */
-	unsigned definitions; /* in different objects */
-	bool maps;	      /* of the mmap family */
+	uintptr_t real;	      /* the function that the program calls; 0: none */
+	unsigned definitions; /* number of objects that define it */
+	bool maps;	      /* a function of the mmap family */
 	bool asks_kernel;     /* no allocation bypasses the sampler if this entry leads elsewhere */
 };
 
-/* A changed entry and its old value. Entries of closed objects stay here. */
+/* This is a changed entry and its old value. Entries of closed objects stay in the table. */
 struct changed_entry {
 	uintptr_t slot, original;
 };
@@ -61,7 +61,7 @@ static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 #define SAVE_X16_LINK 0xa9bf7bf0U /* stp x16, x30, [sp, #-16]! */
 #endif
 
-/* Used under the linker's lock. */
+/* This table is used under the linker's lock only. */
 static struct hooked_function hooked[] = {
 #define SAMPLER_ROW(function) {.name = #function, .own = (uintptr_t)sampler_own_##function},
 	SAMPLER_HOOKS(SAMPLER_ROW) SAMPLER_LINKER_HOOKS(SAMPLER_ROW)
@@ -74,17 +74,17 @@ static struct hooked_function hooked[] = {
 static struct changed_entry *got_changed;
 static unsigned long long seen_adds, seen_subs;
 static bool seen_all;
-static bool has_changed_unbound; /* an entry that was not bound yet, since the last attach */
-static struct flmem_sampler_entries seen_entries; /* of objects that were seen */
+static bool has_changed_unbound; /* an unbound entry was changed since the last attach */
+static struct flmem_sampler_entries seen_entries; /* sums over the objects that were seen */
 
 #define HOOKED (sizeof(hooked) / sizeof(hooked[0]))
 
-/* An entry as its relocation describes it. */
+/* This is an entry as its relocation describes it. */
 struct got_entry {
 	uintptr_t at;
 	const struct hooked_function *hook;
-	unsigned kind;	/* RELOCATION_ */
-	uint32_t index; /* in its table */
+	unsigned kind;	/* one of RELOCATION_... */
+	uint32_t index; /* index in its relocation table */
 };
 
 struct hook_pass {
@@ -94,11 +94,11 @@ struct hook_pass {
 	struct flmem_sampler_entries entries;
 	struct sampler_object main;
 	uintptr_t python;
-	uintptr_t page; /* temporarily writable */
-	int access;	/* that it had */
+	uintptr_t page; /* page that is temporarily writable; 0: none */
+	int access;	/* access rights of that page before */
 	const char *why;
-	bool is_late;	  /* number of objects that were loaded later */
-	bool is_repeated; /* number of entries that were bound meanwhile */
+	bool is_late;	  /* the pass is for objects that were loaded later */
+	bool is_repeated; /* the pass is for entries that were bound meanwhile */
 };
 
 static struct changed_entry *find_changed(uintptr_t slot, bool add)
@@ -165,10 +165,10 @@ static bool is_in_object(const struct sampler_object *object, uintptr_t address)
 }
 
 /*
- * It leads to the linker, which would replace it by the function at the first call: by the code of
- * the PLT that names this very relocation (psABI: push its index; with IBT an endbr64 before it).
- * On aarch64 all share the first entry of the PLT, which saves x16 and x30 (with BTI after a
- * landing pad). A function of the object itself does not begin like that.
+ * Returns whether the entry leads to the linker, which replaces it by the function at the first
+ * call. It then leads to the code of the PLT that names this very relocation (psABI: push its
+ * index; with IBT an endbr64 before it). On aarch64 all share the first entry of the PLT, which
+ * saves x16 and x30 (with BTI after a landing pad). No function of the object begins like that.
  */
 static bool is_unbound(const struct hook_pass *pass, const struct sampler_object *object,
 		       uintptr_t value, const struct got_entry *entry)
@@ -197,7 +197,7 @@ static bool is_unbound(const struct hook_pass *pass, const struct sampler_object
 static void count_other(struct hook_pass *pass, const struct sampler_object *object,
 			uintptr_t value, const struct got_entry *entry)
 {
-	/* The address of a function, for the whole process, in a program at a fixed place. */
+	/* In a program at a fixed place, this is a function's address for all of the process. */
 	if (is_in_object(&pass->main, value) && !is_in_object(&pass->main, object->start))
 		return;
 	if (entry->hook->asks_kernel)
@@ -217,7 +217,7 @@ static void change_entry(struct hook_pass *pass, uintptr_t *slot, uintptr_t valu
 		return;
 	}
 	change->original = value;
-	/* The linker may bind the entry at this moment: then it stays with the function itself. */
+	/* The linker may bind the entry at this moment: then it keeps the function itself. */
 	if (__atomic_compare_exchange_n(slot, &value, own, false, __ATOMIC_SEQ_CST,
 					__ATOMIC_RELAXED))
 		pass->entries.redirected++;
@@ -225,7 +225,7 @@ static void change_entry(struct hook_pass *pass, uintptr_t *slot, uintptr_t valu
 		pass->entries.unresolved++;
 }
 
-/* Whether the entry is one that leads to the function that the sampler passes calls on to. */
+/* Returns whether the entry leads to the function that the sampler passes calls on to. */
 static bool is_redirectable(const struct hook_pass *pass, const struct sampler_object *object,
 			    uintptr_t value, const struct got_entry *entry)
 {
@@ -266,7 +266,7 @@ static void check_redirected(struct hook_pass *pass, const struct sampler_object
 {
 	uintptr_t value = *(uintptr_t *)entry->at;
 
-	/* Within the object: not bound yet, whatever its PLT looks like, or bound to itself. */
+	/* A value within the object is unbound, whatever its PLT looks like, or is its own. */
 	if (entry->kind == RELOCATION_DATA || !entry->hook->real || !value ||
 	    entry->hook->asks_kernel || value == entry->hook->real || value == entry->hook->own ||
 	    is_in_object(object, value) || is_in_object(&pass->main, value))
@@ -275,7 +275,7 @@ static void check_redirected(struct hook_pass *pass, const struct sampler_object
 		pass->why = "calls of the allocator already lead to another tool";
 }
 
-/* Memory that the allocator maps for itself does not count. */
+/* Returns whether the entry bypasses the sampler. The allocator's own mappings do not count. */
 static bool is_unseen(const struct sampler_object *object, const struct got_entry *entry)
 {
 	const struct hooked_function *hook = entry->hook;
@@ -299,7 +299,7 @@ static void restore_entry(struct hook_pass *pass, const struct sampler_object *o
 		return;
 	change = find_changed(entry->at, false);
 	original = change ? change->original : hook->real;
-	/* The entry of an object that was at this address before. */
+	/* Such an original is of an object that was at this address before. */
 	if (hook->real && original != hook->real && !is_unbound(pass, object, original, entry))
 		original = hook->real;
 	if (!original || !open_page(pass, entry->at)) {
@@ -343,7 +343,7 @@ static bool visit_relocation(struct hook_pass *pass, const struct sampler_object
 	return entry.hook != NULL;
 }
 
-/* Its read-only part is still writable: the linker is loading it, in another thread. */
+/* Returns whether the object's RELRO part is still writable: another thread is loading it. */
 static bool is_unready(const struct hook_pass *pass, const struct sampler_object *object)
 {
 	int access = PROT_READ;
@@ -364,7 +364,7 @@ static void add_entries(struct flmem_sampler_entries *to, const struct flmem_sam
 	to->still_loading += more->still_loading;
 }
 
-/* An entry that is not bound yet, or whose page was locked, may be redirected the next time. */
+/* Remembers an object without open entries: unbound or locked ones may be redirected next time. */
 static void remember_object(const struct dl_phdr_info *info,
 			    const struct flmem_sampler_entries *entries)
 {
@@ -408,7 +408,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-/* An entry that was not seen before. */
+/* Redirects the entries of an object that was not seen before. */
 static int redirect_object(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct hook_pass *pass = context, own = *pass;
@@ -431,7 +431,7 @@ static int find_main_object(struct dl_phdr_info *info, size_t size, void *contex
 	return sampler_object_read(info, &pass->main) && pass->main.is_main;
 }
 
-/* In the order of the link map, which is that in which the linker searches. */
+/* Finds definitions in the order of the link map, in which the linker searches, too. */
 static int find_definitions(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct sampler_object object;
@@ -471,7 +471,7 @@ static void visit_objects(struct hook_pass *pass,
 	sampler_walk(visit_object, pass);
 }
 
-/* Called for the first object, with the list locked: it cannot change until the walk ends. */
+/* Begins a pass at the first object. The list is locked until the walk ends. */
 static bool begin_pass(struct hook_pass *pass)
 {
 	if (!make_changed() || !sampler_areas_read(&pass->areas)) {
@@ -506,7 +506,7 @@ static int redirect_locked(struct dl_phdr_info *info, size_t size, void *context
 	 */
 	if ((pass->is_late || pass->is_repeated) && !sampler_is_active())
 		return 1;
-	/* No object was loaded since the last time. */
+	/* This returns early where no object was loaded since the last time. */
 	if (pass->is_late && seen_all && info->dlpi_adds == seen_adds)
 		return 1;
 	if (!begin_pass(pass))
@@ -566,7 +566,7 @@ uint64_t sampler_got_restore(uint64_t *ret_unseen)
 	return pass.entries.locked + (pass.why != NULL);
 }
 
-/* Ends the walk. */
+/* Redirects the entries of new objects, then ends the walk. */
 static void redirect_new_objects(void)
 {
 	struct hook_pass pass = {.is_late = true};
@@ -586,7 +586,7 @@ void sampler_got_catch_up(void)
 	redirect_new_objects();
 }
 
-/* The thread holds the linker's lock, for which handlers of a fork may wait. */
+/* Does not wait: this thread has the linker's lock, for which handlers of a fork may wait. */
 void sampler_got_object_begins(void)
 {
 	if (!sampler_is_active())

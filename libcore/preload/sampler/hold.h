@@ -3,33 +3,37 @@
 #define FLMEM_PRELOAD_SAMPLER_HOLD_H
 
 /*
- * A profile that ends while the process goes on is unmapped. Whoever uses it holds it first: the
- * count is raised before `active` is read, and `active` is cleared before the count is read.
+ * Lets callers hold the profile, since one that ends while the process goes on is unmapped. Whoever
+ * uses it holds it first: the count is raised before `active` is read, and `active` is cleared
+ * before the count is read.
  */
 
 #include "preload/sampler/sampler.h"
 #include "preload/sampler_state.h"
 
-/* Pages of its own: cleared in a child of fork(). */
+/* The shown state has separate pages, which the kernel clears in a child of fork(). */
 struct sampler_shown {
 	struct flmem_sampler_state state;
 } SAMPLER_PAGES_OF_ITS_OWN;
 
 extern struct sampler_shown flmem_sampler_state __attribute__((visibility("default")));
 
-/* The same, even if another library has that name. */
+/* This names the same object, even if another library defines that symbol. */
 extern struct sampler_shown sampler_shown HIDDEN;
 
 static inline void sampler_release(void)
 {
 	sampler_thread.holds--;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	/* The count of a child of fork() has begun at zero, perhaps in the middle of this. */
+	/* The count of a child of fork() begins at zero, perhaps in the middle of this function. */
 	if (!__atomic_fetch_sub(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST))
 		__atomic_fetch_add(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);
 }
 
-/* False: no profile. True: sampler_release() has to follow. */
+/*
+ * Holds the profile. Returns false where there is none; after true, sampler_release() has to
+ * follow.
+ */
 static inline bool sampler_hold(void)
 {
 	__atomic_fetch_add(&sampler_shown.state.inside, 1, __ATOMIC_SEQ_CST);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that programs call. The fast path of an allocation is one subtraction from a
- * thread's count and a jump to the next allocator; that of a free is one load from the filter.
+ * Defines the functions that programs call. The fast path of an allocation is one subtraction from
+ * a thread's count and a jump to the next allocator; that of a free is one load from the filter.
  */
 
 #include "preload/sampler/hooks.h"
@@ -27,8 +27,8 @@
 #define CALLER_FRAME ((const void *const *)__builtin_frame_address(0))
 
 /*
- * True if the fast path suffices. A size that is refused makes the count wrap around, and back
- * again.
+ * Counts the bytes of an allocation. Returns true if the fast path suffices. A size that is refused
+ * makes the count wrap around, and back again.
  */
 static inline __attribute__((always_inline)) bool count_down(size_t size)
 {
@@ -48,7 +48,7 @@ static SLOW void *sample_block(void *address, size_t size, const void *const *fr
 	return address;
 }
 
-/* Not a tail call: `frame` has to stay what it is. */
+/* This is not a tail call, so that `frame` stays valid during the call. */
 #define SAMPLED(address, size)                                                  \
 	({                                                                      \
 		void *sampled_ = sample_block((address), (size), CALLER_FRAME); \
@@ -72,13 +72,16 @@ EXPORT void *calloc(size_t count, size_t size)
 	return SAMPLED(sampler_next.calloc(count, size), bytes);
 }
 
-/* The block may be sampled, or be one of the arena, whose pages are in the filter, too. */
+/*
+ * Returns whether the block may be sampled, or may be one of the arena, whose pages are in the
+ * filter, too.
+ */
 static inline __attribute__((always_inline)) bool is_special(const void *address)
 {
 	return !LIKELY(!sampler_may_be_sampled(address));
 }
 
-/* False for a block of the arena. */
+/* Forgets a block that is freed. Returns false for a block of the arena. */
 static bool forget_block(void *address)
 {
 	struct flmem_profile_live live;
@@ -132,7 +135,10 @@ EXPORT void free_aligned_sized(void *address, size_t alignment, size_t size)
 		free_unsized(address);
 }
 
-/* The old block leaves the table first: another thread may get its address at once. */
+/*
+ * Resizes a sampled block. The old one leaves the table first: another thread may get its address
+ * at once.
+ */
 static SLOW void *resize_sampled(void *address, size_t size)
 {
 	struct flmem_profile_live live;
@@ -165,7 +171,10 @@ EXPORT void *realloc(void *address, size_t size)
 	return counted ? new : SAMPLED(new, size);
 }
 
-/* The C library's version would call realloc() above, and count twice. */
+/*
+ * reallocarray() is defined here because the C library's version would call realloc() above, and
+ * count twice.
+ */
 EXPORT void *reallocarray(void *address, size_t count, size_t size)
 {
 	bool counted, special;
@@ -234,7 +243,10 @@ EXPORT void *pvalloc(size_t size)
 	return count_down(size) ? address : SAMPLED(address, size);
 }
 
-/* The memory that the allocator itself takes is in the blocks that it hands out. */
+/*
+ * Returns whether the allocator itself made the call: the blocks that it returns include its own
+ * mappings.
+ */
 static bool is_allocators_own(const void *caller)
 {
 	return (uintptr_t)caller >= sampler_next.owner_start &&
@@ -250,7 +262,10 @@ static void sample_mapping(void *at, size_t length, const void *const *frame)
 	errno = saved;
 }
 
-/* Memory private to the process, and not only address space. */
+/*
+ * Returns whether a mapping counts: it is memory private to the process, and not only address
+ * space.
+ */
 static bool is_counted_mapping(int access, int flags)
 {
 	return (flags & MAP_ANONYMOUS) && (access & PROT_WRITE);
@@ -283,7 +298,10 @@ EXPORT void *mmap(void *at, size_t length, int access, int flags, int fd, off_t 
 			     access, flags, CALLER_FRAME);
 }
 
-/* A library may have its own function for the one name and not for the other. */
+/*
+ * mmap64() passes calls on separately: a library may have its own function for the one name and not
+ * for the other.
+ */
 EXPORT void *mmap64(void *at, size_t length, int access, int flags, int fd, off_t offset)
 {
 	return count_mapping(sampler_next.mmap64(at, length, access, flags, fd, offset), length,
@@ -309,7 +327,10 @@ EXPORT int munmap(void *at, size_t length)
 			     : sampler_next.munmap(at, length);
 }
 
-/* The added part is a separate allocation, whether the mapping was sampled or not. */
+/*
+ * Samples the part that mremap() added. It is a separate allocation, whether the mapping was
+ * sampled or not.
+ */
 static void sample_growth(uintptr_t at, size_t length, uint32_t kind, const void *const *frame)
 {
 	if (!is_allocators_own(frame[1]) && !count_down(length) && sampler_is_due(length))
@@ -352,8 +373,8 @@ static void forget_modules(void)
 }
 
 /*
- * Another library may be loaded at the same addresses: what is known of them is stale. So is what
- * was found out meanwhile, by destructors of the library and by other threads.
+ * After dlclose() what is known of the addresses is stale, since another library may be loaded
+ * there. The same holds for what destructors of the library and other threads found out meanwhile.
  */
 EXPORT int dlclose(void *handle)
 {
@@ -365,7 +386,9 @@ EXPORT int dlclose(void *handle)
 	return rc;
 }
 
-/* Names that no other library can take, for the entries that are redirected to them. */
+/*
+ * These are names that no other library can have, for the entries that are redirected to the hooks.
+ */
 #define SAMPLER_ROW(name)                         \
 	__asm__(".globl sampler_own_" #name "\n"  \
 		".hidden sampler_own_" #name "\n" \

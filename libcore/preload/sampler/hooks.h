@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* X(function): those of struct sampler_next that are found by their own names; malloc is first. */
+/*
+ * X(function): those of struct sampler_next that are found by their own names; malloc is the first.
+ */
 #define SAMPLER_NEXT_ROWS(X)  \
 	X(malloc)             \
 	X(calloc)             \
@@ -46,28 +48,38 @@ struct sampler_next {
 	void *(*mremap)(void *, size_t, size_t, int, ...);
 	int (*dlclose)(void *);
 	/*
-	 * Where the program has a realloc() or free() of its own, else NULL: reallocarray() of the
-	 * C library calls the one; the other is what free_sized() has to call if there is no next.
+	 * These two are NULL unless the program defines its own realloc() or free(). reallocarray()
+	 * of the C library calls the program's realloc(); free_sized() has to call the program's
+	 * free() if there is no next one.
 	 */
 	void *(*reallocarray)(void *, size_t, size_t);
 	void (*program_free)(void *);
-	uintptr_t owner_start, owner_end; /* of the code that malloc() is in */
+	uintptr_t owner_start, owner_end; /* range of the code that malloc() is in */
 };
 
 extern struct sampler_next sampler_next __attribute__((visibility("hidden")));
-/* Target of the trampolines; not called from C. */
+/* The trampolines jump here; C code does not call these. */
 extern void *sampler_next_dlopen __attribute__((visibility("hidden")));
 extern void *sampler_next_dlsym __attribute__((visibility("hidden")));
 
-/* Finds them; until then a small arena serves the allocations of the dynamic linker itself. */
+/*
+ * Finds the functions of the next allocator. Until then a small arena serves the allocations of the
+ * dynamic linker itself.
+ */
 __attribute__((visibility("hidden"))) void sampler_hooks_resolve(void);
-/* The same for a library that was loaded into a running program: finds those of the program. */
+/*
+ * Does the same for a library that was loaded into a running program: it finds the functions of the
+ * program.
+ */
 __attribute__((visibility("hidden"))) void sampler_hooks_resolve_loaded(void);
-/* Whether a call that is redirected from this function is forwarded to exactly this function. */
+/*
+ * Returns whether a call that is redirected from this function is forwarded to exactly this
+ * function.
+ */
 __attribute__((visibility("hidden"))) bool sampler_hooks_pass_on(const char *name,
 								 uintptr_t function);
 
-/* Defines hooks under the names of the functions that they replace. */
+/* Returns whether the hooks are defined under the names of the functions that they replace. */
 static inline bool sampler_can_interpose(void)
 {
 #ifdef SAMPLER_HIDES_HOOKS
@@ -77,10 +89,12 @@ static inline bool sampler_can_interpose(void)
 #endif
 }
 
-/* The file that contains the next malloc(). */
+/* Writes the path of the file that contains the next malloc() to `out`, cut to `size` bytes. */
 __attribute__((visibility("hidden"))) void sampler_hooks_owner(char *out, size_t size);
 
-/* That arena, which no allocator knows. Its pages are added to the filter permanently. */
+/*
+ * This is the small arena, which no allocator knows. Its pages are added to the filter permanently.
+ */
 #define SAMPLER_ARENA_SIZE (64U << 10)
 extern char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((visibility("hidden")));
 

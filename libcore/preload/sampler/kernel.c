@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls of the sampler: not by syscall() of the C library, which it hooks, and none at all
- * once the program has restricted itself.
+ * Makes the system calls of the sampler. It does not use syscall() of the C library, which the
+ * sampler hooks, and makes no call at all once the program has restricted itself.
  */
 #include <errno.h>
 
@@ -9,7 +9,7 @@
 
 uint32_t sampler_quiet;
 
-/* From sampler_kernel_enter(), which has it in a register. */
+/* sampler_kernel_enter() calls this with the error in a register. */
 long sampler_kernel_fail(long error);
 
 long sampler_kernel_fail(long error)

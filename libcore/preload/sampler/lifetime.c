@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a profile: `flmem profile run` prepares its file for the process that it becomes by
- * execve(). A process that executes another program begins it again. A child of fork() finds its
- * control block cleared by the kernel; it begins its own file, or samples nothing.
+ * Handles the life of a profile. `flmem profile run` prepares the file for the process that it
+ * becomes by execve(). A process that executes another program begins the file again. A child of
+ * fork() finds its control block cleared by the kernel; it begins its own file, or samples nothing.
  */
 
 #include "preload/sampler/lifetime.h"
@@ -31,7 +31,7 @@
 #define FIRST_PERIOD_MS	   100U
 #define CLOSE_TRIES	   1000U /* milliseconds that calls inside the sampler have to end */
 
-/* Not cleared in a child. */
+/* The kernel does not clear this in a child. */
 struct sampler_life sampler_life;
 static uint32_t epochs;
 
@@ -50,7 +50,7 @@ uint64_t sampler_now_ms(void)
 	return now > sampler_tables.start_ns ? (now - sampler_tables.start_ns) / 1000000 : 0;
 }
 
-/* Field 22 of /proc/self/stat; the name in field 2 may contain anything, so search its end. */
+/* Reads field 22 of /proc/self/stat. Field 2 has a name with any bytes, so its end is searched. */
 static uint64_t read_own_start_time(void)
 {
 	char *text = sampler_life.text;
@@ -70,7 +70,7 @@ static uint64_t read_own_start_time(void)
 	return ticks;
 }
 
-/* 0: not known. */
+/* Returns the inode of the own PID namespace; 0: not known. */
 static uint32_t read_own_namespace(void)
 {
 	int fd = sampler_open("/proc/self/ns/pid", O_RDONLY);
@@ -92,7 +92,7 @@ void sampler_header_own(struct flmem_profile_header *header)
 
 void *sampler_map_memory(size_t size, int flags, int fd)
 {
-	/* Not mmap(), which is a hook. */
+	/* mmap() is not used, because the sampler hooks it. */
 	long at = syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0L);
 
 	return at == -1 ? NULL : (void *)at;
@@ -116,7 +116,7 @@ static size_t place_index(struct sampler_index *index, uint64_t records, char *m
 	return at + slots * sizeof(uint32_t);
 }
 
-/* Divides the memory of the tables that are not in the file; with NULL it only counts. */
+/* Divides the memory of the tables that are not in the file. With NULL it only counts the bytes. */
 static size_t place_tables(struct sampler_tables *t, char *memory)
 {
 	const struct flmem_profile_section *s = t->header->section;
@@ -156,13 +156,13 @@ static void place_sections(struct sampler_tables *t)
 		t->capacity[i] = s[i].capacity;
 }
 
-/* Cleared in a child by the kernel (since 4.14), whatever way the child comes into being. */
+/* Makes the kernel clear the memory in a child (since 4.14), whatever way the child begins. */
 static bool clear_in_children(void *memory, size_t size)
 {
 	return madvise(memory, size, MADV_WIPEONFORK) == 0;
 }
 
-/* All but the pages with the arena, whose blocks a child frees, too: more bits do no harm there. */
+/* Clears the filter in children except the arena's pages, whose blocks a child may free. */
 static bool clear_filter_in_children(void)
 {
 	size_t first = sampler_filter_slot((uintptr_t)sampler_arena);
@@ -179,7 +179,7 @@ static bool clear_filter_in_children(void)
 	return true;
 }
 
-/* NULL, or why not. */
+/* Makes the tables outside of the file. Returns NULL, or why that failed. */
 static const char *make_tables(struct sampler_tables *t)
 {
 	size_t size = place_tables(t, NULL);
@@ -224,7 +224,7 @@ static void begin_header(struct flmem_profile_header *header)
 	header->interval_now_bytes = header->interval_bytes;
 	header->flags |= FLMEM_PROFILE_STRATIFIED;
 	header->paced = 0;
-	header->section[FLMEM_PROFILE_SECTION_NODES].used = 1; /* the root */
+	header->section[FLMEM_PROFILE_SECTION_NODES].used = 1; /* record 0 is the root */
 	header->peak_epoch = 1;
 	memcpy(header->allocator, sampler_life.inherited.allocator, sizeof(header->allocator));
 	header->python_state = sampler_life.inherited.python_state;
@@ -244,11 +244,11 @@ static void begin_sampling(void)
 	__atomic_store_n(&sampler_tables.header->phase, FLMEM_PROFILE_RUNNING, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->active, 1, __ATOMIC_RELEASE);
 	sampler_timeline_tick(0, true);
-	/* From now on another thread may end it, and unmap what this one has used. */
+	/* From now on another thread may end the profile, and unmap what this one has used. */
 	sampler_show_sampling();
 }
 
-/* NULL, or why not. */
+/* Maps the file and makes its tables. Returns NULL, or why that failed. */
 static const char *map_profile(int fd, uint64_t size)
 {
 	struct sampler_tables tables = {.start_ns = clock_read_ns(CLOCK_MONOTONIC)};
@@ -270,7 +270,7 @@ static const char *map_profile(int fd, uint64_t size)
 	return NULL;
 }
 
-/* Of another program in the same process: its records go, since its addresses mean nothing now. */
+/* Clears the records of the program before in this process, whose addresses mean nothing now. */
 static void clear_profile(void)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
@@ -291,10 +291,10 @@ static void clear_profile(void)
 	header->lost_bytes = header->peak_ms = header->end_ms = header->last_ms = 0;
 	header->cells_full_round = FLMEM_PROFILE_NONE;
 	header->exec_count++;
-	header->flags &= ~(uint32_t)FLMEM_PROFILE_LATE; /* from its first instruction on */
+	header->flags &= ~(uint32_t)FLMEM_PROFILE_LATE; /* sampled from its first instruction on */
 }
 
-/* Only what flmem itself would have written: offsets are used without further checks. */
+/* Accepts only what flmem itself would write: offsets are used without further checks. */
 static bool is_own_profile(struct flmem_profile_header *header, int fd)
 {
 	struct flmem_profile_section *section = sampler_life.section;
@@ -320,7 +320,7 @@ static bool is_own_profile(struct flmem_profile_header *header, int fd)
 	return header->sections == sections;
 }
 
-/* Processes of containers that share a folder have equal PIDs, and may begin in the same tick. */
+/* Compares more than the PID: containers that share a folder have equal ones, in one tick too. */
 static bool is_this_process(const struct flmem_profile_header *header)
 {
 	const uint32_t namespace = read_own_namespace();
@@ -347,7 +347,7 @@ bool sampler_may_write(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= bytes;
 }
 
-/* For readers of the file; where that fails it says that the program has not started. */
+/* Writes the refusal for readers. If that fails, the file says that no program has started. */
 static void note_refusal(int fd, const char *why)
 {
 	struct flmem_profile_header *header = &sampler_life.header, *there;
@@ -388,7 +388,7 @@ int sampler_begin_file(int fd, const char **ret_why)
 	return 0;
 }
 
-/* A handler that forks would leave two processes in the middle of it. */
+/* These signals are blocked: a handler that forks would leave two processes in the middle of it. */
 #define BLOCKED                                                                                \
 	~(SIGNAL_BIT(SIGSYS) | SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGILL) | \
 	  SIGNAL_BIT(SIGFPE) | SIGNAL_BIT(SIGTRAP)) /* these would end the process instead */
@@ -419,7 +419,7 @@ void sampler_turn_give(void)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
-/* What a child's file needs and only a thread outside of malloc() can find out. */
+/* Finds out what a child's file needs and only a thread outside of malloc() can determine. */
 static void prepare_inherited(const struct flmem_profile_header *header)
 {
 	struct flmem_profile_header *inherited = &sampler_life.inherited;
@@ -458,8 +458,8 @@ static void begin_from_environment(const char *path)
 }
 
 /*
- * In the main thread, as preloaded libraries begin. `profile attach` loads it in another one, where
- * nothing guards a walk over the linker's list against forks before sampler_walk_prepare().
+ * Returns whether this is the main thread of a preloaded sampler. `profile attach` loads it in
+ * another thread, with no guard between forks and walks before sampler_walk_prepare().
  */
 static bool is_preloaded(void)
 {
@@ -488,7 +488,7 @@ static void end_header(struct flmem_profile_header *header)
 	__atomic_store_n(&header->phase, FLMEM_PROFILE_ENDED, __ATOMIC_RELEASE);
 }
 
-/* Another thread may detach it at this moment, and unmap the file. */
+/* Ends the profile with the program. Another thread may detach it now, and unmap the file. */
 __attribute__((destructor)) static void end_profile(void)
 {
 	if (!sampler_hold())
@@ -498,7 +498,7 @@ __attribute__((destructor)) static void end_profile(void)
 	sampler_release();
 }
 
-/* As if nothing had been sampled; the memory is the kernel's again. */
+/* Resets the state, as if nothing had been sampled, and returns the memory to the kernel. */
 static void clear_control(void)
 {
 	if (madvise(&sampler_control, sizeof(sampler_control), MADV_DONTNEED) != 0)
@@ -508,8 +508,8 @@ static void clear_control(void)
 }
 
 /*
- * Nothing is asked of the file here: another process may have cut or changed it. In a child that is
- * forked in the middle, something else may be at these addresses later: the header goes first.
+ * Unmaps the file without access to it: another process may have cut or changed it. The header goes
+ * first: in a child forked in between, the addresses may later have something else.
  */
 static void unmap_profile(void)
 {
@@ -527,7 +527,7 @@ static const char *open_profile(int fd, const char *path)
 	if (!sampler_read_header(fd) || sampler_life.header.phase != FLMEM_PROFILE_PREPARED)
 		return "the profile is not one that was prepared for the process";
 	memcpy(sampler_life.path, path, strlen(path) + 1);
-	/* A call that did not end in time kept it; now there is none. */
+	/* A call that did not end in time kept the last profile; now no call uses it. */
 	if (sampler_tables.header)
 		unmap_profile();
 	clear_control();
@@ -577,7 +577,7 @@ bool sampler_profile_close(void)
 	return true;
 }
 
-/* They are counted when the file is unmapped already; another one may have its name by now. */
+/* Writes the number of bypassing calls. The file is unmapped already, and may be another one. */
 void sampler_profile_note_unseen(uint64_t unseen)
 {
 	const struct flmem_profile_header *header = &sampler_life.header;

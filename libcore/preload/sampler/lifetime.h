@@ -8,16 +8,18 @@
 
 #include "preload/sampler/sampler.h"
 
-/* Not cleared in a child. */
+/* The kernel does not clear this state in a child. */
 struct sampler_life {
 	struct flmem_profile_header inherited; /* options and names for the files of children */
-	char path[PATH_MAX];		       /* of the process that was started */
-	uint64_t folder_device, folder_inode;  /* the folder that the path is in */
+	char path[PATH_MAX];		       /* file of the process that was started */
+	uint64_t folder_device, folder_inode;  /* identity of the folder of `path` */
 	uint32_t owner; /* the process that is sampled; a child of vfork() shares its memory */
 	uint32_t began, dormant;
 	uint32_t busy; /* the process of which a thread starts its file at this moment */
-	/* Of that thread, which is in malloc(): its stack may be a small one. */
-	uint64_t mask; /* its signals */
+	/*
+	 * The fields below belong to that thread, which is in malloc() and may have a small stack.
+	 */
+	uint64_t mask; /* its signal mask before */
 	struct flmem_profile_header header;
 	struct flmem_profile_section section[FLMEM_PROFILE_SECTION_SLOTS];
 	char child_path[PATH_MAX];
@@ -26,31 +28,43 @@ struct sampler_life {
 
 extern struct sampler_life sampler_life HIDDEN;
 
-/* Not mmap(), which is a hook. NULL, with errno. */
+/* Maps memory without mmap(), which the sampler hooks. Returns NULL with errno where that fails. */
 HIDDEN void *sampler_map_memory(size_t size, int flags, int fd);
 /*
- * One thread at a time, with its signals blocked. False: another one is at it. That of a parent may
- * have been copied and does not count.
+ * Takes the turn to start a profile, with signals blocked: one thread at a time. Returns false
+ * where another thread has the turn. That of a parent may have been copied and does not count.
  */
 HIDDEN bool sampler_turn_take(void);
 HIDDEN void sampler_turn_give(void);
-/* Whether files may have that many bytes (ulimit -f); beyond that the kernel sends SIGXFSZ. */
+/*
+ * Returns whether files may have that many bytes (ulimit -f); beyond that the kernel sends SIGXFSZ.
+ */
 HIDDEN bool sampler_may_write(uint64_t bytes);
-/* Into the header of `sampler_life`, where sections have nothing used; false: it is not flmem's. */
+/*
+ * Reads the header of the file into `sampler_life`, with nothing used in its sections. Returns
+ * false where the file is not flmem's.
+ */
 HIDDEN bool sampler_read_header(int fd);
-/* Stores the identity of this process. */
+/* Stores the identity of this process in the header. */
 HIDDEN void sampler_header_own(struct flmem_profile_header *header);
-/* 0, or the number of an error; *ret_why: a text for it, or NULL. */
+/*
+ * Begins sampling into the file. Returns 0, or the number of an error; *ret_why is a text for it,
+ * or NULL.
+ */
 HIDDEN int sampler_begin_file(int fd, const char **ret_why);
 /* child_profile.c */
 HIDDEN void sampler_begin_child_file(void);
 HIDDEN bool sampler_is_vforked(void);
 /*
- * To be written. Not at the number of a standard descriptor that the program has closed: what its
- * threads write there would go into the file. -1, with errno.
+ * Opens a profile to write it. The descriptor is never that of a standard one which the program has
+ * closed: what its threads write there would go into the file. Returns -1 with errno where that
+ * fails.
  */
 HIDDEN int sampler_open_profile(int directory, const char *name, int flags);
-/* The profile of the process that was started, whose folder is that of children, too; or -1. */
+/*
+ * Opens the profile of the process that was started, whose folder is that of children, too. Returns
+ * -1 where that fails.
+ */
 HIDDEN int sampler_open_first(void);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket of `flmem start --profile-socket`, through which flmem sends orders without tracing
- * the process. One thread waits for connections, and does what a thread that flmem starts would do.
+ * Serves the socket of `flmem start --profile-socket`, through which flmem sends orders without
+ * tracing the process. One thread waits for connections, and does what a thread that flmem starts
+ * would do.
  *
  * The thread has a descriptor table for itself: the socket takes no number from the program, is not
  * counted in its limit, no loop of the program that closes descriptors reaches it, and no child
  * inherits it. So a child of fork() has neither the thread nor the socket; a program that is
- * executed makes its own. Its signals are blocked, by the C library's function: that keeps those of
- * setuid(), which the C library sends to all threads.
+ * executed makes its own. The thread's signals are blocked by the C library's function, which
+ * leaves out those of setuid(): the C library sends these to all threads.
  *
  * A program in C may have functions named bind, send or kill, which would be called in place of the
- * C library's: what POSIX adds to the names of C is asked of the kernel.
+ * C library's. So what POSIX adds to the names of C is asked of the kernel.
  */
 #include "preload/sampler/prepared.h"
 
@@ -35,7 +36,7 @@
 #include "preload/sampler/sampler.h"
 #include "preload/sampler_state.h"
 
-#ifndef SYS_close_range /* Linux 5.9 */
+#ifndef SYS_close_range /* since Linux 5.9 */
 #define SYS_close_range 436
 #endif
 #ifndef CLOSE_RANGE_UNSHARE
@@ -45,26 +46,31 @@
 #define LISTENER_STACK ((size_t)256 << 10) /* executing an order takes some KiB of stack */
 #define LISTENER_QUEUE 4
 #define START_WAIT_S   2
-/* Timeout after which a silent client no longer blocks the others. */
+/* After this timeout a silent client no longer blocks the others. */
 #define CLIENT_WAIT_US 500000
-/* Pause after each connection, so that a flood of them costs next to no processor time. */
+/*
+ * The thread pauses after each connection, so that a flood of them costs next to no processor time.
+ */
 #define CLIENT_PAUSE_NS	 10000000
 #define FAILURE_PAUSE_NS 500000000
 #define NAMES_BYTES	 ((size_t)32 << 10)
-#define PID_LIMIT	 (1 << 22) /* of the kernel */
+#define PID_LIMIT	 (1 << 22) /* maximum PID of the kernel */
 #define NAME_LIMIT	 FLMEM_SAMPLER_SOCKET_NAME_MAX
 #define NEW_NAME_S	 60
 
 extern struct flmem_sampler_socket flmem_sampler_socket __attribute__((visibility("default")));
 struct flmem_sampler_socket flmem_sampler_socket;
-/* The symbol is that of whichever sampler was loaded first. */
+/*
+ * This alias names the sampler's own object: the symbol is that of the sampler that was loaded
+ * first.
+ */
 extern struct flmem_sampler_socket sampler_socket
 	__attribute__((alias("flmem_sampler_socket"), visibility("hidden")));
 
 extern void flmem_sampler_order(const char *order, char *answer)
 	__attribute__((visibility("default")));
 
-/* Before glibc 2.34 they are in a library that not every program has loaded. */
+/* Before glibc 2.34 these functions are in a library that not every program has loaded. */
 extern __typeof__(pthread_create) pthread_create __attribute__((weak));
 extern __typeof__(pthread_attr_setstacksize) pthread_attr_setstacksize __attribute__((weak));
 
@@ -72,7 +78,7 @@ static struct {
 	struct sockaddr_un address;
 	size_t directory; /* length of the directory part of its path */
 	size_t prefix;	  /* length of the part before the PID */
-	ino_t namespace;  /* of PIDs */
+	ino_t namespace;  /* inode of the PID namespace */
 } listener_place = {.address.sun_family = AF_UNIX};
 
 static void keep_stage(enum flmem_sampler_socket_stage stage, int error)
@@ -125,7 +131,7 @@ static bool read_listener_status(const char *path, int flags, struct stat *ret_s
 	return syscall(SYS_newfstatat, AT_FDCWD, path, ret_status, flags) == 0;
 }
 
-/* All of it fits: three numbers of at most 20 digits. */
+/* Writes the name of the socket. All of it fits: three numbers of at most 20 digits. */
 static void name_listener(void)
 {
 	char *out = listener_place.address.sun_path;
@@ -142,7 +148,10 @@ static void name_listener(void)
 	append_listener_number(out, size, at, sampler_process());
 }
 
-/* A umask may remove the user's own rights from new files. */
+/*
+ * Makes the directory and sets its mode, since a umask may remove the user's own rights from new
+ * files.
+ */
 static bool make_directory(const char *path)
 {
 	if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) < 0)
@@ -150,7 +159,10 @@ static bool make_directory(const char *path)
 	return syscall(SYS_fchmodat, AT_FDCWD, path, 0700) == 0;
 }
 
-/* Another user may have created a directory of that name, in which names are not safe. */
+/*
+ * Makes the directory of the socket and checks its owner: another user may have created one of that
+ * name, in which names are not safe.
+ */
 static enum flmem_sampler_socket_stage make_listener_directory(const char *path)
 {
 	struct stat status;
@@ -173,7 +185,7 @@ static bool is_name_of_own_namespace(const char *name, size_t *ret_length)
 	return strncmp(name, prefix, *ret_length) == 0;
 }
 
-/* True for a name of this PID namespace whose process has ended. */
+/* Returns true for a name of this PID namespace whose process has ended. */
 static bool is_left_name(const char *name)
 {
 	size_t length;
@@ -187,9 +199,10 @@ static bool is_left_name(const char *name)
 }
 
 /*
- * Of another PID namespace, in a folder that containers share: no process can be asked for there. A
- * connection of another type is refused without a notice to the listener; a name that was just
- * bound is refused like one whose process has ended. Not inlined: the thread has a small stack.
+ * Returns true for a left name of another PID namespace, in a folder that containers share. No
+ * process can be asked for there, so this connects: a connection of another type is refused without
+ * a notice to the listener. A name that was just bound is refused like a left one, so new names are
+ * skipped. This function is not inlined: the thread has a small stack.
  */
 __attribute__((noinline)) static bool is_foreign_left_name(const char *name)
 {
@@ -221,9 +234,10 @@ __attribute__((noinline)) static bool is_foreign_left_name(const char *name)
 }
 
 /*
- * Programs that are killed, call _exit() as shells do, or execute one without a sampler leave their
- * names. Not by a connection that they would serve: a filter of a program could kill it for what
- * its thread does then. One read: with more names than that, some stay until others have gone.
+ * Removes the names that programs leave when they are killed, call _exit() as shells do, or execute
+ * one without a sampler. A connection that they would serve is not tried: a filter of a program
+ * could kill it for what its thread does then. The directory is read once: with more names than
+ * fit, some stay until others have gone.
  */
 static void remove_left_names(const char *path)
 {
@@ -246,7 +260,7 @@ static void remove_left_names(const char *path)
 	sampler_close(directory);
 }
 
-/* An existing name belongs to an earlier process with this PID. */
+/* Binds the socket. A name that exists belongs to an earlier process with this PID. */
 static int bind_listener(void)
 {
 	const struct sockaddr_un *place = &listener_place.address;
@@ -267,7 +281,10 @@ static int bind_listener(void)
 	return fd;
 }
 
-/* Output that this thread writes to standard error must not end up in a file. */
+/*
+ * Opens the standard descriptors that are closed. Output of this thread to standard error must not
+ * end up in a file.
+ */
 static void fill_standard_descriptors(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -304,7 +321,7 @@ static int listen_at_place(void)
 	return fd;
 }
 
-/* Not inlined: its temporary data would stay on the stack of the thread. */
+/* Opens the socket. It is not inlined: its temporary data would stay on the stack of the thread. */
 __attribute__((noinline)) static int open_listener(void)
 {
 	if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
@@ -321,8 +338,9 @@ __attribute__((noinline)) static int open_listener(void)
 }
 
 /*
- * A user that the namespace of the process has no number for appears as 65534, which may be that of
- * the process, too; the directory keeps such a one out.
+ * Returns whether the client is this user or root. A user that the namespace of the process has no
+ * number for appears as 65534, which may be that of the process, too; the directory keeps such a
+ * user out.
  */
 static bool is_client_allowed(int client)
 {
@@ -350,7 +368,10 @@ static ssize_t receive_order(int client, void *out, size_t size, int flags)
 	return syscall(SYS_recvfrom, client, out, size, flags, NULL, NULL);
 }
 
-/* An order is not executed later if its client has stopped waiting. */
+/*
+ * Returns whether the client still waits. An order is not executed after its client has stopped
+ * waiting.
+ */
 static bool is_client_waiting(int client)
 {
 	char more;
@@ -415,8 +436,9 @@ static void *listen_for_requests(void *unused)
 }
 
 /*
- * The stack of a thread has the thread-local data of the program and its libraries, too. The C
- * library knows their size, and this function of it returns it (since 2.15; Rust asks it, too).
+ * Returns how much of a thread's stack the thread-local data of the program and its libraries take.
+ * The C library knows their size, and this function of it returns it (since 2.15; Rust asks it,
+ * too).
  */
 static size_t ask_stack_taken(const pthread_attr_t *attributes)
 {
@@ -427,7 +449,10 @@ static size_t ask_stack_taken(const pthread_attr_t *attributes)
 	return get_minstack ? get_minstack(attributes) : 0;
 }
 
-/* 0, or an error number. The program's own attributes are not asked: it may have changed them. */
+/*
+ * Starts the thread. Returns 0, or an error number. The program's default attributes are not used:
+ * it may have changed them.
+ */
 static int start_listener_thread(void)
 {
 	pthread_attr_t attributes;
@@ -450,7 +475,10 @@ static int start_listener_thread(void)
 	return error;
 }
 
-/* When main() starts the socket exists, unless the directory does not respond. */
+/*
+ * Starts the thread and waits: when main() starts the socket exists, unless the directory does not
+ * respond.
+ */
 static void start_listener(void)
 {
 	const struct timespec most = {.tv_sec = START_WAIT_S};
@@ -471,7 +499,7 @@ static void start_listener(void)
 static void prepare_allowed(void)
 {
 	sampler_socket.process = sampler_process();
-	/* A program may pass the variable on to one that the sampler is not preloaded into. */
+	/* A program may pass the variable on to a process in which the sampler is not preloaded. */
 	if (!sampler_is_first_thread())
 		return;
 	/* Orders would reach one sampler, and the state would be that of the other. */
@@ -489,7 +517,7 @@ __attribute__((constructor)) static void prepare_listener(void)
 	sampler_socket.magic = FLMEM_SAMPLER_SOCKET_MAGIC;
 	if (!asked)
 		return;
-	/* Before any other call. */
+	/* This is checked before any other call. */
 	if (strcmp(asked, FLMEM_SAMPLER_SOCKET_ASSUMED) != 0 &&
 	    (strcmp(asked, FLMEM_SAMPLER_SOCKET_UNFILTERED) != 0 || sampler_may_be_filtered()))
 		keep_stage(FLMEM_SAMPLER_SOCKET_FILTERED, 0);
@@ -499,8 +527,8 @@ __attribute__((constructor)) static void prepare_listener(void)
 }
 
 /*
- * Not in a child of fork(), whose parent has the socket; with PID namespaces both may have the same
- * PID.
+ * Removes the socket, but not in a child of fork(), whose parent has the socket: with PID
+ * namespaces both may have the same PID.
  */
 __attribute__((destructor)) static void remove_listener(void)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Live sampled allocations by address: two buckets of slots for each address, and no chains, so a
- * search costs the same whatever was freed before. A slot is taken and given back by one
- * compare-and-swap on its key. The records in the file are apart from the slots and used again at
- * once, so that few pages of the file change.
+ * Keeps live sampled allocations by address. Each address has two buckets of slots, and there are
+ * no chains, so a search costs the same whatever was freed before. A slot is taken and given back
+ * by one compare-and-swap on its key. The records in the file are apart from the slots and used
+ * again at once, so that few pages of the file change.
  */
 
 #include "preload/sampler/sampler.h"
 
 #define BUCKET	 16U
-#define RESERVED 1U /* no address: the slot is being changed */
-/* Possible starts of blocks in a page, at most. */
+#define RESERVED 1U /* not an address but a mark: the slot is being changed */
+/* A page has at most this many possible starts of blocks. */
 #define PAGE_PLACES (SAMPLER_PAGE / 16)
 
 static uint32_t find_bucket(uintptr_t address, unsigned choice)
@@ -31,9 +31,9 @@ static void count_byte(uint8_t *byte, int change)
 }
 
 /*
- * It is only searched for addresses on pages that have a sampled one. Those of a page are in four
- * lines of the cache, which so are there already, and mixed, as large blocks begin at the same
- * place of each page.
+ * Finds the count of an address in the exact filter, which is only searched for addresses on pages
+ * that have a sampled block. The counts of a page are in four lines of the cache, so they are
+ * cached already. They are mixed, as large blocks begin at the same place of each page.
  */
 static uint8_t *find_exact_byte(uintptr_t address)
 {
@@ -51,8 +51,9 @@ static void count_filter(uintptr_t address, int change)
 }
 
 /*
- * Records that were given back, as a stack: its head has the number of the first one plus one, and
- * a count of changes, so that a thread that was interrupted in the middle notices what happened.
+ * Takes a record that was given back. Such records form a stack: its head has the number of the
+ * first one plus one, and a count of changes, so that a thread that was interrupted in the middle
+ * notices what happened.
  */
 static uint32_t take_record(void)
 {
@@ -95,8 +96,8 @@ static void fill_record(struct flmem_profile_live *record, uintptr_t address,
 }
 
 /*
- * Written without a read before: a read would map the zero page, and replacing that interrupts all
- * threads.
+ * Reserves a slot. It is written without a read before: a read would map the zero page, and
+ * replacing that interrupts all threads.
  */
 static bool reserve_slot(uint32_t slot)
 {
@@ -133,7 +134,7 @@ bool sampler_live_add(uintptr_t address, const struct flmem_profile_live *live)
 	return false;
 }
 
-/* FLMEM_PROFILE_NONE: it is not sampled. */
+/* Returns the slot of the address, or FLMEM_PROFILE_NONE if it is not sampled. */
 static uint32_t find_live_slot(uintptr_t address)
 {
 	for (unsigned choice = 0; choice < 2; choice++) {
@@ -147,7 +148,7 @@ static uint32_t find_live_slot(uintptr_t address)
 	return FLMEM_PROFILE_NONE;
 }
 
-/* Most addresses that share a page with a sampled one are rejected here. */
+/* Returns false for most addresses that share a page with a sampled one. */
 bool sampler_live_may_have(uintptr_t address)
 {
 	return __atomic_load_n(find_exact_byte(address), __ATOMIC_RELAXED) != 0;
@@ -174,6 +175,6 @@ bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live)
 	count_filter(address, -1);
 	__atomic_store_n(&sampler_tables.keys[slot], 0, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&sampler_control.live_samples, 1, __ATOMIC_RELAXED);
-	/* The record is in the file. */
+	/* The record is in the file, so its site is checked. */
 	return ret_live->site < sampler_tables.capacity[FLMEM_PROFILE_SECTION_SITES];
 }

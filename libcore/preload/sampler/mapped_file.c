@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the file that contains an address, from /proc/self/maps: the functions of the dynamic
- * linker take its lock, which another thread may hold while it waits for this one.
+ * Finds the file that contains an address, from /proc/self/maps. The functions of the dynamic
+ * linker are not used: they take its lock, which another thread may hold while it waits for this
+ * one.
  */
 
 #include <elf.h>
@@ -13,19 +14,21 @@
 
 #define NOTES_MAX     4096U
 #define IDENTITY_SIZE 1024U
-/* A library may be loaded where there was none. */
+/* What was no file is searched again after this time: a library may be loaded there. */
 #define ABSENT_MS 10000U
 
-/* A line of maps, and the file that it belongs to so far. */
+/*
+ * This is the state of a walk over maps: the current line, and the file that it belongs to so far.
+ */
 struct maps_walk {
 	uintptr_t address;
 	uintptr_t start, end, offset;
 	bool executable, writable;
-	bool is_code;	 /* of a file: the line that has the address */
-	bool is_cut;	 /* the rest of a line follows whose start was already parsed */
+	bool is_code;	 /* the line that has the address is one of a file */
+	bool is_cut;	 /* the rest of a line follows whose start was parsed */
 	bool is_blind;	 /* not all of the list could be read */
-	uintptr_t first; /* where the file's lowest mapping begins */
-	char *path;	 /* of the line; in `scratch` */
+	uintptr_t first; /* start of the lowest mapping of the file */
+	char *path;	 /* path of the line; in `scratch` */
 	char *last;	 /* path of the file that `first` belongs to */
 };
 
@@ -38,7 +41,7 @@ static const char *skip_field(const char *text)
 	return text;
 }
 
-/* start-end perms offset dev inode path; false for a line without a file. */
+/* Parses a line: start-end perms offset dev inode path. Returns false for a line without a file. */
 static bool parse_own_line(struct maps_walk *walk, const char *line)
 {
 	walk->start = sampler_read_hex(&line);
@@ -60,7 +63,7 @@ static bool has_walk_address(const struct maps_walk *walk)
 	return walk->address >= walk->start && walk->address < walk->end;
 }
 
-/* True when the line has the address. */
+/* Adds a line to the walk. Returns true when the line has the address. */
 static bool take_maps_line(struct maps_walk *walk, const char *line)
 {
 	if (!parse_own_line(walk, line))
@@ -94,7 +97,7 @@ static ssize_t take_maps_lines(struct maps_walk *walk, char *buffer, size_t leng
 	return (ssize_t)length;
 }
 
-/* Of a line that is longer than the buffer: paths in maps have no limit. */
+/* Skips the rest of a line that is longer than the buffer: paths in maps have no limit. */
 static ssize_t take_cut_line(struct maps_walk *walk, const char *buffer)
 {
 	if (!walk->is_cut && take_maps_line(walk, buffer))
@@ -121,7 +124,7 @@ static bool search_own_maps(struct maps_walk *walk, char *buffer, size_t size)
 	return kept == -1;
 }
 
-/* Anonymous shared memory and huge pages have such a path. */
+/* Returns whether the path is one of anonymous shared memory or huge pages. */
 static bool is_path_of_memory(const char *path)
 {
 	return path[0] != '/' || strcmp(path, "/dev/zero (deleted)") == 0 ||
@@ -165,7 +168,7 @@ static void read_build_id(uintptr_t notes, size_t size, struct flmem_profile_mod
 	}
 }
 
-/* The program headers, in memory as the loader put them there. */
+/* Reads the program headers, in memory as the loader put them there. */
 static void read_program_headers(struct flmem_profile_module *module)
 {
 	Elf64_Ehdr header;
@@ -225,8 +228,8 @@ static uint32_t find_module_record(struct flmem_profile_module *module)
 }
 
 /*
- * Of the library at `module`: a hash of its headers, after which linkers put its build-id. 0:
- * there is none. Files that are not libraries may change at any time.
+ * Returns a hash of the headers of the library at `module`, after which linkers put its build-id;
+ * 0: there is none. Files that are not libraries may change at any time, and have none.
  */
 static uint64_t find_module_identity(struct sampler_scratch *scratch, uintptr_t module)
 {
@@ -265,7 +268,10 @@ static void remember_range(const struct sampler_range *found, uint32_t stale)
 	__atomic_store_n(&range->stale, stale, __ATOMIC_RELEASE);
 }
 
-/* Generated code is in no file; where that is not known, all mappings are read again. */
+/*
+ * Returns whether a known range still counts. Generated code is in no file; there all mappings are
+ * read again after a time.
+ */
 static bool is_range_valid(const struct sampler_range *range)
 {
 	return range->record != FLMEM_PROFILE_NONE || sampler_now_ms() - range->time_ms < ABSENT_MS;
@@ -286,8 +292,9 @@ static bool recall_range(uintptr_t address, uint32_t stale, struct sampler_range
 }
 
 /*
- * Of what is known. The C library unloads its own modules (iconv_close()) without dlclose():
- * another library may be there by now. Then all that is known of code is stale.
+ * Finds the module among those that are known. The C library unloads its own modules
+ * (iconv_close()) without dlclose(), and another library may be there by now. Then all that is
+ * known of code is stale.
  */
 static bool recall_module(struct sampler_scratch *scratch, uintptr_t address, uint32_t *ret_record)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sampled mappings by their range, since munmap() may take a part of one, or several at once. They
- * are few; a list is enough.
+ * Keeps sampled mappings by their range, since munmap() may take a part of one, or several at once.
+ * They are few; a list is enough.
  */
 
 #include "preload/sampler/sampler.h"
 
-#define TAKEN 1U /* no address: the list entry is being changed or removed */
+#define TAKEN 1U /* not an address but a mark: the entry is being changed or removed */
 /* No processor has program addresses from here on. */
 #define ADDRESSES_END (UINT64_C(1) << 57)
 
-static uint64_t removals; /* in all profiles of the process */
+static uint64_t removals; /* number of removals, over all profiles of the process */
 
 bool sampler_mapping_add(uintptr_t start, size_t length)
 {
@@ -33,7 +33,9 @@ bool sampler_mapping_add(uintptr_t start, size_t length)
 	return false;
 }
 
-/* The removed range of a sampled mapping, and the ranges that remain before and after it. */
+/*
+ * This is the removed range of a sampled mapping, with the lengths that remain before and after it.
+ */
 struct removed_range {
 	uintptr_t start;
 	size_t length, front, back;
@@ -44,7 +46,10 @@ static uint64_t share_of_weight(uint64_t weight, size_t part, size_t whole)
 	return (uint64_t)((unsigned __int128)weight * part / whole);
 }
 
-/* The range after a hole gets a sample of its own. False: it stays part of the first one. */
+/*
+ * Gives the range after a hole a separate sample. Returns false where it stays part of the first
+ * one.
+ */
 static bool split_mapping(const struct removed_range *at)
 {
 	const uintptr_t behind_start = at->start + at->length - at->back;
@@ -67,7 +72,10 @@ static bool split_mapping(const struct removed_range *at)
 	return added;
 }
 
-/* True: the list is full, and the remainder takes the entry of the mapping. */
+/*
+ * Keeps the rest of a mapping that is removed in part. Returns true where the list is full, and the
+ * rest takes the entry of the mapping.
+ */
 static bool keep_rest(struct sampler_mapping *mapping, const struct removed_range *at,
 		      struct flmem_profile_live *removed)
 {
@@ -97,7 +105,10 @@ static void give_mapping_back(struct sampler_mapping *mapping)
 	__atomic_store_n(&mapping->start, 0, __ATOMIC_RELEASE);
 }
 
-/* The list is in the caller's frame, where no other thread finds it. */
+/*
+ * Removes a range from a mapping. `live` is in the frame of this call, where no other thread finds
+ * it.
+ */
 static void remove_overlap(struct sampler_mapping *mapping, struct removed_range at,
 			   struct sampler_removal *removal)
 {
@@ -147,7 +158,7 @@ static void remove_range(uintptr_t start, uintptr_t end, struct sampler_removal 
 	}
 }
 
-/* Up to the end of its last page. False: the kernel refuses it, too. */
+/* Finds the end of the last page. Returns false for a range that the kernel refuses, too. */
 static bool find_range_end(uintptr_t start, size_t length, uintptr_t *ret_end)
 {
 	const uintptr_t page = sampler_page_size();
@@ -182,7 +193,10 @@ struct sampler_removal sampler_mapping_leaves(uintptr_t start, size_t length)
 	return removal;
 }
 
-/* A part that is there again, or at another place; cut where it is longer than the new mapping. */
+/*
+ * Counts a removed part as live again, at its old place or another one. It is cut where it is
+ * longer than the new mapping.
+ */
 static void return_part(const struct sampler_mapping *mapping,
 			const struct sampler_removal *removal, uintptr_t start, size_t length)
 {

@@ -7,10 +7,13 @@
 struct mixing_state {
 	struct sampler_mixture *m;
 	uint32_t native_room, python_room;
-	uint32_t call, frame; /* that are next */
+	uint32_t call, frame; /* indices of the next call and the next frame */
 	uint32_t native;
-	bool is_lost; /* a call that is not of these Python frames */
-	/* The output up to the last call that was found; later native frames may prove wrong. */
+	bool is_lost; /* a call was found that is not one of `calls` */
+	/*
+	 * These are the sizes of the output up to the last call that was found; later native frames
+	 * may prove wrong.
+	 */
 	uint32_t sure_count, sure_natives;
 };
 
@@ -20,7 +23,10 @@ static void push_mixed(struct mixing_state *at, uint32_t frame)
 		at->m->out[at->m->count++] = frame;
 }
 
-/* Not outside of Python frames that did not fit: those would be missing in between. */
+/*
+ * Adds a native frame, unless it lies outside of Python frames that did not fit: those would be
+ * missing in between.
+ */
 static void push_mixed_native(struct mixing_state *at, uint32_t frame)
 {
 	if (at->native < at->native_room && !at->m->is_deep) {
@@ -78,7 +84,7 @@ static void mix_natives(struct mixing_state *at)
 			at->sure_count = m->count;
 			at->sure_natives = at->native;
 		} else if (native->code == SAMPLER_CODE_EVALUATION) {
-			at->is_lost = true; /* such as outside of a greenlet */
+			at->is_lost = true; /* such as a call outside of a greenlet */
 			return;
 		} else {
 			push_mixed_native(at, native->frame);
@@ -86,7 +92,10 @@ static void mix_natives(struct mixing_state *at)
 	}
 }
 
-/* The native frames end before the next call, or at the start of a coroutine's stack. */
+/*
+ * Returns whether the native frames end before the next call, or at the start of a coroutine's
+ * stack.
+ */
 static bool is_next_call_outside(const struct mixing_state *at)
 {
 	const struct sampler_native *natives = at->m->natives;
@@ -95,7 +104,7 @@ static bool is_next_call_outside(const struct mixing_state *at)
 	return call && (call < natives[0].low || call >= natives[at->m->native_count].low);
 }
 
-/* Inside the innermost Python frame: frames up to the interpreter. */
+/* Adds native frames inside the innermost Python frame: those up to the interpreter. */
 static void mix_innermost(struct mixing_state *at)
 {
 	const struct sampler_mixture *m = at->m;
@@ -107,7 +116,10 @@ static void mix_innermost(struct mixing_state *at)
 	}
 }
 
-/* Whether the native frames after the last call that was found are in the right place. */
+/*
+ * Checks whether the native frames after the last call that was found are in the right place, and
+ * removes them if not.
+ */
 static void settle_mixture(struct mixing_state *at)
 {
 	if (is_all_python_out(at) && !at->is_lost)
@@ -121,7 +133,10 @@ static void settle_mixture(struct mixing_state *at)
 		mix_innermost(at);
 }
 
-/* Before 3.10 a call does not record its frame, but it evaluates only one. */
+/*
+ * Finds calls by their order: before 3.10 a call does not record its frame, but it evaluates only
+ * one.
+ */
 static void count_evaluations(struct sampler_mixture *m)
 {
 	uint32_t count = 0;

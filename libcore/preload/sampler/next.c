@@ -21,12 +21,15 @@
 char sampler_arena[SAMPLER_ARENA_SIZE] __attribute__((aligned(16)));
 static size_t arena_used;
 /*
- * dlsym() is declared as a leaf: the compiler may assume that it does not call back into this file.
+ * This is volatile because dlsym() is declared as a leaf: the compiler may assume that it does not
+ * call back into this file.
  */
 static volatile bool is_resolving;
-static bool is_loaded; /* loaded later, into a running program */
+static bool is_loaded; /* the sampler was loaded later, into a running program */
 
-/* The size of each block precedes it. Blocks are never freed, and are zeroed. */
+/*
+ * Allocates from the arena. The size of each block precedes it. Blocks are zeroed and never freed.
+ */
 static void *arena_allocate(size_t size)
 {
 	size_t room = (size + 2 * ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
@@ -130,7 +133,7 @@ struct sampler_next sampler_next = {
 
 void *sampler_next_dlopen, *sampler_next_dlsym;
 
-/* POSIX lets a data pointer hold a function; ISO C does not. */
+/* Finds the next function of a name. POSIX lets a data pointer hold a function; ISO C does not. */
 static void find_next(const char *name, void *ret_function)
 {
 	void *found = is_loaded ? (void *)sampler_symbol_find(name, NULL)
@@ -140,7 +143,7 @@ static void find_next(const char *name, void *ret_function)
 		memcpy(ret_function, &found, sizeof(found));
 }
 
-/* Calls of mmap() from this range are the allocator's own. */
+/* Finds the code range of the allocator: calls of mmap() from this range are the allocator's. */
 static int find_owner_range(struct dl_phdr_info *info, size_t size, void *context)
 {
 	uintptr_t wanted = (uintptr_t)sampler_next.malloc, start = UINTPTR_MAX, end = 0;
@@ -173,7 +176,7 @@ static const struct {
 #undef SAMPLER_ROW
 };
 
-/* A program may have its own allocator, whose blocks are not those of the next one. */
+/* Finds the program's own allocator, whose blocks are not those of the next one. */
 static void find_own_allocator(struct sampler_next *found)
 {
 	uintptr_t own_free = sampler_first_definition("free");
@@ -212,7 +215,9 @@ void sampler_hooks_resolve_loaded(void)
 	sampler_hooks_resolve();
 }
 
-/* A library that was loaded later may have its own, if the program has none. */
+/*
+ * Checks the function: a library that was loaded later may have its own, if the program has none.
+ */
 bool sampler_hooks_pass_on(const char *name, uintptr_t function)
 {
 	uintptr_t next = function;
@@ -224,7 +229,10 @@ bool sampler_hooks_pass_on(const char *name, uintptr_t function)
 	return next == function;
 }
 
-/* In a preloaded sampler, calls of a program with its own malloc() do not get here. */
+/*
+ * Only calls that get to the sampler count: in a preloaded sampler, those of a program with its own
+ * malloc() do not.
+ */
 void sampler_hooks_owner(char *out, size_t size)
 {
 	const uintptr_t first = is_loaded ? 0 : sampler_first_definition("malloc");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects that the dynamic linker has loaded, and the symbols that they define. */
+/* Reads the objects that the dynamic linker has loaded, and the symbols that they define. */
 
 #include <dlfcn.h>
 #include <string.h>
@@ -8,9 +8,12 @@
 #include "preload/sampler/got.h"
 
 #define ADDRESS_SELF   ((uintptr_t)sampler_own_malloc)
-#define VERSION_HIDDEN 0x8000U /* not the default version of a symbol */
+#define VERSION_HIDDEN 0x8000U /* the symbol version is not the default */
 
-/* Relocated by the linker on most machines; the vDSO's are not. */
+/*
+ * Returns the address of a table. The linker relocates it on most machines; that of the vDSO is not
+ * relocated.
+ */
 static uintptr_t find_object_table(const struct sampler_object *object, const ElfW(Dyn) * entry)
 {
 	uintptr_t at = entry->d_un.d_ptr;
@@ -130,7 +133,7 @@ static bool is_definition(const struct sampler_object *object, uint32_t index)
 	       !(object->versions && object->versions[index] & VERSION_HIDDEN);
 }
 
-/* 1 if the symbol at the index defines that name in the object, else 0. */
+/* Returns 1 if the symbol at the index defines that name in the object, else 0. */
 static unsigned count_symbol(const struct sampler_object *object, uint32_t index, const char *name,
 			     const ElfW(Sym) * *found)
 {
@@ -142,8 +145,8 @@ static unsigned count_symbol(const struct sampler_object *object, uint32_t index
 }
 
 /*
- * The number of symbols that the object defines under that name; *ret_found: the first function
- * among them.
+ * Returns the number of symbols that the object defines under that name. *ret_found is the first
+ * function among them.
  */
 static unsigned search_hash(const struct sampler_object *object, const char *name,
 			    const ElfW(Sym) * *ret_found)
@@ -173,7 +176,9 @@ static unsigned search_hash(const struct sampler_object *object, const char *nam
 	return count;
 }
 
-/* DT_HASH: the number of buckets, that of symbols, the buckets, the chains. */
+/*
+ * Searches DT_HASH, which has the number of buckets, that of symbols, the buckets and the chains.
+ */
 static unsigned search_old_hash(const struct sampler_object *object, const char *name,
 				const ElfW(Sym) * *ret_found)
 {
@@ -224,8 +229,9 @@ bool sampler_object_read(const struct dl_phdr_info *info, struct sampler_object 
 	uintptr_t unused;
 
 	/*
-	 * The linker's own malloc() is not called by others; nothing of the vDSO is. There may be
-	 * another sampler: of two that were loaded at once one is refused and stays.
+	 * These objects are left out: the linker's own malloc() is not called by others, nor
+	 * anything of the vDSO. There may be another sampler: of two that were loaded at once one
+	 * is refused and stays.
 	 */
 	return read_any_object(info, ret) && !has_address(ret, getauxval(AT_BASE)) &&
 	       !has_address(ret, getauxval(AT_SYSINFO_EHDR)) && !has_address(ret, ADDRESS_SELF) &&
@@ -258,7 +264,7 @@ uintptr_t sampler_symbol_find(const char *name, unsigned *ret_count)
 {
 	struct object_search search = {.name = name};
 
-	/* In the order of the link map, which is that in which the linker searches. */
+	/* The walk is in the order of the link map, in which the linker searches, too. */
 	sampler_walk(search_object, &search);
 	if (ret_count)
 		*ret_count = search.count;
@@ -289,7 +295,10 @@ bool sampler_is_alone(void)
 	return search.count == 1;
 }
 
-/* A program may have its own malloc(), and still call the sampler's mmap(). */
+/*
+ * The check is for mmap(), because a program may have its own malloc() and still call the sampler's
+ * mmap().
+ */
 bool sampler_is_interposed(void)
 {
 	return sampler_first_definition("malloc") == (uintptr_t)sampler_own_malloc ||

@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many samples there are where the user has not chosen an interval. A loop that allocates
- * gigabytes a second has thousands of them, more than its profile needs; the interval grows until
- * they take less than 0.7 % of one processor, and shrinks again when they are few. Weights are
- * those of the interval that a sample was drawn with, so estimates stay unbiased. Samples of code
- * that is new to the profile take longer, and only once: while a program imports its modules none
- * is left out.
+ * Decides how many samples there are where the user has not chosen an interval. A loop that
+ * allocates gigabytes a second has thousands of them, more than its profile needs. So the interval
+ * grows until samples take less than 0.7 % of one processor, and shrinks again when they are few.
+ * Weights are those of the interval that a sample was drawn with, so estimates stay unbiased.
+ * Samples of code that is new to the profile take longer, and only once: while a program imports
+ * its modules none is left out.
  */
 #include <time.h>
 
 #include "preload/sampler/sampler.h"
 
 #define WINDOW_NS   UINT64_C(128000000)
-#define DOUBLED_MAX 4U /* a sample is counted as so many bytes at the peak */
-/* Parts of a window: above the first there are fewer samples, below the second more again. */
+#define DOUBLED_MAX 4U /* maximum number of doublings of the interval */
+/*
+ * These are parts of a window: above the first there are fewer samples, below the second more
+ * again.
+ */
 #define MUCH   UINT64_C(150)
 #define LITTLE UINT64_C(400)
-/* A thread that has lost its processor in a sample has not taken the time itself. */
+/*
+ * A sample counts at most this long: a thread that has lost its processor in a sample has not taken
+ * the time itself.
+ */
 #define LONGEST_NS UINT64_C(150000)
-#define SEARCH_NS  UINT64_C(20000) /* ... except where it had to search for that long */
+#define SEARCH_NS  UINT64_C(20000) /* added for each search for an unknown frame */
 
 static uint64_t read_ns(void)
 {

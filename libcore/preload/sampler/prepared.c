@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process that is only prepared (start --profile-ready) asks of the kernel when it begins:
- * that processes of its user may trace it, as `profile attach` has to. At Yama's level 1, the
- * default of Ubuntu, only its parents may otherwise (Documentation/admin-guide/LSM/Yama.rst).
+ * Asks the kernel, when a process begins that is only prepared (start --profile-ready), that
+ * processes of its user may trace it, as `profile attach` has to. At Yama's level 1, the default of
+ * Ubuntu, only its parents may otherwise (Documentation/admin-guide/LSM/Yama.rst).
  */
 #include "preload/sampler/prepared.h"
 
@@ -25,7 +25,7 @@ __attribute__((constructor)) static void allow_tracing(void)
 {
 	const int before = errno;
 
-	/* Fails without Yama, where it is not needed. */
+	/* The call fails without Yama, where it is not needed. */
 	if (!sampler_may_be_filtered() && sampler_is_first_thread())
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	errno = before;

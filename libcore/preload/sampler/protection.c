@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The access rights of the process to its memory, from /proc/self/maps. */
+/* Reads the access rights of the process to its memory, from /proc/self/maps. */
 
 #include <fcntl.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define LINE_MAX_SIZE 16384U
 #define MAPPED_SIZE   (AREAS_SIZE + LINE_MAX_SIZE)
 
-/* start-end rwxp ... */
+/* Adds the area of a line: start-end rwxp ... */
 static bool take_area(struct sampler_areas *areas, const char *line)
 {
 	struct sampler_area area = {.start = sampler_read_hex(&line)};
@@ -28,7 +28,7 @@ static bool take_area(struct sampler_areas *areas, const char *line)
 	return true;
 }
 
-/* Returns the length of the incomplete last line, or -1. */
+/* Adds the areas of the complete lines. Returns the length of the incomplete last line, or -1. */
 static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t length, bool *is_cut)
 {
 	char *line = buffer, *end;
@@ -45,7 +45,10 @@ static ssize_t take_areas(struct sampler_areas *areas, char *buffer, size_t leng
 	return (ssize_t)length;
 }
 
-/* Not on the stack: dlopen() and dlsym() need little of it, so a program may have little left. */
+/*
+ * The areas are not on the stack: dlopen() and dlsym() need little of it, so a program may have
+ * little left.
+ */
 static bool read_areas(struct sampler_areas *areas, int fd)
 {
 	char *buffer = (char *)areas->rows + AREAS_SIZE;

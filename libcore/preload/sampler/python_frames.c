@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Python frames of the calling thread. They are read as another program would read them: of
- * Python two functions are called that return a pointer which is there anyway, and no pointer is
- * followed that cannot be read. Nothing is locked: the frames of a thread change by that thread
- * alone. Where it holds the interpreter's lock they cannot go meanwhile. Without it they could, at
- * the end of the interpreter: then the kernel copies them.
+ * Reads the Python frames of the calling thread, as another program would read them. Two functions
+ * of Python are called, which return a pointer that is there anyway, and no pointer is followed
+ * that cannot be read. Nothing is locked: the frames of a thread are changed by that thread alone.
+ * Where it holds the interpreter's lock they stay. Without the lock they could go at the end of the
+ * interpreter: then the kernel copies them.
  */
 
 #include "preload/sampler/python_frames.h"
@@ -18,20 +18,23 @@
 #include "preload/sampler/stack.h"
 
 #define FRAMES_MAX     (4 * FLMEM_PROFILE_DEPTH)
-#define CHUNK_HEAD     24U /* previous, size, top */
+#define CHUNK_HEAD     24U /* bytes before its frames: previous, size, top */
 #define CHUNK_MAX      (UINT64_C(1) << 30)
-#define STACK_NEAR     4096U /* of the data stack, that is copied in advance */
-#define OWNED_BY_STACK 3 /* enum _frameowner: functions, generators and frame objects are below */
-#define TAG_MASK       ((uintptr_t)7) /* of a reference, since 3.14 */
+#define STACK_NEAR     4096U /* bytes of the data stack that are copied in advance */
+#define OWNED_BY_STACK 3     /* enum _frameowner: functions, generators, frame objects are lower */
+#define TAG_MASK       ((uintptr_t)7) /* tag bits of a reference, since 3.14 */
 
-/* Found once, before main(); a child of fork() has it, too. */
+/* These are found before sampling begins; a child of fork() inherits them. */
 static struct sampler_python python;
 static uintptr_t module_start, module_end;
 static uintptr_t evaluation_start, evaluation_end;
 typedef uintptr_t (*find_state)(void);
-static find_state find_attached; /* the state that has the lock; since 3.12 NULL for others */
+/* Returns the state that has the lock; since 3.12, NULL where another thread has it. */
+static find_state find_attached;
 static find_state find_gil_state;
-/* A data stack was found where the layout expects it, and held the running frame. */
+/*
+ * This is set when a data stack was found where the layout expects it, and held the running frame.
+ */
 static bool is_chunk_proven;
 
 bool sampler_python_has(uintptr_t address)
@@ -44,7 +47,7 @@ bool sampler_python_evaluates(uintptr_t address)
 	return address >= evaluation_start && address < evaluation_end;
 }
 
-/* The segment that has _PyRuntime, and with it the state of the first thread since 3.11. */
+/* Notes the segment that has _PyRuntime, and with it the state of the first thread since 3.11. */
 static void set_data(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -82,7 +85,7 @@ static int find_python_range(struct dl_phdr_info *info, size_t size, void *conte
 	return 1;
 }
 
-/* "3.8.18 (default, ...": only major and minor. */
+/* Parses a text such as "3.8.18 (default, ...". Only the major and minor number are returned. */
 static uint32_t parse_python_version(const char *text)
 {
 	uint32_t minor = 0;
@@ -96,7 +99,7 @@ static uint32_t parse_python_version(const char *text)
 
 static uint32_t find_python_version(void)
 {
-	/* 3.11 and later */
+	/* CPython 3.11 and later defines this. */
 	const unsigned long *version = sampler_look_up(RTLD_DEFAULT, "Py_Version");
 	void *found = sampler_look_up(RTLD_DEFAULT, "Py_GetVersion");
 	const char *(*get_version)(void);
@@ -118,13 +121,13 @@ static find_state find_getter(const char *name)
 
 static void find_getters(void)
 {
-	find_attached = find_getter("PyThreadState_GetUnchecked"); /* 3.13 and later */
+	find_attached = find_getter("PyThreadState_GetUnchecked"); /* CPython 3.13 and later */
 	if (!find_attached)
 		find_attached = find_getter("_PyThreadState_UncheckedGet");
 	find_gil_state = find_getter("PyGILState_GetThisThreadState");
 }
 
-/* The state of the calling thread if it holds the lock of its interpreter. */
+/* Returns the state of the calling thread if it holds the lock of its interpreter, else 0. */
 static uintptr_t find_locked_state(void)
 {
 	uintptr_t state = find_attached ? find_attached() : 0;
@@ -134,7 +137,10 @@ static uintptr_t find_locked_state(void)
 	return find_gil_state && find_gil_state() == state ? state : 0;
 }
 
-/* Before main(): the dynamic linker may be asked then. */
+/*
+ * Finds the interpreter. It asks the dynamic linker, so it is called before main(), or in a thread
+ * of flmem.
+ */
 void sampler_python_find(struct flmem_profile_header *header)
 {
 	void *runtime = sampler_look_up(RTLD_DEFAULT, "_PyRuntime");
@@ -166,8 +172,8 @@ static bool read_pointer(uintptr_t address, uintptr_t *ret_pointer)
 }
 
 /*
- * The state of a thread without the lock may have been freed: the memory then has another thread's
- * ID.
+ * Returns the state of this thread, which does not hold the lock. The state may have been freed:
+ * the memory then has another thread's ID.
  */
 static uintptr_t find_own_state(void)
 {
@@ -188,9 +194,10 @@ static uintptr_t get_pointer(const char *object, uint32_t offset)
 }
 
 /*
- * Other code may be at the same address later, with names and lines at the same addresses: only its
- * version or what these have shows it. Each interpreter counts versions by itself, from the same
- * beginning, so they are used in the first one alone, which is in the data of the module.
+ * Returns whether versions identify code. Other code may be at the same address later, with names
+ * and lines at the same addresses: only its version or the contents of these show it. Each
+ * interpreter counts versions by itself, from the same beginning, so they are used in the first one
+ * alone, which is in the data of the module.
  */
 static bool has_versions(uintptr_t thread)
 {
@@ -218,7 +225,10 @@ static const char *see_code(struct sampler_scratch *scratch, uintptr_t code)
 										      : NULL;
 }
 
-/* The values that a frame of the profile depends on; key of the table of known frames. */
+/*
+ * Reads the values that a frame of the profile depends on. They are the key of the table of known
+ * frames.
+ */
 static bool read_code_key(struct sampler_scratch *scratch, uintptr_t code, uint64_t offset,
 			  struct sampler_code *ret_code)
 {
@@ -286,7 +296,9 @@ static uint32_t find_python_frame(struct sampler_scratch *scratch, struct sample
 	return code->frame;
 }
 
-/* Byte offset of the instruction that a frame executes; negative: before its first one. */
+/*
+ * Returns the byte offset of the instruction that a frame executes; negative before the first one.
+ */
 static uint64_t get_instruction(const char *frame, uintptr_t code)
 {
 	uintptr_t instruction = get_pointer(frame, python.frame_instruction);
@@ -297,7 +309,10 @@ static uint64_t get_instruction(const char *frame, uintptr_t code)
 	return (uint64_t)index * (python.minor == 10 ? 2 : 1);
 }
 
-/* Frames of the C stack and of the interpreter itself, since 3.12; no function is theirs. */
+/*
+ * Returns whether the frame is one of the C stack or of the interpreter itself, which runs no
+ * function (since 3.12).
+ */
 static bool is_internal_frame(const char *frame)
 {
 	return python.frame_owner != SAMPLER_NO_OFFSET &&
@@ -305,15 +320,18 @@ static bool is_internal_frame(const char *frame)
 }
 
 /*
- * The interpreter's own frame between a call of a class and its __init__() (3.13 to 3.15): constant
- * code in its module, whose name and file are one object.
+ * Returns whether the code is that of the interpreter's frame between a call of a class and its
+ * __init__() (3.13 to 3.15): constant code in its module, whose name and file are one object.
  */
 static bool is_internal_code(const struct sampler_code *code)
 {
 	return sampler_python_has(code->code) && code->name == code->file;
 }
 
-/* False if the stack is full. A frame that runs no Python code has another kind of object. */
+/*
+ * Adds a frame. Returns false if the stack is full. A frame that runs no Python code has another
+ * kind of object and is left out.
+ */
 static bool push_python_frame(struct sampler_scratch *scratch, const char *frame)
 {
 	uintptr_t code = get_pointer(frame, python.frame_code) & ~TAG_MASK;
@@ -342,7 +360,7 @@ static uintptr_t read_innermost(uintptr_t thread)
 	return frame;
 }
 
-/* Whether the frame is the last one that this C call evaluates. */
+/* Returns whether the frame is the last one that this C call evaluates. */
 static bool ends_call(const char *frame)
 {
 	if (python.frame_owner != SAMPLER_NO_OFFSET)
@@ -351,8 +369,9 @@ static bool ends_call(const char *frame)
 }
 
 /*
- * `at` is the frame; since 3.12 that which ends a call is in the C frame of this call. In 3.10 and
- * 3.11 there is a list beside, with something of each call.
+ * Notes a call of the evaluation function. `at` is the frame that ends the call: since 3.12 it lies
+ * in the C frame of the call. In 3.10 and 3.11, `next` is in a separate list, of something in the C
+ * frame of each call.
  */
 static void note_call(struct sampler_scratch *scratch, uintptr_t at, uintptr_t *next)
 {
@@ -410,7 +429,10 @@ static void set_stack_chunk(uintptr_t chunk, uint64_t size)
 	sampler_thread.chunk_end = chunk + size;
 }
 
-/* A part of a data stack begins with its predecessor and its size; 0: not such a part. */
+/*
+ * Returns the size of a part of a data stack, which begins with its predecessor and its size; 0: it
+ * is not such a part.
+ */
 static uint64_t read_stack_chunk_size(uintptr_t chunk)
 {
 	uint64_t size;
@@ -421,11 +443,12 @@ static uint64_t read_stack_chunk_size(uintptr_t chunk)
 }
 
 /*
- * The interpreter sets the pointer to the newest part of a thread's data stack before it unmaps the
- * one that was there, so that part is mapped at every instruction, also in a signal handler, and in
- * one piece. (_PyThreadState_PopFrame(); the end of a state, and of a greenlet, clear it first.)
- * A custom build may have another layout, so this is believed once it was seen: the kernel was
- * asked for the part, and it had the frame that was running.
+ * Finds the newest part of the thread's data stack. The interpreter sets the pointer to it before
+ * it unmaps the part that was there, so that the part is mapped at every instruction, also in a
+ * signal handler, and in one piece. (_PyThreadState_PopFrame(); the end of a state, and of a
+ * greenlet, clear the pointer first.) A custom build may have another layout, so the pointer is
+ * trusted once it was right: the kernel was asked for the part, and it had the frame that was
+ * running.
  */
 static void find_stack_chunk(uintptr_t thread, uintptr_t frame)
 {
@@ -454,8 +477,8 @@ static void walk_locked(struct sampler_scratch *scratch, uintptr_t thread)
 }
 
 /*
- * Frames of functions lie one after the other in the newest part of the data stack, since 3.11.
- * Where the last sample was in the same function, its frames are there already.
+ * Copies the frames of functions, which lie one after the other in the newest part of the data
+ * stack, since 3.11. Where the last sample was in the same function, its frames are there already.
  */
 static void gather_stack(uintptr_t thread, uintptr_t frame)
 {
@@ -490,8 +513,8 @@ static void want_content(struct sampler_scratch *scratch, uintptr_t code)
 }
 
 /*
- * Each system call takes longer than the copy: everything that frames point to is copied by one
- * call.
+ * Copies everything that frames point to by one call of the kernel: each call takes longer than the
+ * copy.
  */
 static void gather_codes(struct sampler_scratch *scratch, uintptr_t at,
 			 void (*want)(struct sampler_scratch *, uintptr_t code))

@@ -7,8 +7,9 @@
 #define NONE SAMPLER_NO_OFFSET
 
 /*
- * offsetof() by a compiler in the headers that each release installs, as runtimes/cpython_layout.c:
- * 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1. 3.13 and later have a table in _PyRuntime.
+ * These offsets are those that a compiler finds by offsetof() in the headers that each release
+ * installs, as in runtimes/cpython_layout.c: 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1. 3.13 and
+ * later have a table in _PyRuntime.
  */
 #define FRAME_OBJECTS                                                                              \
 	.thread_id = 176, .thread_frame = 24, .thread_chunk = NONE, .cframe_frame = NONE,          \
@@ -78,25 +79,33 @@ static const struct sampler_python sampler_layout_rows[] = {
 	 .compact_size = 56},
 };
 
-/* Positions in struct _Py_DebugOffsets, as an array of uint64_t: see runtimes/cpython_layout.c. */
+/*
+ * These are positions in struct _Py_DebugOffsets, as an array of uint64_t: see
+ * runtimes/cpython_layout.c.
+ */
 enum {
 	WORD_COOKIE,
 	WORD_VERSION,
 	WORD_FREE_THREADED,
 };
 
-/* In the part for code; co_version precedes it in these three. */
+/*
+ * This is a position in the part for code; co_version precedes the field in these three versions.
+ */
 #define LOCAL_NAMES  7
 #define VERSION_SIZE ((uint32_t)sizeof(uint32_t))
 
 struct table_places {
 	uint32_t minor;
-	bool only_releases; /* alphas, betas and release candidates may differ */
-	unsigned thread;    /* size, prev, next, interp, current_frame */
-	unsigned thread_id; /* thread_id, native_thread_id, datastack_chunk */
-	unsigned frame;	    /* size, previous, executable, instr_ptr, localsplus, owner */
+	/* Only releases are known: alphas, betas and release candidates may differ. */
+	bool only_releases;
+	unsigned thread;    /* first of: size, prev, next, interp, current_frame */
+	unsigned thread_id; /* first of: thread_id, native_thread_id, datastack_chunk */
+	unsigned frame;	    /* first of: size, previous, executable, instr_ptr, localsplus, owner */
 	unsigned code;
-	/* of code: size, filename, name, qualname, linetable, firstlineno; 9: code */
+	/*
+	 * `code` is the first of: size, filename, name, qualname, linetable, firstlineno; 9: code.
+	 */
 };
 
 static const struct table_places sampler_layout_tables[] = {
@@ -125,7 +134,7 @@ static bool is_plausible(const struct sampler_python *p)
 	return p->frame_owner < (1U << 20);
 }
 
-/* `version` is PY_VERSION_HEX. */
+/* Returns whether the table is that of the version `version`, a PY_VERSION_HEX. */
 static bool is_table_of(const struct table_places *at, uint32_t version)
 {
 	return version >> 16 == (0x300U | at->minor) &&
@@ -208,7 +217,10 @@ static uint32_t find_end(const uint32_t *offsets, size_t count)
 	return end;
 }
 
-/* Each field as if it were a pointer: more fields follow the last one in every version. */
+/*
+ * Finds how many bytes are read of a frame and of code. Each field counts as a pointer: more fields
+ * follow the last one in every version.
+ */
 static bool find_spans(struct sampler_python *p)
 {
 	const uint32_t frame[] = {p->frame_code, p->frame_previous, p->frame_instruction,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Texts and line tables of CPython. They are read once for each position in code. */
+/* Reads texts and line tables of CPython. They are read once for each position in code. */
 
 #include <string.h>
 
 #include "preload/sampler/python_frames.h"
 
 #define STATE_OFFSET  32U
-#define INTERNED_BITS 2U  /* then three of the kind, compact, ascii: 3.8 to 3.15 */
-#define LENGTH_OFFSET 16U /* of str and of bytes */
+#define INTERNED_BITS 2U  /* then kind (3 bits), compact and ascii (1 each): 3.8 to 3.15 */
+#define LENGTH_OFFSET 16U /* offset of the length in str and in bytes */
 #define BYTES_OFFSET  32U
 #define TABLE_MAX     (1U << 20)
-#define PART	      256U /* bytes that are read at once */
+#define PART	      256U /* number of bytes that are read at once */
 #define LANES	      4U
 
 struct output {
@@ -21,7 +21,7 @@ struct output {
 
 static void put_code_point(struct output *out, uint32_t c)
 {
-	/* A byte of a file name that is not UTF-8 (PEP 383). */
+	/* Such a code point stands for a byte of a file name that is not UTF-8 (PEP 383). */
 	const bool is_byte = c >= 0xdc80 && c < 0xdd00;
 
 	if (c >= 0xd800 && c < 0xe000 && !is_byte)
@@ -43,7 +43,7 @@ static void put_code_point(struct output *out, uint32_t c)
 	}
 }
 
-/* The text comes in small parts: the thread's stack may be small. */
+/* Reads a text in small parts: the thread's stack may be small. */
 static bool read_code_points(uintptr_t data, size_t count, uint32_t kind, struct output *out)
 {
 	unsigned char part[PART];
@@ -89,7 +89,10 @@ static void mix_word(uint64_t *hash, uint64_t word)
 	*hash ^= *hash >> 29;
 }
 
-/* In lanes, because each step of a lane waits for the step before; the last words may overlap. */
+/*
+ * Mixes bytes into a hash. There are several lanes because each step of a lane waits for the step
+ * before; the last words may overlap.
+ */
 static void mix_part(uint64_t *hash, const char *part, size_t size)
 {
 	uint64_t lanes[LANES] = {1, 2, 3, 4}, words[LANES], word = 0;
@@ -130,7 +133,7 @@ static bool mix_bytes(uint64_t *hash, uintptr_t data, size_t length)
 	return true;
 }
 
-/* The fields of str and bytes objects after their type; `state` exists in a str only. */
+/* These are the fields of str and bytes objects after their type; `state` exists in a str only. */
 struct sized_object {
 	uint64_t length;
 	int64_t hash; /* hash of the contents; -1: not computed yet */
@@ -150,7 +153,7 @@ static bool mix_head(uint64_t *hash, uintptr_t object, struct sized_object *ret_
 	return true;
 }
 
-/* Names are mostly interned, so their hash is already computed. */
+/* Mixes the hash of a str. Names are mostly interned, so their hash is already computed. */
 static bool mix_str_content(uint64_t *hash, const struct sampler_python *python, uintptr_t text)
 {
 	struct sized_object head;
@@ -167,7 +170,7 @@ static bool mix_str_content(uint64_t *hash, const struct sampler_python *python,
 			 head.length * (state & 7));
 }
 
-/* The file is mostly that of the previous frame. */
+/* Mixes the hash of the file, which is mostly that of the previous frame. */
 static bool mix_code_file(uint64_t *hash, const struct sampler_python *python, uintptr_t file,
 			  struct sampler_file *known)
 {
@@ -209,7 +212,7 @@ struct line_table {
 	bool failed;
 };
 
-/* The byte at `i`; 0, and the table fails, where it cannot be read. */
+/* Returns the byte at `i`. Where it cannot be read, this returns 0, and the table fails. */
 static uint8_t get_table_byte(struct line_table *table, size_t i)
 {
 	size_t rest = table->length - i;
@@ -226,7 +229,9 @@ static uint8_t get_table_byte(struct line_table *table, size_t i)
 	return table->part[i - table->part_start];
 }
 
-/* Pairs of a number of bytes and a change of the line, both before the instruction. */
+/*
+ * Finds a line in pairs of a number of bytes and a change of the line, both before the instruction.
+ */
 static int64_t find_in_lnotab(struct line_table *table, uint64_t offset, int64_t line)
 {
 	uint64_t address = 0;
@@ -240,7 +245,10 @@ static int64_t find_in_lnotab(struct line_table *table, uint64_t offset, int64_t
 	return line;
 }
 
-/* Pairs of the length of a range and its change of the line; -128: a range without one. */
+/*
+ * Finds a line in pairs of the length of a range and its change of the line; -128 is a range
+ * without a line.
+ */
 static int64_t find_in_pairs(struct line_table *table, uint64_t offset, int64_t line)
 {
 	uint64_t end = 0;
@@ -273,7 +281,7 @@ static uint64_t read_location_number(struct line_table *table)
 	return value;
 }
 
-/* The change of the line in an entry of kind `code`; moves past it. */
+/* Returns the change of the line in an entry of kind `code`, and moves past the entry. */
 static int64_t read_code_location(struct line_table *table, unsigned code)
 {
 	uint64_t number;
@@ -296,8 +304,8 @@ static int64_t read_code_location(struct line_table *table, unsigned code)
 }
 
 /*
- * Objects/locations.md of CPython. Instructions without a line that come before all others (of
- * cells) are at the line of the function.
+ * Finds a line as in Objects/locations.md of CPython. Instructions without a line that come before
+ * all others (of cells) are at the line of the function.
  */
 static int64_t find_in_locations(struct line_table *table, uint64_t offset, int64_t line)
 {
@@ -324,7 +332,7 @@ uint32_t sampler_python_line(const struct sampler_python *python, uintptr_t obje
 	int64_t line = first_line;
 	uint64_t length;
 
-	if ((int64_t)offset < 0) /* as PyCode_Addr2Line() */
+	if ((int64_t)offset < 0) /* PyCode_Addr2Line() does the same */
 		return first_line;
 	if (!sampler_read_often(object + LENGTH_OFFSET, &length, sizeof(length)) ||
 	    length > TABLE_MAX)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sample, from the moment it is due until it is stored in the file; and its end. */
+/* Handles a sample, from the moment it is due until it is stored in the file, and its end. */
 
 #include <errno.h>
 #include <sys/random.h>
@@ -10,7 +10,7 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/sampler.h"
 
-/* How often a thread checks whether there is a profile, or a new one. */
+/* A thread checks after so many bytes whether there is a profile, or a new one. */
 #define RECHECK_BYTES (1U << 20)
 
 __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
@@ -21,8 +21,8 @@ struct sampler_shown flmem_sampler_state;
 extern struct sampler_shown sampler_shown __attribute__((alias("flmem_sampler_state")));
 
 /*
- * In parts: after a profile that has ended, a thread may have a remaining distance that is too long
- * for the next one.
+ * Sets the distance to the next sample in parts: after a profile that has ended, a thread may have
+ * a remaining distance that is too long for the next one.
  */
 static void set_distance(struct sampler_thread *thread, uint64_t bytes)
 {
@@ -39,12 +39,13 @@ static void draw_distance(struct sampler_thread *thread, uint64_t end)
 }
 
 /*
- * Where the block of a sample that is due ends, from the start of the part of its point. What a
- * signal handler has allocated since then does not count.
+ * Returns where the block of a sample that is due ends, from the start of the part of its point.
+ * What a signal handler has allocated since then does not count.
  */
 static uint64_t end_of_block(const struct sampler_thread *thread, uint64_t size)
 {
-	uint64_t passed = -(thread->remaining + thread->rest); /* back from below zero */
+	/* Makes it positive again: it has passed zero. */
+	uint64_t passed = -(thread->remaining + thread->rest);
 
 	return sampler_last_point(thread->random, thread->interval) +
 	       (passed < size ? passed : size);
@@ -58,12 +59,15 @@ static void weigh_block(struct sampler_thread *thread, struct flmem_profile_live
 	draw_distance(thread, end);
 }
 
-/* Where `remaining` has passed zero: whether all of the distance has been covered. */
+/*
+ * Returns whether all of the distance has been covered. It is called when `remaining` has passed
+ * zero.
+ */
 static bool has_covered_distance(struct sampler_thread *thread)
 {
 	uint64_t left;
 
-	/* Back from below zero. */
+	/* The sum overflows unless a distance is left. */
 	if (!__builtin_add_overflow(thread->remaining, thread->rest, &left))
 		return true;
 	set_distance(thread, left);
@@ -71,8 +75,8 @@ static bool has_covered_distance(struct sampler_thread *thread)
 }
 
 /*
- * Of a thread that is new to this profile. A child that is forked by a signal handler may have a
- * sample of its parent left, which does not end before the handler does.
+ * Begins a thread that is new to this profile. A child that is forked by a signal handler may have
+ * a sample of its parent left, which does not end before the handler does.
  */
 static void begin_thread(struct sampler_thread *thread)
 {
@@ -82,7 +86,7 @@ static void begin_thread(struct sampler_thread *thread)
 	thread->lines = NULL;
 	thread->chunk = thread->chunk_end = 0;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	/* Not getrandom(), in which the thread may be cancelled. */
+	/* getrandom() is not used: the thread may be cancelled in it. */
 	if (syscall(SYS_getrandom, &thread->random, sizeof(thread->random), (long)GRND_NONBLOCK) !=
 	    (long)sizeof(thread->random))
 		thread->random = sampler_hash((uintptr_t)thread, (uint64_t)now.tv_nsec);
@@ -94,7 +98,10 @@ static void begin_thread(struct sampler_thread *thread)
 	thread->epoch = sampler_control.epoch;
 }
 
-/* Only the thread itself and its signal handlers, which end before it goes on. */
+/*
+ * Marks the thread as inside the sampler. Only the thread itself and its signal handlers do so,
+ * which end before it goes on.
+ */
 static bool enter_sampler(void)
 {
 	bool busy = __atomic_load_n(&sampler_thread.busy, __ATOMIC_RELAXED) != 0;
@@ -109,7 +116,7 @@ static void leave_sampler(void)
 	__atomic_store_n(&sampler_thread.busy, 0, __ATOMIC_RELEASE);
 }
 
-/* Called where the profile is held. */
+/* Returns whether a sample is due. It is called where the profile is held. */
 static bool is_due_now(struct sampler_thread *thread, size_t size)
 {
 	bool is_new = thread->epoch != sampler_control.epoch;
@@ -146,7 +153,7 @@ static bool lose_on_small_stack(struct sampler_thread *thread, size_t size)
 	return true;
 }
 
-/* `remaining` has passed zero. */
+/* The caller's `remaining` has passed zero. */
 bool sampler_is_due(size_t size)
 {
 	struct sampler_thread *thread = &sampler_thread;
@@ -184,7 +191,7 @@ static struct sampler_scratch *take_scratch(void)
 	return NULL;
 }
 
-/* When `live` becomes full, later samples stand for more bytes. */
+/* Doubles the interval as `live` fills, so that later samples stand for more bytes. */
 static void raise_interval(void)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
@@ -262,7 +269,10 @@ void sampler_record(const void *address, size_t size, uint32_t kind, const void 
 	scratch = take_scratch();
 	if (scratch) {
 		update_begin();
-		/* Freed by a call that the sampler cannot see, inside the allocator's library. */
+		/*
+		 * An old sample at this address was freed by a call that the sampler cannot see,
+		 * inside the allocator's library.
+		 */
 		if (sampler_may_be_sampled(address) && sampler_live_take((uintptr_t)address, &old))
 			sampler_count_freed(&old, old.weight_bytes, old.weight_count,
 					    sampler_now_ms());
@@ -301,7 +311,7 @@ static bool forget_held(uintptr_t address, struct flmem_profile_live *ret_live)
 	return false;
 }
 
-/* Until one of the two that follow the update has not ended. */
+/* The update and the hold of the profile last until one of the two functions below has ended. */
 bool sampler_forget(const void *address, struct flmem_profile_live *ret_live)
 {
 	/* Most addresses that the filter lets pass are not sampled. */
@@ -313,7 +323,10 @@ bool sampler_forget(const void *address, struct flmem_profile_live *ret_live)
 	return false;
 }
 
-/* Not guarded: a sample that a handler frees in the middle of another one is still freed. */
+/*
+ * This needs no enter_sampler(): a sample that a handler frees in the middle of another one is
+ * still freed.
+ */
 void sampler_forget_done(const struct flmem_profile_live *live)
 {
 	int saved = errno;

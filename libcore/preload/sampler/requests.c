@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaches to the process that this library was loaded into, and detaches. First all entries are
- * redirected, then sampling begins, so that hardly a free of a sampled block is missed. Detaching
- * works in reverse order. The library stays loaded: threads may be running in it, and pointers to
- * its functions may have been stored.
+ * Attaches to the process that this library was loaded into, and detaches. To attach, all entries
+ * are redirected first, then sampling begins, so that hardly a free of a sampled block is missed.
+ * Detaching works in reverse order. The library stays loaded: threads may be running in it, and
+ * pointers to its functions may have been stored.
  */
 
 #include "preload/sampler/requests.h"
@@ -73,7 +73,9 @@ static const char *attach_profile(const char *path)
 		sampler_got_restore(NULL);
 		return why;
 	}
-	/* A library that was loaded in between found no profile. */
+	/*
+	 * A library that was loaded in between found no profile, so its entries are redirected now.
+	 */
 	sampler_thread.opened = 1;
 	sampler_got_catch_up();
 	sampler_got_redirect_again(python, &state->entries);

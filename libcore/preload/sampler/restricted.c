@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that restricts what its threads may ask of the kernel. A sample makes calls that the
- * program itself never makes, for which a filter kills it. So prctl() and syscall() lead here: the
- * profile ends before a filter is there, and with it all that the sampler asks of the kernel. If
- * the kernel refuses the filter, sampling goes on.
+ * Handles a program that restricts what its threads may ask of the kernel. A sample makes calls
+ * that the program itself never makes, for which a filter kills it. So prctl() and syscall() lead
+ * here: the profile ends before a filter is there, and with it all that the sampler asks of the
+ * kernel. If the kernel refuses the filter, sampling goes on.
  *
- * What comes without these functions is not seen (docs/limitations.md).
+ * Restrictions that do not use these functions are not seen (docs/limitations.md).
  */
 #include "preload/sampler/restricted.h"
 
@@ -23,7 +23,7 @@
 #include "preload/sampler/hold.h"
 #include "preload/sampler/lifetime.h"
 
-/* Linux 5.11; the headers of older systems have neither. */
+/* Both are new in Linux 5.11; the headers of older systems have neither. */
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
 #endif
@@ -32,11 +32,11 @@
 #define PAUSE_NS  100000
 #define WAITS_MAX 10000U /* time limit of at least a second for samples to end */
 
-/* Threads that are about to restrict the program, while they hold the profile. */
+/* This counts the threads that are about to restrict the program, while they hold the profile. */
 static uint32_t restricting;
 
 struct restriction {
-	int saved; /* errno */
+	int saved; /* errno of the program */
 	bool held, whole;
 	uint64_t now_ms;
 };
@@ -58,8 +58,8 @@ int (*sampler_next_prctl)(int, ...) = early_prctl;
 long (*sampler_next_syscall)(long, ...) = sampler_kernel_enter;
 
 /*
- * In the system call already, or about to make it. A thread that was interrupted by a signal may
- * never end it.
+ * Waits until samples have ended. Their threads may be in a system call, or about to make it. A
+ * thread that was interrupted by a signal may never end its sample.
  */
 static void wait_for_samples(void)
 {
@@ -92,7 +92,7 @@ static void begin_restriction(struct restriction *now)
 	errno = now->saved;
 }
 
-/* From here on no call is allowed. */
+/* Ends the profile without a call of the kernel: none is allowed from here on. */
 static void end_profile_early(const struct restriction *now)
 {
 	struct flmem_profile_header *header = sampler_tables.header;
@@ -125,7 +125,10 @@ static void end_restriction(const struct restriction *now, bool is_restricted)
 	errno = saved;
 }
 
-/* Of a child of vfork(): what it does to itself leaves its parent free, whose memory it has. */
+/*
+ * Returns whether this is a child of vfork(): what it does to itself does not restrict its parent,
+ * whose memory it shares.
+ */
 static bool is_for_another(void)
 {
 	return !sampler_is_quiet() && sampler_is_vforked();
@@ -135,7 +138,7 @@ static bool prctl_restricts(int option, long value)
 {
 	if (option == PR_SET_SECCOMP)
 		return true;
-	/* The vDSO clock reads the time stamp counter. */
+	/* The sampler needs the clock of the vDSO, which reads the time stamp counter. */
 	if (option == PR_SET_TSC)
 		return value == PR_TSC_SIGSEGV;
 	return option == PR_SET_SYSCALL_USER_DISPATCH && value != DISPATCH_OFF;
@@ -155,14 +158,20 @@ long sampler_watch_prctl(int option, unsigned long a, unsigned long b, unsigned 
 	return rc;
 }
 
-/* The number of a thread that could not follow (TSYNC) is above zero, as a descriptor is. */
+/*
+ * Returns whether the call has succeeded. A positive result is a descriptor for a new listener,
+ * else the number of a thread that could not follow (TSYNC).
+ */
 static bool call_has_restricted(long number, long rc, unsigned long flags)
 {
 	return rc == 0 ||
 	       (rc > 0 && (int)number == SYS_seccomp && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER));
 }
 
-/* The kernel uses the lower half of both numbers. */
+/*
+ * Returns whether the call may restrict the program. The kernel uses the lower half of both
+ * numbers.
+ */
 static bool call_restricts(long number, long a, long b)
 {
 	const unsigned operation = (unsigned)a;
@@ -172,7 +181,7 @@ static bool call_restricts(long number, long a, long b)
 	return operation == SECCOMP_SET_MODE_STRICT || operation == SECCOMP_SET_MODE_FILTER;
 }
 
-/* prctl() and seccomp() have five arguments at most. */
+/* `a` to `e` suffice: prctl() and seccomp() have five arguments at most. */
 long sampler_watch_syscall(long number, long a, long b, long c, long d, long e)
 {
 	struct restriction now;
@@ -213,7 +222,7 @@ static uint32_t find_status_number(const char *status, const char *name)
 	return number;
 }
 
-/* Only system calls that the dynamic linker has just made for this library. */
+/* Reads the state by system calls that the dynamic linker has just made for this library. */
 bool sampler_restrictions_read(uint32_t *ret_mode, uint32_t *ret_filters)
 {
 	static char status[8192];
@@ -234,7 +243,10 @@ bool sampler_restrictions_read(uint32_t *ret_mode, uint32_t *ret_filters)
 	return length > 0;
 }
 
-/* Other filters than those of the process that prepared the profile; or this is unknown. */
+/*
+ * Returns whether the process has other filters than the one that prepared the profile, or this is
+ * not known.
+ */
 static bool has_new_restrictions(const char *known)
 {
 	uint32_t mode, filters, known_mode, known_filters = 0;
@@ -262,8 +274,9 @@ bool sampler_begins_quiet(void)
 }
 
 /*
- * Most calls of both are others, and leave no trace on the stack: some programs have hardly any,
- * and what begins a process or a thread returns twice.
+ * These hooks jump on unless the call may restrict the program. Most calls of both are others, and
+ * leave no trace on the stack: some programs have hardly any stack, and what begins a process or a
+ * thread returns twice.
  */
 #ifdef __x86_64__
 #define WATCHED(name, code)                                            \
@@ -298,7 +311,7 @@ WATCHED(prctl, "cmp w0, #22\nb.eq 1f\ncmp w0, #26\nb.eq 1f\ncmp w0, #59\nb.eq 1f
 WATCHED(syscall, "cmp w0, #167\nb.eq 1f\ncmp w0, #277\nb.eq 1f\n");
 #endif
 
-/* For the comparisons above. */
+/* The comparisons above use these numbers. */
 _Static_assert(PR_SET_SECCOMP == 22 && PR_SET_TSC == 26 && PR_SET_SYSCALL_USER_DISPATCH == 59,
 	       "numbers of prctl()");
 #ifdef __x86_64__

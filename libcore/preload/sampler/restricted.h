@@ -9,24 +9,30 @@
 
 #include "preload/sampler/sampler.h"
 
-/* Targets of the hooks of prctl() and syscall(). */
+/* The hooks of prctl() and syscall() jump to these. */
 extern int (*sampler_next_prctl)(int, ...) HIDDEN;
 extern long (*sampler_next_syscall)(long, ...) HIDDEN;
 
-/* The hook of that function, if it is one that the hooks jump to; else NULL. */
+/* Returns the hook of that function, if it is one that the hooks jump to; else NULL. */
 HIDDEN void *sampler_watched_function(void *function);
 
-/* Called by the hooks if the arguments may restrict the program. */
+/* The hooks call these two if the arguments may restrict the program. */
 HIDDEN long sampler_watch_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
 				unsigned long d);
 HIDDEN long sampler_watch_syscall(long number, long a, long b, long c, long d, long e);
 
-/* The mode of seccomp and the number of its filters; 0 before Linux 5.9. False: not known. */
+/*
+ * Reads the mode of seccomp and the number of its filters (0 before Linux 5.9). Returns false where
+ * they are not known.
+ */
 HIDDEN bool sampler_restrictions_read(uint32_t *ret_mode, uint32_t *ret_filters);
-/* Called for an order of flmem, which has evaluated the filters. */
+/*
+ * Allows calls of the kernel. It is called for an order of flmem, which has evaluated the filters.
+ */
 HIDDEN void sampler_filters_are_known(void);
 /*
- * Before any other call: whether there are filters besides those that FLMEM_PROFILE_FILTERS names.
+ * Returns whether there are filters besides those that FLMEM_PROFILE_FILTERS names. It is called
+ * before any other call of the kernel.
  */
 HIDDEN bool sampler_begins_quiet(void);
 

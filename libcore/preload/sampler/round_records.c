@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of rounds and threads, created by their first samples. */
+/* Makes the records of rounds and threads, which their first samples create. */
 
 #include <errno.h>
 #include <string.h>
@@ -36,7 +36,10 @@ static uint32_t add_round(uint32_t round, uint64_t now_ms)
 	return record;
 }
 
-/* Searches all records once for each number, even for one that gets no record. */
+/*
+ * Finds or makes the record of a round. It searches all records once for each number, even for one
+ * that gets no record.
+ */
 static uint32_t find_new_round(uint32_t round, uint64_t now_ms)
 {
 	uint64_t key = (uint64_t)round + 1;
@@ -57,7 +60,7 @@ uint32_t sampler_round_find(uint64_t now_ms)
 	uint32_t round = __atomic_load_n(&sampler_tables.header->round, __ATOMIC_RELAXED);
 	uint32_t record = __atomic_load_n(&sampler_control.round_record, __ATOMIC_ACQUIRE);
 
-	/* The record that was used last, together with its number. */
+	/* This is the record that was used last, if it has the same number. */
 	if (record != FLMEM_PROFILE_NONE && sampler_tables.rounds[record].round == round)
 		return record;
 	record = find_new_round(round, now_ms);
@@ -65,7 +68,7 @@ uint32_t sampler_round_find(uint64_t now_ms)
 	return record;
 }
 
-/* Sets the round of the process; for ctypes.CDLL(None) in Python. */
+/* Sets the round of the process. A Python program may call it by ctypes.CDLL(None). */
 void flmem_sampler_round_set(uint32_t round) __attribute__((visibility("default")));
 
 void flmem_sampler_round_set(uint32_t round)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading memory that may not be there, without a fault.
+ * Reads memory that may not be there, without a fault.
  *
  * What another thread may unmap at any time is copied by the kernel: process_vm_writev() of the
  * process to itself fails where there is nothing (copied_lines.c). Where a sandbox forbids it,
@@ -10,9 +10,9 @@
  * belongs to its Python frames while it holds the interpreter's lock. Only whether there is such
  * memory at all is asked, by a cheaper call that reads 8 bytes before it checks anything else:
  * rt_sigprocmask() with an invalid `how` fails with EFAULT where it cannot read them, else with
- * EINVAL, and changes nothing. It is not asked where the address itself lies in memory that is
- * there whatever the interpreter's structures say: the stack, the data of the interpreter's module,
- * and the part of the data stack that the thread's state has.
+ * EINVAL, and changes nothing. The kernel is not asked where the address itself lies in memory that
+ * is there whatever the interpreter's structures say: the stack, the data of the interpreter's
+ * module, and the part of the data stack that the thread's state has.
  */
 
 #include <errno.h>
@@ -26,11 +26,11 @@
 
 #define MASK_SIZE  8L
 #define STACK_NEED 2560U /* more stack than any sample needs: tests/victims/sampled/small_stack.c */
-#define PAGES_MAX  SAMPLER_PAGE /* of a stack: one byte per page in a buffer */
+#define PAGES_MAX  SAMPLER_PAGE /* pages of a stack: a buffer has one byte for each */
 #define UNSEEN_MAX 1024U
-#define STEP_MAX   (UINT64_C(1) << 20) /* a stack is extended by, where no reader asked for it */
+#define STEP_MAX   (UINT64_C(1) << 20) /* bytes by which the known part of a stack may grow */
 
-/* Of the dynamic linker: where the main thread's stack begins. */
+/* The dynamic linker defines this: where the main thread's stack begins. */
 extern void *__libc_stack_end __attribute__((weak)); /* NOLINT(bugprone-reserved-identifier) */
 
 static struct {
@@ -53,13 +53,19 @@ bool sampler_file_is_whole(void)
 	       sampler_tables.header->start_realtime_ms == sampler_tables.start_realtime_ms;
 }
 
-/* Half of the address space is the kernel's; the first page is never mapped in programs. */
+/*
+ * Returns whether an address is possible: half of the address space is the kernel's, and the first
+ * page is never mapped in programs.
+ */
 bool sampler_can_be(uintptr_t address, size_t length)
 {
 	return address >= SAMPLER_PAGE && !(address >> FLMEM_ADDRESS_BITS) && length <= (1U << 20);
 }
 
-/* The answer is valid for one sample: the C library unmaps stacks and blocks unseen. */
+/*
+ * Returns whether the page can be read. The answer is valid for one sample: the C library unmaps
+ * stacks and blocks unseen.
+ */
 static bool is_page_there(uintptr_t page)
 {
 	uint64_t number = page / SAMPLER_PAGE;
@@ -90,7 +96,10 @@ static bool is_within(uintptr_t address, size_t length, uintptr_t start, uintptr
 	return address >= start && address < end && length <= end - address;
 }
 
-/* No other thread unmaps it, and its bounds do not depend on the data that is read. */
+/*
+ * Returns whether the memory is certain to be there: no other thread unmaps it, and its bounds do
+ * not depend on the data that is read.
+ */
 static bool is_certain(uintptr_t address, size_t length)
 {
 	const struct sampler_thread *thread = &sampler_thread;
@@ -117,8 +126,8 @@ static bool can_be_read(uintptr_t address, size_t length)
 }
 
 /*
- * The kernel is asked for the process: a child may know only its parent's number, which others may
- * have by now.
+ * getpid() is asked of the kernel each time: a child may know only its parent's number, which
+ * others may have by now.
  */
 size_t sampler_copy(void *out, const struct iovec *from, size_t count, size_t length)
 {
@@ -157,8 +166,8 @@ const char *sampler_see(uintptr_t address, char *room, size_t length)
 }
 
 /*
- * The C library's block of a thread is at the top of its stack, whoever provided that; except for
- * the main thread, whose stack the kernel made.
+ * Returns the top of the thread's stack. The C library's block of a thread is there, whoever
+ * provided the stack. The main thread is different: the kernel made its stack.
  */
 static uintptr_t find_stack_top(void)
 {
@@ -168,8 +177,9 @@ static uintptr_t find_stack_top(void)
 }
 
 /*
- * Every page of a stack in one piece is there; a guard page, which cannot be read, would be between
- * this stack and another one. A page that was never touched looks like a guard: it is asked for.
+ * Returns whether every page of the range is there: a guard page, which cannot be read, would be
+ * between this stack and another one. A page that was never touched looks like a guard, so the
+ * kernel is asked for it.
  */
 static bool is_one_piece(uintptr_t low, uintptr_t high, unsigned char *seen)
 {
@@ -210,7 +220,10 @@ void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch)
 		sampler_stack_is_own(address, scratch);
 }
 
-/* Also applies within the thread's own stack: a program may use part of that for its handlers. */
+/*
+ * The check also applies within the thread's own stack: a program may use part of that for its
+ * handlers.
+ */
 bool sampler_stack_has_room(void)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);

@@ -3,9 +3,9 @@
 #define FLMEM_PRELOAD_SAMPLER_SAMPLER_H
 
 /*
- * What the parts of the sampler share. All of it runs inside malloc() and free() of another
- * program, also in its signal handlers, so nothing here takes a lock, waits, or allocates: tables
- * are extended and searched with atomic operations, and what cannot be recorded is counted.
+ * Declares what the parts of the sampler share. All of it runs inside malloc() and free() of
+ * another program, also in its signal handlers, so nothing here takes a lock, waits, or allocates:
+ * tables are extended and searched with atomic operations, and what cannot be recorded is counted.
  */
 
 #include <fcntl.h>
@@ -21,31 +21,33 @@
 #include "preload/profile_format.h"
 #include "preload/sampler/unwind.h"
 
-/* Per thread, in static TLS: small, and never allocated on first use. */
+/* Each thread has one, in static TLS: it is small, and never allocated on first use. */
 struct sampler_thread {
 	uint64_t remaining; /* bytes until the next check; wraps around below zero */
 	uint64_t rest;	    /* bytes from that check to the next sample */
 	uint64_t random;
-	uint64_t interval; /* of the part with the next sample */
-	/* Bounds of its own stack if that is one mapping, which stays while the thread runs. */
+	uint64_t interval; /* size of the part that has the next sample, in bytes */
+	/* The bounds of the thread's stack if that is one mapping, which stays while it runs. */
 	uintptr_t stack_low, stack_top;
 	struct sampler_copies *lines; /* NULL: the memory that a sample reads stays mapped */
-	uintptr_t chunk, chunk_end;   /* newest part of its data stack of Python, in a sample */
-	uint32_t epoch;		      /* of the profile that this belongs to; 0: none */
-	uint32_t record;	      /* in the section of threads */
+	/* Newest part of the thread's Python data stack, during a sample. */
+	uintptr_t chunk, chunk_end;
+	uint32_t epoch;	 /* profile that this state belongs to; 0: none */
+	uint32_t record; /* index in the section of threads */
 	uint32_t pid;
-	uint8_t busy;	 /* inside the sampler */
-	uint8_t opened;	 /* it has called dlopen(): there may be new objects */
-	uint8_t forking; /* calls of fork(), from its own handler before it to the one after it */
+	uint8_t busy;	 /* not 0 while the thread is inside the sampler */
+	uint8_t opened;	 /* the thread has called dlopen(): there may be new objects */
+	uint8_t forking; /* calls of fork(), from the first handler of the sampler to the second */
 	uint8_t walks;	 /* nesting depth of walks over the linker's list */
-	uint8_t holds;	 /* how often it holds the profile: once more in each signal handler */
-	uint8_t ordered; /* a thread of flmem, which has evaluated its filters */
+	/* How often the thread holds the profile: once more in each signal handler. */
+	uint8_t holds;
+	uint8_t ordered; /* this is a thread of flmem, which has evaluated its filters */
 };
 
 extern __thread struct sampler_thread sampler_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* On aarch64 code may sign the addresses it returns to, in the bits above those of an address. */
+/* On aarch64, code may sign its return addresses, in the bits above those of an address. */
 #ifdef __aarch64__
 #define SAMPLER_RETURN_BITS ((UINT64_C(1) << FLMEM_ADDRESS_BITS) - 1)
 #else
@@ -53,39 +55,39 @@ extern __thread struct sampler_thread sampler_thread
 #endif
 #define SAMPLER_PAGES_OF_ITS_OWN __attribute__((aligned(FLMEM_PAGE_MAX)))
 
-/* The smallest page size; the actual size is sampler_page_size(). */
+/* This is the smallest page size; the actual size is sampler_page_size(). */
 #define SAMPLER_PAGE	    4096U
 #define SAMPLER_FILTER_SIZE (1U << 20)
 #define SAMPLER_EXACT_BITS  18U
 #define SAMPLER_MAPPINGS    8192U
-#define SAMPLER_PAGES	    4096U /* known to be readable */
-#define SAMPLER_CODES	    4096U /* places in Python code whose frame is known */
-#define SAMPLER_RETURNS	    4096U /* return addresses whose frame is known */
-#define SAMPLER_RULES	    4096U /* instructions whose caller's frame can be found */
-#define SAMPLER_WAYS	    4U	  /* slots in these two that may hold an address */
-#define SAMPLER_RANGES	    512U  /* code addresses whose module is known */
+#define SAMPLER_PAGES	    4096U /* slots for pages that are known to be readable */
+#define SAMPLER_CODES	    4096U /* slots for places in Python code whose frame is known */
+#define SAMPLER_RETURNS	    4096U /* slots for return addresses whose frame is known */
+#define SAMPLER_RULES	    4096U /* slots for instructions whose caller's frame can be found */
+#define SAMPLER_WAYS	    4U	  /* slots of these two tables that may hold an address */
+#define SAMPLER_RANGES	    512U  /* slots for ranges of code whose module is known */
 #define SAMPLER_SCRATCHES   64U
-#define SAMPLER_EVALUATIONS 16U	 /* parts of the interpreter's evaluation function */
-#define SAMPLER_NATIVES	    512U /* frames of a mixed stack that are left, at most */
-#define SAMPLER_LINE	    256U /* bytes; of memory that is copied */
+#define SAMPLER_EVALUATIONS 16U	 /* known parts of the interpreter's evaluation function */
+#define SAMPLER_NATIVES	    512U /* native frames of a mixed stack, at most */
+#define SAMPLER_LINE	    256U /* bytes of memory in a copied line */
 #define SAMPLER_LINES	    256U
-#define SAMPLER_BLOCK	    1024U /* offset within a page; used for lines that were not requested */
+#define SAMPLER_BLOCK	    1024U /* bytes of a block, in which other lines are read */
 #define SAMPLER_LINE_WAYS   4U	  /* lines that have copies of the same addresses */
 #define SAMPLER_SPAN_MAX    256U  /* bytes of a frame or a code object of Python that are read */
 
 enum sampler_line {
-	SAMPLER_LINE_STALE, /* of an earlier sample */
+	SAMPLER_LINE_STALE, /* the copy is of an earlier sample */
 	SAMPLER_LINE_WANTED,
-	SAMPLER_LINE_GATHERED, /* it was requested, and is present */
-	SAMPLER_LINE_AGAIN,    /* present, since the last sample used it */
-	SAMPLER_LINE_USED,     /* present, and likely to be used by the next sample */
+	SAMPLER_LINE_GATHERED, /* the line was requested, and is present */
+	SAMPLER_LINE_AGAIN,    /* the line is present, since the last sample used it */
+	SAMPLER_LINE_USED,     /* the line is present, and likely to be used by the next sample */
 };
 
-/* Copies of memory that others may unmap. */
+/* This has copies of memory that others may unmap. */
 struct sampler_copies {
 	uintptr_t at[SAMPLER_LINES];
 	uint8_t state[SAMPLER_LINES]; /* enum sampler_line */
-	uint8_t place[SAMPLER_LINES]; /* in `bytes`, of a line that is there */
+	uint8_t place[SAMPLER_LINES]; /* index in `bytes` of a line that is there */
 	uint32_t place_count;
 	uint32_t wanted_count;
 	uint8_t wanted[SAMPLER_LINES];
@@ -93,48 +95,50 @@ struct sampler_copies {
 	char bytes[SAMPLER_LINES + 1][SAMPLER_LINE]; /* the last one: used when no slot is free */
 };
 
-/* What a str has, while a sample is taken; a hash of 0: not known. */
+/* This is the hash of a str during a sample; 0: not known. */
 struct sampler_file {
 	uintptr_t file;
 	uint64_t hash;
 };
 
-/* A native frame; it lies between its lower end and that of the next one. */
+/* A native frame lies between its lower end and that of the next one. */
 struct sampler_native {
 	uintptr_t low;
-	uintptr_t pc; /* of the call */
+	uintptr_t pc; /* address of the call */
 	uint32_t frame;
 	uint32_t code; /* enum sampler_code_of */
 };
 
-/* A call of the interpreter's evaluation function. */
+/* This is a call of the interpreter's evaluation function. */
 struct sampler_call {
-	uintptr_t at; /* something in its C frame; 0: not known */
-	uint32_t end; /* of its Python frames, which are counted from the innermost one */
+	uintptr_t at; /* an address in its C frame; 0: not known */
+	uint32_t end; /* index after its Python frames, counted from the innermost one */
 };
 
 struct sampler_scratch {
 	uint32_t used;
 	uint32_t count;
-	uint32_t searches; /* for native frames and unwind rules: each asks the kernel often */
-	bool has_versions; /* of code; its interpreter assigns it once */
+	/* Searches for native frames and unwind rules: each asks the kernel often. */
+	uint32_t searches;
+	bool has_versions; /* the version identifies code, see has_versions() */
 	bool is_blind;	   /* the list of mappings could not be read: results must not be cached */
 	struct sampler_file file;
 	uint32_t frames[FLMEM_PROFILE_DEPTH]; /* innermost first */
-	/* The path of the last sample in the tree, outermost first. */
+	/* This is the path of the last sample in the tree, outermost first. */
 	uint32_t known_count;
 	uint32_t known_frames[FLMEM_PROFILE_DEPTH], known_nodes[FLMEM_PROFILE_DEPTH];
-	/* Used to place native frames between Python frames. */
+	/* The calls are used to place native frames between Python frames. */
 	bool wants_calls;
 	bool is_python_whole; /* every frame of it was read */
 	bool is_native_cut;
 	uint32_t call_count, native_count;
 	struct sampler_call calls[FLMEM_PROFILE_DEPTH];
-	struct sampler_native natives[SAMPLER_NATIVES + 1]; /* and where the last one ends */
+	/* The last entry: where the stack ends. */
+	struct sampler_native natives[SAMPLER_NATIVES + 1];
 	uint32_t mixed[FLMEM_PROFILE_DEPTH];
 	char text[2][FLMEM_PROFILE_STRING_MAX + 8];
 	char maps[SAMPLER_PAGE + 8];
-	char spans[2][SAMPLER_SPAN_MAX]; /* of a frame of Python, of its code */
+	char spans[2][SAMPLER_SPAN_MAX]; /* bytes of a Python frame, and of its code */
 	struct sampler_copies lines;
 };
 
@@ -143,7 +147,7 @@ struct sampler_code {
 	uint64_t offset, name, file, lines;
 	uint64_t content; /* differs if other code has the same addresses; 0: unknown */
 	uint32_t first_line, frame;
-	uint64_t check; /* of the other fields: threads write without a lock */
+	uint64_t check; /* hash of the other fields: threads write without a lock */
 };
 
 struct sampler_return {
@@ -168,28 +172,28 @@ struct sampler_range {
 	uint64_t check;
 };
 
-/* State when a sample began; 0: its time does not count. */
+/* This is the state when a sample began; 0: its time does not count. */
 struct sampler_pace {
 	uint64_t begun_ns;
 	uint32_t nodes;
-	uint32_t searches; /* in it, for native frames that were not known */
+	uint32_t searches; /* searches for unknown native frames during the sample */
 };
 
 struct sampler_mapping {
-	uintptr_t start; /* 0: free */
+	uintptr_t start; /* 0: the entry is free */
 	size_t length;
-	/* For a part that is being removed; it is counted as freed. */
-	uint64_t removal; /* its number; 0: no record */
+	/* The fields below are for a part that is being removed; it is counted as freed. */
+	uint64_t removal; /* number of its removal; 0: no record */
 	uintptr_t at;
 	uint32_t round; /* round in which it was freed */
 	struct flmem_profile_live live;
 };
 
-/* For a range that is about to be unmapped or moved. */
+/* This is a range that is about to be unmapped or moved. */
 struct sampler_removal {
 	uintptr_t start;
 	uint64_t number;
-	uint32_t parts; /* of sampled mappings */
+	uint32_t parts; /* number of parts of sampled mappings in it */
 };
 
 /*
@@ -199,15 +203,16 @@ struct sampler_removal {
 struct sampler_control {
 	uint32_t active;
 	uint32_t epoch;
-	uint32_t process; /* of a child of fork(); a child of vfork() has that of its parent */
-	uint32_t stale_modules; /* counts dlclose(), and what else has unloaded a library */
+	uint32_t process; /* PID of a child of fork(); a child of vfork() has that of its parent */
+	/* Counts calls of dlclose(), and what else has unloaded a library. */
+	uint32_t stale_modules;
 	int64_t live_bytes;
 	uint32_t live_samples;
 	uint64_t spare_records;
 	uint32_t mappings;
-	uint32_t round_record;	/* of the latest one */
-	uint64_t round_missing; /* a number plus one: its record did not fit */
-	uint64_t tick_ms;	/* of the timeline */
+	uint32_t round_record;	/* record of the latest round */
+	uint64_t round_missing; /* number plus one of a round whose record did not fit */
+	uint64_t tick_ms;	/* time of the latest point of the timeline */
 	uint32_t tick_busy;
 	uint32_t memory_epoch;
 	uint32_t thinned;
@@ -216,7 +221,8 @@ struct sampler_control {
 	uint32_t range_next;
 	uint32_t evaluation_next;
 	struct sampler_code_range evaluation[SAMPLER_EVALUATIONS];
-	uint8_t exact[1U << SAMPLER_EXACT_BITS]; /* as sampler_filter, by the hash of an address */
+	/* Counts as in sampler_filter, by the hash of an address. */
+	uint8_t exact[1U << SAMPLER_EXACT_BITS];
 	struct sampler_scratch scratch[SAMPLER_SCRATCHES];
 	struct sampler_mapping mapping[SAMPLER_MAPPINGS];
 	uint64_t page[SAMPLER_PAGES];
@@ -226,7 +232,7 @@ struct sampler_control {
 	struct sampler_known_rule rule[SAMPLER_RULES];
 } SAMPLER_PAGES_OF_ITS_OWN;
 
-/* A hash table of records: each slot has a record's number plus one. */
+/* This is a hash table of records: each slot has a record's number plus one. */
 struct sampler_index {
 	uint32_t *slots;
 	uint32_t mask;
@@ -247,21 +253,21 @@ struct sampler_tables {
 	struct sampler_index string_index, frame_index, node_index, site_index, cell_index;
 	uint64_t *keys;	  /* addresses of live samples */
 	uint32_t *places; /* their records in `live` */
-	uint32_t *spare;  /* of a record that was given back: the next one plus one */
+	uint32_t *spare;  /* stack of records given back: each has the next one plus one */
 	uint32_t key_mask;
-	uint64_t start_ns;   /* monotonic */
-	uintptr_t last_page; /* of the file */
-	/* As it was created: others may write into the file, even by mistake. */
+	uint64_t start_ns;   /* monotonic clock at the start */
+	uintptr_t last_page; /* address of the last page of the mapped file */
+	/* The value as the file was created: others may write into the file, even by mistake. */
 	uint64_t start_realtime_ms;
 	uint32_t capacity[FLMEM_PROFILE_SECTION_SLOTS];
-	size_t memory_size; /* of the tables from `keys` on */
+	size_t memory_size; /* bytes of the tables from `keys` on */
 };
 
 extern struct sampler_control sampler_control __attribute__((visibility("hidden")));
 extern struct sampler_tables sampler_tables __attribute__((visibility("hidden")));
 /*
- * By page: the number of samples that begin there; a full count is never reduced. Cleared in a
- * child, too.
+ * This counts the samples that begin in each page; a full count is never reduced. The kernel clears
+ * it in a child, too.
  */
 extern uint8_t sampler_filter[SAMPLER_FILTER_SIZE] __attribute__((visibility("hidden")));
 
@@ -272,7 +278,7 @@ static inline uintptr_t sampler_page_size(void)
 	return SAMPLER_PAGE == FLMEM_PAGE_MAX ? SAMPLER_PAGE : getauxval(AT_PAGESZ);
 }
 
-/* The beginning of the page that has the address. */
+/* Returns the beginning of the page that has the address. */
 static inline uintptr_t sampler_page_of(uintptr_t address)
 {
 	return address & ~(sampler_page_size() - 1);
@@ -284,9 +290,9 @@ static inline uintptr_t sampler_return_address(uintptr_t saved)
 }
 
 /*
- * restricted.c: the program has restricted what its threads may ask of the kernel, or is about to.
- * Not cleared in a child, which inherits that. No new sample is taken, and one that is being
- * taken ends without another call.
+ * restricted.c: not 0 when the program has restricted what its threads may ask of the kernel, or is
+ * about to. It is not cleared in a child, which inherits the restriction. No new sample is taken,
+ * and one that is being taken ends without another call.
  */
 extern uint32_t sampler_quiet HIDDEN;
 
@@ -295,7 +301,7 @@ static inline bool sampler_is_quiet(void)
 	return __atomic_load_n(&sampler_quiet, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* syscall() of the C library, which the sampler hooks and a program may replace. */
+/* Replaces syscall() of the C library, which the sampler hooks and programs may replace. */
 HIDDEN long sampler_kernel_enter(long number, ...);
 HIDDEN long sampler_kernel_deny(void);
 #define syscall(...)                                                           \
@@ -328,7 +334,7 @@ static inline uint64_t sampler_hash(uint64_t a, uint64_t b)
 	return x ^ (x >> 32);
 }
 
-/* Truncates text that does not fit; always terminates it. */
+/* Copies text, cut where it does not fit. `out` is always terminated. */
 static inline void sampler_copy_text(char *out, size_t size, const char *text)
 {
 	size_t i = 0;
@@ -356,8 +362,8 @@ static inline uintptr_t sampler_read_hex(const char **text)
 }
 
 /*
- * Replaces open(), read() and close(), which are cancellation points: malloc() is none, and its
- * callers hold locks.
+ * Opens a file by a direct system call. open(), read() and close() are cancellation points:
+ * malloc() is none, and its callers hold locks.
  */
 static inline int sampler_open_in(int directory, const char *name, int flags)
 {
@@ -384,7 +390,10 @@ static inline uint32_t sampler_process(void)
 	return (uint32_t)syscall(SYS_getpid);
 }
 
-/* That of a constructor of what is preloaded; `profile attach` loads it in another one. */
+/*
+ * Returns whether this is the main thread, in which constructors of preloaded libraries run;
+ * `profile attach` loads the sampler in another one.
+ */
 static inline bool sampler_is_first_thread(void)
 {
 	return (uint32_t)syscall(SYS_gettid) == sampler_process();
@@ -400,7 +409,7 @@ static inline void sampler_close(int fd)
 	syscall(SYS_close, fd);
 }
 
-/* Records that may exist, whatever the file claims. */
+/* Returns how many records may exist, whatever the file claims. */
 static inline uint32_t sampler_section_used(unsigned section)
 {
 	uint32_t used =
@@ -411,75 +420,80 @@ static inline uint32_t sampler_section_used(unsigned section)
 }
 
 /* lifetime.c */
-/* Permanently: the file can no longer be written. */
+/* Stops sampling permanently: the file can no longer be written. */
 HIDDEN void sampler_stop(void);
 HIDDEN uint64_t sampler_now_ms(void);
 
 /* child_profile.c */
-/* Without a call of the kernel. */
+/* Returns whether this may be a child that must begin a profile. It does not call the kernel. */
 HIDDEN bool sampler_child_may_begin(void);
 HIDDEN void sampler_child_begin(void);
-/* In a child, before anything else: data on its way into the parent's profile is dropped. */
+/* Called in a child before anything else: data on its way into the parent's profile is dropped. */
 HIDDEN void sampler_child_settle(void);
 
-/* pace.c: bytes between samples at present; and, around each sample, its time for that. */
+/* pace.c: returns the bytes between samples; the other two enclose and time each sample. */
 HIDDEN uint64_t sampler_pace_interval(void);
 HIDDEN struct sampler_pace sampler_pace_begin(void);
 HIDDEN void sampler_pace_end(const struct sampler_pace *pace);
 
 /*
- * arithmetic.c. `end`: how far the last sampled block reached from the start of the part in which
- * it had its point. Returns the bytes from there to the next point; the parts from the next one on
- * have `next` bytes each. All 0 but `next`: the first point of a thread.
+ * arithmetic.c: draws the distance to the next point. `end` is how far the last sampled block
+ * reached from the start of the part in which it had its point. Returns the bytes from there to the
+ * next point; the parts from the next one on have `next` bytes each. For the first point of a
+ * thread all are 0 but `next`.
  */
 HIDDEN uint64_t sampler_draw_gap(uint64_t *random, uint64_t end, uint64_t interval, uint64_t next);
-/* In its part, of the point that was drawn last. */
+/* Returns the place of the last drawn point in its part. */
 HIDDEN uint64_t sampler_last_point(uint64_t random, uint64_t interval);
-/* The number of live samples at which the interval is doubled once more. */
+/* Returns the number of live samples at which the interval is doubled once more. */
 HIDDEN uint32_t sampler_live_limit(uint32_t slots, uint32_t steps);
-/* What a sampled allocation stands for: bytes, and allocations in units of COUNT_UNIT. */
+/* Computes what a sampled allocation stands for: bytes, and allocations in units of COUNT_UNIT. */
 HIDDEN void sampler_weigh(uint64_t size, uint64_t end, uint64_t interval, uint64_t *ret_bytes,
 			  uint64_t *ret_count);
 
-/* safe_reads.c: false where not all of it can be read. */
+/* safe_reads.c: reads memory. Returns false where not all of it can be read. */
 HIDDEN bool sampler_read(uintptr_t address, void *out, size_t length);
-/* The same within a sample, by way of `lines` of the thread. */
+/* Does the same within a sample, by way of `lines` of the thread. */
 HIDDEN bool sampler_read_often(uintptr_t address, void *out, size_t length);
-/* Where it is, or a copy of it in `room`; NULL: it cannot be read. */
+/* Returns where the bytes are, or a copy of them in `room`; NULL: they cannot be read. */
 HIDDEN const char *sampler_see(uintptr_t address, char *room, size_t length);
-/* Half of the address space is the kernel's; the first page is never mapped in programs. */
+/*
+ * Returns whether an address is possible: half of the address space is the kernel's, and the first
+ * page is never mapped in programs.
+ */
 HIDDEN bool sampler_can_be(uintptr_t address, size_t length);
-/* Copies to `out`, without a gap; returns the number of bytes up to the first unreadable part. */
+/* Copies to `out`, without a gap. Returns the number of bytes up to the first unreadable part. */
 HIDDEN size_t sampler_copy(void *out, const struct iovec *from, size_t count, size_t length);
 
-/* copied_lines.c: enclose a sample that reads memory which may be unmapped. */
+/* copied_lines.c: these two enclose a sample that reads memory which may be unmapped. */
 HIDDEN void sampler_copies_begin(struct sampler_copies *lines);
 HIDDEN void sampler_copies_end(void);
 /*
- * Copies everything requested since then by one call; does nothing in a sample that reads in place.
+ * Requests a copy. sampler_copies_fetch() copies everything requested since then by one call. Both
+ * do nothing in a sample that reads in place.
  */
 HIDDEN void sampler_copies_want(uintptr_t address, size_t length);
 HIDDEN void sampler_copies_fetch(void);
 HIDDEN bool sampler_copies_have(uintptr_t address);
 HIDDEN bool sampler_lines_read(struct sampler_copies *lines, uintptr_t address, void *out,
 			       size_t length);
-/* Whether the stack from `address` up to `stack_top` is that of the thread, in one piece. */
+/* Returns whether the stack from `address` to `stack_top` is the thread's, in one piece. */
 HIDDEN bool sampler_stack_is_own(uintptr_t address, struct sampler_scratch *scratch);
 /* Determines the bounds of the thread's stack, if they are not far from the known part. */
 HIDDEN void sampler_stack_note(uintptr_t address, struct sampler_scratch *scratch);
-/* False where a sample could overflow the small stack that a signal handler runs on. */
+/* Returns false where a sample could overflow the small stack that a signal handler runs on. */
 HIDDEN bool sampler_stack_has_room(void);
-/* The data of the interpreter's own module, which stays while threads run in it. */
+/* Sets the range of the interpreter module's data, which stays while threads run in it. */
 HIDDEN void sampler_data_set(uintptr_t start, uintptr_t end);
 HIDDEN bool sampler_data_has(uintptr_t address);
 HIDDEN void sampler_memory_refresh(void);
 /*
- * Another process may have cut the file: a write after its end would kill the program. Or it has
- * another content, of which nothing is to be trusted.
+ * Returns whether the file can still be written. Another process may have cut it: a write after its
+ * end would kill the program. Or it has another content, of which nothing is to be trusted.
  */
 HIDDEN bool sampler_file_is_whole(void);
 
-/* tables.c: numbers of records, FLMEM_PROFILE_NONE where there is no room. */
+/* tables.c: these return numbers of records, FLMEM_PROFILE_NONE where the section is full. */
 HIDDEN uint32_t sampler_string_find(const char *bytes, size_t length);
 HIDDEN uint32_t sampler_frame_find(const struct flmem_profile_frame *frame);
 HIDDEN uint32_t sampler_node_find(uint32_t parent, uint32_t frame);
@@ -494,7 +508,7 @@ HIDDEN uint32_t sampler_thread_find(uint64_t now_ms);
 
 /* live_blocks.c: a sampled allocation leaves the table before its memory is freed. */
 HIDDEN bool sampler_live_add(uintptr_t address, const struct flmem_profile_live *live);
-/* False for most blocks that are not sampled. The profile need not be held. */
+/* Returns false for most blocks that are not sampled. The profile need not be held. */
 HIDDEN bool sampler_live_may_have(uintptr_t address);
 HIDDEN bool sampler_live_has(uintptr_t address);
 HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live);
@@ -508,14 +522,14 @@ HIDDEN void sampler_count_returned(const struct flmem_profile_live *live, uint32
 				   uint64_t now_ms);
 HIDDEN void sampler_timeline_tick(uint64_t now_ms, bool at_once);
 
-/* stack.c: the node of the calling stack; `frame` is that of the hook. */
+/* stack.c: returns the node of the calling stack; `frame` is that of the hook. */
 HIDDEN uint32_t sampler_stack_capture(struct sampler_scratch *scratch, const void *const *frame);
-/* mapped_file.c; false, too, where the list of mappings cannot be read. */
+/* mapped_file.c: returns false, too, where the list of mappings cannot be read. */
 HIDDEN bool sampler_is_memory(struct sampler_scratch *scratch, uintptr_t address);
 HIDDEN uint32_t sampler_module_find(struct sampler_scratch *scratch, uintptr_t address);
-/* unwind.c: how to unwind the frame whose code is at `pc`. */
+/* unwind.c: returns how to unwind the frame whose code is at `pc`. */
 HIDDEN struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, uintptr_t pc);
-/* The code of the function at `pc`, or of a part of it. */
+/* Finds the code of the function at `pc`, or of a part of it. */
 HIDDEN bool sampler_code_range_find(struct sampler_scratch *scratch, uintptr_t pc,
 				    struct sampler_code_range *ret_range);
 
@@ -523,39 +537,39 @@ HIDDEN bool sampler_code_range_find(struct sampler_scratch *scratch, uintptr_t p
 HIDDEN void sampler_python_find(struct flmem_profile_header *header);
 HIDDEN void sampler_python_walk(struct sampler_scratch *scratch);
 
-/* A kind for sampler_record() alone: a part that mremap() added, of memory or of a file. */
+/* This is a kind for sampler_record() alone: a part that mremap() added, of memory or of a file. */
 #define SAMPLER_GROWN 2U
 
 /*
- * record.c: what the hooks call where the fast path does not decide. Where a sample is due, the
+ * record.c: the hooks call these where the fast path does not decide. Where a sample is due, the
  * profile is held until it is recorded.
  */
 HIDDEN bool sampler_is_due(size_t size);
 HIDDEN void sampler_record(const void *address, size_t size, uint32_t kind,
 			   const void *const *frame);
 /*
- * The record of an address that is about to be freed, held until one of the next two; its state is
- * the number of the profile.
+ * Takes the record of an address that is about to be freed. It is held until one of the next two is
+ * called; its state is the number of the profile.
  */
 HIDDEN bool sampler_forget(const void *address, struct flmem_profile_live *ret_live);
 HIDDEN void sampler_forget_done(const struct flmem_profile_live *live);
 HIDDEN void sampler_forget_undo(const void *address, const struct flmem_profile_live *live);
-/* A part of a mapping that was counted as freed in `round` is live again, perhaps elsewhere. */
+/* Counts a part of a mapping that was freed in `round` as live again, perhaps elsewhere. */
 HIDDEN void sampler_return(uintptr_t address, const struct flmem_profile_live *live,
 			   uint32_t round);
 /*
- * False in a child that began its own profile in the handler of a signal that interrupted
+ * Returns false in a child that began its own profile in the handler of a signal that interrupted
  * this: the sample is its parent's.
  */
 HIDDEN bool sampler_is_in_profile(const struct flmem_profile_live *live);
 
-/* mappings.c; false: the list is full, so that its end would not be seen. */
+/* mappings.c: returns false where the list is full, so that its end would not be seen. */
 HIDDEN bool sampler_mapping_add(uintptr_t start, size_t length);
-/* Permanently: another object is there. */
+/* Removes a range permanently: another object is there. */
 HIDDEN void sampler_mapping_removed(uintptr_t start, size_t length);
-/* Before the call that removes it: another thread may get the same range at once. */
+/* Comes before the call that removes it: another thread may get the same range at once. */
 HIDDEN struct sampler_removal sampler_mapping_leaves(uintptr_t start, size_t length);
-/* Stores its new start: at its old place if the call has failed; a length of 0: nowhere. */
+/* Stores the new start, the old one after a failed call; a length of 0 means it is gone. */
 HIDDEN void sampler_mapping_came(const struct sampler_removal *removal, uintptr_t start,
 				 size_t length);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completely processed objects, by their program headers, as long as none is closed. Reading the
- * relocations of all objects for each library that a program opens would take too long. Used under
- * the linker's lock.
+ * Keeps the completely processed objects, by their program headers, as long as none is closed.
+ * Reading the relocations of all objects for each library that a program opens would take too long.
+ * The set is used under the linker's lock.
  */
 
 #include <string.h>
@@ -15,7 +15,7 @@
 static const ElfW(Phdr) * seen_objects[SEEN_MAX];
 static uint32_t seen_count;
 
-/* Its place, or a free one. */
+/* Returns the place of an object, or a free one. */
 static uint32_t find_seen_place(const ElfW(Phdr) * headers)
 {
 	uint32_t at = (uint32_t)sampler_hash((uintptr_t)headers, 0);

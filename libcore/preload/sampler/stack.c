@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calling stack. Native frames are left as the tables of their code say (unwind.h), and where
- * there are none by the chain of frame pointers. Each frame must lie further up in the same stack,
- * and each return address must be after a call instruction in code of a file.
+ * Captures the calling stack. Native frames are unwound as the tables of their code say (unwind.h),
+ * and where there are none by the chain of frame pointers. Each frame must lie further up in the
+ * same stack, and each return address must be after a call instruction in code of a file.
  */
 
 #include "preload/sampler/stack.h"
@@ -50,8 +50,8 @@ static uint32_t make_native_frame(struct sampler_scratch *scratch, uintptr_t add
 }
 
 /*
- * Whether the instruction before a return address is a call: E8, or FF /2 in its lengths; on
- * aarch64 BL, or BLR and its forms that check a signature.
+ * Returns whether the instruction before a return address is a call: E8, or FF /2 in its lengths;
+ * on aarch64 BL, or BLR and its forms that check a signature.
  */
 static bool is_behind_call(uintptr_t address)
 {
@@ -75,7 +75,7 @@ static bool is_behind_call(uintptr_t address)
 #endif
 }
 
-/* The slot that holds the address, else one to be filled: a stale one, else any. */
+/* Returns the slot that holds the address, else one to be filled: a stale one, else any. */
 static struct sampler_return *find_return_slot(uintptr_t address, uint32_t stale)
 {
 	uint64_t hash = sampler_hash(address, stale & 1);
@@ -92,7 +92,10 @@ static struct sampler_return *find_return_slot(uintptr_t address, uint32_t stale
 	return slot;
 }
 
-/* The first one is the caller of malloc(), whatever code is there. */
+/*
+ * Finds the frame of a return address. The first one is the caller of malloc(), whatever code is
+ * there.
+ */
 static uint32_t find_native_frame(struct sampler_scratch *scratch, uintptr_t address, bool first)
 {
 	uint32_t stale =
@@ -121,7 +124,10 @@ static bool push_native(struct sampler_scratch *scratch, uintptr_t address, bool
 	return frame != FLMEM_PROFILE_NONE && sampler_stack_push(scratch, frame);
 }
 
-/* A coroutine has its own stack, which another thread may unmap once it has ended. */
+/*
+ * Reads words of a stack. A coroutine has its own stack, which another thread may unmap once it has
+ * ended.
+ */
 static bool read_stack_words(uintptr_t at, uintptr_t *out, size_t words)
 {
 	const struct sampler_thread *thread = &sampler_thread;
@@ -135,12 +141,12 @@ static bool read_stack_words(uintptr_t at, uintptr_t *out, size_t words)
 	return true;
 }
 
-/* A frame: where its code continues, and the registers that lead to its caller. */
+/* A frame has the address where its code continues, and the registers that lead to its caller. */
 struct native_frame {
 	uintptr_t pc, sp, bp;
 };
 
-/* Frames do not go down, and are not huge. */
+/* Returns whether a frame may be at `at`: frames do not go down, and are not huge. */
 static bool is_above(uintptr_t at, uintptr_t sp)
 {
 	return at >= sp && at - sp <= FRAME_SPAN && at % sizeof(void *) == 0;
@@ -174,7 +180,7 @@ static bool step_by_rule(struct native_frame *frame, const struct sampler_rule *
 	return true;
 }
 
-/* The call is before the address that it returns to. */
+/* Moves to the caller. The call is before the address that it returns to. */
 static bool step_to_caller(struct sampler_scratch *scratch, struct native_frame *frame)
 {
 	struct sampler_rule rule = sampler_rule_find(scratch, frame->pc - 1);
@@ -214,8 +220,8 @@ static void walk_frames_from(struct sampler_scratch *scratch, const void *const 
 }
 
 /*
- * The compiler has split the evaluation function, and its symbol names one part. Other parts become
- * known once a call was in them.
+ * Returns whether the address is in a known part of the evaluation function. The compiler has split
+ * it, and its symbol names one part. Other parts become known once a call was in them.
  */
 static bool is_part_of_evaluation(uintptr_t address)
 {
@@ -239,7 +245,7 @@ static void note_part_of_evaluation(struct sampler_scratch *scratch, uintptr_t a
 	if (__atomic_load_n(&sampler_control.evaluation_next, __ATOMIC_RELAXED) >=
 	    SAMPLER_EVALUATIONS)
 		return;
-	/* Remembers code without tables, so that they are not searched again. */
+	/* Code without tables is remembered, so that they are not searched again. */
 	if (!sampler_code_range_find(scratch, address, &found))
 		found = (struct sampler_code_range){address, 1};
 	if (scratch->is_blind)
@@ -260,11 +266,11 @@ static enum sampler_code_of find_code_of(uintptr_t address)
 		       : SAMPLER_CODE_INTERPRETER;
 }
 
-/* The lower end of what a function has in the stack. */
+/* Returns the lower end of what a function has in the stack. */
 static uintptr_t find_frame_low(const struct native_frame *frame)
 {
 #ifdef __aarch64__
-	return frame->bp; /* the link is there, the rest above it */
+	return frame->bp; /* the frame record is there, the rest above it */
 #else
 	return frame->sp;
 #endif
@@ -342,7 +348,10 @@ static void capture_mixed(struct sampler_scratch *scratch, const void *const *fr
 	scratch->count = mixture.count;
 }
 
-/* The outer frames are mostly those of the last sample, whose nodes never change. */
+/*
+ * Counts the outer frames that are the same as in the last sample: most are, and nodes never
+ * change.
+ */
 static uint32_t follow_known(const struct sampler_scratch *scratch)
 {
 	uint32_t depth = 0;

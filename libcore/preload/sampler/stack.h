@@ -2,17 +2,17 @@
 #ifndef FLMEM_PRELOAD_SAMPLER_STACK_H
 #define FLMEM_PRELOAD_SAMPLER_STACK_H
 
-/* Shared by the readers of native and of Python frames. */
+/* Declares what the readers of native and of Python frames share. */
 
 #include "preload/sampler/sampler.h"
 
-/* Adds the caller of the frames so far; false where the stack is full. NONE is left out. */
+/* Adds the caller of the frames so far. Returns false where the stack is full. NONE is left out. */
 HIDDEN bool sampler_stack_push(struct sampler_scratch *scratch, uint32_t frame);
 
-/* True for an address in the module of the interpreter. */
+/* Returns true for an address in the module of the interpreter. */
 HIDDEN bool sampler_python_has(uintptr_t address);
 
-/* ... in its evaluation function. */
+/* Returns true for an address in the evaluation function of the interpreter. */
 HIDDEN bool sampler_python_evaluates(uintptr_t address);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The tables that only grow. A record is written, then published in a slot of its index by one
- * compare-and-swap; a thread that loses that race uses the winner's record. So no thread waits for
- * another one, and a signal handler may do the same in the middle of it.
+ * Keeps the tables that only grow. A record is written, then published in a slot of its index by
+ * one compare-and-swap; a thread that loses that race uses the winner's record. So no thread waits
+ * for another one, and a signal handler may do the same in the middle of it.
  */
 
 #include <string.h>
@@ -17,7 +17,7 @@ void sampler_drop(enum flmem_profile_drop drop)
 	__atomic_fetch_add(&sampler_tables.header->dropped[drop], 1, __ATOMIC_RELAXED);
 }
 
-/* Reserves `count` records in a row. */
+/* Reserves `count` records in a row. Returns the first. */
 static uint32_t reserve_records(unsigned section, uint32_t count)
 {
 	struct flmem_profile_section *s = &sampler_tables.header->section[section];
@@ -37,7 +37,7 @@ uint32_t sampler_section_add(unsigned section)
 	return reserve_records(section, 1);
 }
 
-/* A table, and the key that is searched in it. */
+/* This is a table, and the key that is searched in it. */
 struct table_search {
 	const struct sampler_index *index;
 	uint64_t hash;
@@ -66,7 +66,10 @@ static uint32_t find_or_add(const struct table_search *search)
 		if (search->is_equal(there - 1, search->wanted))
 			return there - 1;
 	}
-	/* Not indexed: it is found by its number, and a later one is a duplicate of it. */
+	/*
+	 * Such a record is not indexed: it is found by its number, and a later one is a duplicate
+	 * of it.
+	 */
 	return added != FLMEM_PROFILE_NONE ? added : search->add(search->wanted);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Totals of the process, its sites and rounds, and the timeline. */
+/* Counts the totals of the process, its sites and rounds, and the timeline. */
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -50,8 +50,8 @@ static void keep_peak(struct flmem_profile_site *site)
 }
 
 /*
- * NULL for a round without a record, and when the table is full; from then on cells of later rounds
- * are incomplete.
+ * Returns the cell, or NULL for a round without a record, and when the table is full; from then on
+ * cells of later rounds are incomplete.
  */
 static struct flmem_profile_cell *find_cell(uint32_t site, uint32_t record)
 {
@@ -94,7 +94,10 @@ static void add_allocated(struct flmem_profile_totals *totals,
 	add_to(&totals->samples, 1);
 }
 
-/* The record of the round is looked up once: another round may begin in the middle. */
+/*
+ * Counts an allocation. The caller looks the record of the round up once: another round may begin
+ * in the middle.
+ */
 static void count_allocated(const struct flmem_profile_live *live, uint32_t record, uint64_t now_ms)
 {
 	struct flmem_profile_site *site = &sampler_tables.sites[live->site];
@@ -160,7 +163,7 @@ void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes, 
 	count_freed(live, bytes, count, sampler_round_find(now_ms));
 }
 
-/* A round that has begun meanwhile has not counted this free. */
+/* A round that has begun since the free has not counted it: there the bytes count as allocated. */
 void sampler_count_returned(const struct flmem_profile_live *live, uint32_t round, uint64_t now_ms)
 {
 	const uint32_t record = sampler_round_find(now_ms);
@@ -171,7 +174,7 @@ void sampler_count_returned(const struct flmem_profile_live *live, uint32_t roun
 		count_freed(live, 0 - live->weight_bytes, 0 - live->weight_count, record);
 }
 
-/* Second number of /proc/self/statm, in pages. */
+/* Returns the RSS from the second number of /proc/self/statm, which is in pages. */
 static uint64_t read_own_rss(void)
 {
 	char text[128];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the sampler learns that objects came.
+ * Lets the sampler know that new objects were loaded.
  *
  * An object that is linked with the start files of the C library (crti.o) calls __gmon_start__()
  * when it begins, before its constructors, if some object defines it: with gprof the program, here
@@ -32,7 +32,7 @@ void *sampler_before_dlopen(void)
 }
 
 #ifdef SAMPLER_HIDES_HOOKS
-/* A name of the linker's, and nothing that a program calls by itself. */
+/* The dynamic linker uses this name; programs do not call it by themselves. */
 void __gmon_start__(void) __attribute__((visibility("default")));
 
 void __gmon_start__(void)
@@ -44,7 +44,7 @@ void __gmon_start__(void)
 }
 #endif
 
-/* Functions of the program by which it may restrict itself: ctypes looks them up. */
+/* Finds a function of the program by which it may restrict itself: ctypes looks them up. */
 static void *find_watched(void *handle, const char *name)
 {
 	void *(*look_up)(void *, const char *), *found;
@@ -69,8 +69,8 @@ void *sampler_before_dlsym(void *handle, const char *name)
 }
 
 /*
- * Both have two arguments. What comes before them may answer in their place. The stack is aligned
- * at the call as the ABI requires.
+ * Both functions have two arguments. The function called before them may answer in their place. The
+ * stack is aligned at the call as the ABI requires.
  */
 #ifdef __x86_64__
 #define TRAMPOLINE(name)                                   \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the unwind rule of an instruction: the table of .eh_frame_hdr is searched in the memory of
+ * Finds the unwind rule of an instruction. The table of .eh_frame_hdr is searched in the memory of
  * the module, as the kernel copies it. That takes some 20 copies, so rules are cached.
  */
 
@@ -13,7 +13,7 @@
 #include "preload/sampler/stack.h"
 
 #define HEADERS_MAX  64U
-#define HEADER_TABLE 0x3bU /* pairs of 32-bit numbers, relative to the header */
+#define HEADER_TABLE 0x3bU /* the rows are pairs of 32-bit numbers, relative to the header */
 
 struct eh_header {
 	uint8_t version, pointer_encoding, count_encoding, table_encoding;
@@ -43,7 +43,7 @@ static uintptr_t find_eh_header(const struct flmem_profile_module *module)
 	return 0;
 }
 
-/* The entry whose function begins last before `pc`. */
+/* Returns the entry whose function begins last before `pc`. */
 static uintptr_t search_eh_table(uintptr_t at, uintptr_t pc)
 {
 	uintptr_t table = at + sizeof(struct eh_header);
@@ -75,7 +75,7 @@ struct cfi_room {
 	size_t size;
 };
 
-/* After its length; `ret_id`: its second number. */
+/* Reads an entry without its length; `ret_id` gets its second number. */
 static bool read_cfi_entry(uintptr_t at, struct cfi_room room, struct sampler_cfi *ret_cfi,
 			   uint32_t *ret_id)
 {
@@ -97,7 +97,7 @@ struct cfi_entries {
 	struct sampler_cfi cie, fde;
 };
 
-/* In buffers of `scratch`. */
+/* Finds the entries of `pc`, in buffers of `scratch`. */
 static bool find_cfi_entries(struct sampler_scratch *scratch, uintptr_t pc,
 			     struct cfi_entries *ret_entries)
 {
@@ -141,7 +141,7 @@ static uint64_t check_rule(const struct sampler_known_rule *known)
 	       sampler_hash((uint32_t)known->rule.cfa_offset, (uint32_t)known->rule.bp_offset);
 }
 
-/* The slot that holds the address, else one to be filled: a stale one, else any. */
+/* Returns the slot that holds the address, else one to be filled: a stale one, else any. */
 static struct sampler_known_rule *find_rule_slot(uintptr_t pc, uint32_t stale)
 {
 	uint64_t first = sampler_hash(pc, 2) % SAMPLER_RULES & ~(uint64_t)(SAMPLER_WAYS - 1);
