@@ -285,9 +285,7 @@ int flmem_uploads_journal(struct flmem_exchange *x, const char *id,
 		return -errno;
 	flmem_upload_commit_print(commit, bytes);
 	rc = flmem_io_write_all(fd, bytes, sizeof(bytes));
-	/*
-	 * A lost record costs its bytes once more, but a complete upload was confirmed: flush it.
-	 */
+	/* A lost record costs its bytes again, but a complete upload was confirmed: flush it. */
 	if (!rc && last && fdatasync(fd) < 0)
 		rc = -errno;
 	/* Cut off the unconfirmed record; records after a partial one would not count. */
