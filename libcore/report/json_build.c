@@ -137,5 +137,5 @@ char *flmem_report_error_json(const char *command, const struct flmem_error *err
 	cJSON_AddStringToObject(object, "code", flmem_code_name(error->code));
 	cJSON_AddNumberToObject(object, "exit_status", flmem_code_exit_status(error->code));
 	flmem_json_add_text(object, "message", error->message);
-	return flmem_json_take(root);
+	return flmem_json_take_line(root); /* some commands print an object per line */
 }

@@ -85,7 +85,8 @@ print(json.dumps(summary))
 		flmem "${words[@]}" --json unexpected
 		[ "$status" -ne 0 ]
 		assert_schema "$command"
-		[[ $output == *"\"exit_status\":	$status"* ]]
+		# One line, so that it is a line of commands that print an object per line.
+		[[ $output == *"\"exit_status\":$status,"* && $output != *$'\n'* ]]
 	done
 }
 

@@ -384,6 +384,8 @@ FAULTS = (
           "a round between trims", ("unit.test_round_stats",)),
     Fault("page-joined-peak", "libcore/report/html/page_series.c", "next->peak_bytes.value > round->peak_bytes.value",
           "next->peak_bytes.value < round->peak_bytes.value", "the peak of joined rounds", ("unit.test_watch_page",)),
+    Fault("error-of-many-lines", "libcore/report/json_build.c", "return flmem_json_take_line(root); /* some",
+          "return flmem_json_take(root); /* some", "an error among objects of a line each", ("cli.schema/errors",)),
     Fault("page-kinds-unknown", "libcore/report/html/page_series.c", "\tif (is_split_unknown(split))", "\tif (is_split_unknown(split) && 0)",
           "kinds of memory that are not known", ("unit.test_watch_page",)),
     Fault("limit-of-ended", "libcore/ops/watch/watch_state.c", "return alive || (undecided && undecided == summary->count);",
