@@ -86,7 +86,7 @@ static void print_comparison(struct flmem_comparison *comparison)
 	char all[FLMEM_TEXT_COUNTED_MAX];
 
 	printf("%zu of %s differ%s, %" PRIu64
-	       " in name, shape or type, or by more than the tolerance\n",
+	       " of them in name, shape or type, or by more than the tolerance\n",
 	       count, flmem_text_counted(comparison->tensors, "tensor", all, sizeof(all)),
 	       comparison->tensors == 1 ? "s" : "", comparison->exceeding);
 	if (count)

@@ -28,7 +28,8 @@ static const struct opt exchange_pull_options_table[] = {
 	 .offset = offsetof(struct pull_options, output),
 	 .metavar = "PATH",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "file to write, or a folder; a model of several files is written to a folder, "
+	 .help = "file or folder to write (required); a model of several files is written to a "
+		 "folder, "
 		 "which is created; verify: writes nothing, and compares the SHA-256 of what is "
 		 "received"},
 	{.name = "round",
@@ -61,11 +62,12 @@ static int print_pulled(const struct pull_options *o,
 	if (!o->json && !o->quiet) {
 		bool verifies = strcmp(request->output, FLMEM_AGGREGATE_VERIFY) == 0;
 
-		printf("%s%smodel of round %" PRIu64 ", %s%s in %s",
+		printf("%s%smodel of round %" PRIu64 ", %s in %s",
 		       verifies ? "" : flmem_text_escape(request->output, shown, sizeof(shown)),
-		       verifies ? "" : ": ", result->round,
-		       verifies ? "nothing was written, the SHA-256 is the published one of " : "",
-		       format_bytes(result->bytes, bytes), format_us(result->took_us, took));
+		       verifies ? "" : ": ", result->round, format_bytes(result->bytes, bytes),
+		       format_us(result->took_us, took));
+		if (verifies)
+			printf("; its SHA-256 is the published one, nothing was written");
 		if (result->resumed_bytes)
 			printf(", %s were already "
 			       "present",

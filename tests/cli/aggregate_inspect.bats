@@ -140,7 +140,7 @@ open("storage.pt", "wb").write(whole.replace(b"unharmed", b"unarmed!"))'
 	assert_output '0 of 2 tensors differ'
 	flmem aggregate diff one.safetensors two.safetensors
 	assert_status 1
-	assert_output '2 of 2 tensors differ, 2 in name, shape or type, or by more than the tolerance'
+	assert_output '2 of 2 tensors differ, 2 of them in name, shape or type, or by more than the tolerance'
 	assert_output 'phase: values, 4 bytes differ'
 	assert_output 'w: values, at most 0.5 \(element 3\), relative 0.142857, 1 element differs'
 	flmem aggregate diff --json one.safetensors two.safetensors

@@ -35,7 +35,7 @@ write_update() {
 	serve_verified --json
 	run_command "$FLMEM" exchange pull "$URL" -o verify:
 	assert_status 0
-	assert_output '^model of round 0, nothing was written, the SHA-256 is the published one'
+	assert_output '^model of round 0, .*; its SHA-256 is the published one, nothing was written'
 	"$FLMEM" exchange push -q "$URL" "$(update 1)" -c a &
 	"$FLMEM" exchange push -q "$URL" "$(update 2)" -c b -w 3
 	wait $!
