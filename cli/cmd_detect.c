@@ -287,11 +287,15 @@ const struct cmd cmd_detect = {
 		   "verdict",
 	.description = "For each target process it reports the allocators and which of them serves "
 		       "malloc, the memory, the settings at start, the federated-learning "
-		       "framework and role, the memory limit, and a verdict: how much of the "
-		       "resident memory is live, retained, fragmented, cached or outside of "
-		       "allocators. No process is stopped (--ask-runtime borrows one thread "
-		       "briefly), and secrets in command lines and settings are hidden. Without a "
-		       "target it reports the facts and features of this host.",
+		       "framework and role, the memory limit, and a verdict: which class most of "
+		       "the resident memory (RSS) belongs to. Without a target it reports the "
+		       "facts and features of this host.\n\n"
+		       "The main classes are live (the program holds it), retained (the program "
+		       "has freed it, the allocator keeps it, and a trim returns it to the "
+		       "kernel), fragmented (freed, but on pages that a trim cannot release), "
+		       "cached (kept for the next allocations), and shared memory and files.\n\n"
+		       "No process is stopped, except that --ask-runtime borrows one thread "
+		       "briefly. Secrets in command lines and settings are hidden.",
 	.examples = detect_examples,
 	.options = detect_options_table,
 	.options_size = sizeof(struct detect_options),

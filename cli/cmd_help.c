@@ -66,6 +66,8 @@ static const char *const help_examples[] = {
 	"description and options of trim",
 	"flmem help exit-codes",
 	"the exit statuses of all commands",
+	"flmem help values",
+	"how to write sizes, times and other values of options",
 	NULL,
 };
 
@@ -73,6 +75,10 @@ const struct cmd cmd_help = {
 	.name = "help",
 	.summary = "explains a command or a topic",
 	.arguments = "[command [subcommand] | topic]",
+	.description = "Prints the description, options and examples of a command or subcommand, "
+		       "as its option --help does, or one of these topics: exit-codes, "
+		       "conditions, values, environment. Without arguments it lists the commands "
+		       "and the topics.",
 	.examples = help_examples,
 	.options = help_options_table,
 	.complete = OPT_COMPLETE_TOPIC,

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-#include <flmem/condition.h>
-#include <flmem/error.h>
-
 #include "cmd.h"
 #include "print/layout.h"
 
@@ -14,50 +11,8 @@
 /* Longest list of choices in an option's own line. */
 #define CHOICES_INLINE 56
 
-#define EXIT_STATUS_MAX 255
-
 const char help_about[] = "Manages the memory of long-running federated-learning jobs from outside "
 			  "the process: no debugger, no restart, no code change.";
-
-static int help_exit_codes(FILE *out)
-{
-	fputs("exit status:\n", out);
-	for (int status = 0; status <= EXIT_STATUS_MAX; status++)
-		if (flmem_exit_status_meaning(status))
-			fprintf(out, "  %d  %s\n", status, flmem_exit_status_meaning(status));
-	return 0;
-}
-
-static int help_conditions(FILE *out)
-{
-	layout_fold(
-		"A comparison is a figure, one of > >= < <=, and a size (8G, 1.5GiB) or a "
-		"percentage (20%, 12.5%). A percentage refers to rss; for cgroup and headroom it "
-		"refers to the limit. Comparisons are combined with and, or, not and "
-		"parentheses; not binds tightest, then and.",
-		0, 0, out);
-	fputs("\nfigures:\n", out);
-	for (int i = 0; i < FLMEM_CONDITION_FIELD_COUNT; i++) {
-		fprintf(out, "  %-*s", NAME_COLUMN - 2,
-			flmem_condition_field_name((enum flmem_condition_field)i));
-		layout_fold(flmem_condition_field_meaning((enum flmem_condition_field)i),
-			    NAME_COLUMN, NAME_COLUMN, out);
-	}
-	fputc('\n', out);
-	layout_fold("An unknown figure leaves a condition undecided unless the other comparisons "
-		    "decide it; an undecided condition triggers no trim. The heap is read only if "
-		    "the other figures do not decide, and an allocator whose figures need a call "
-		    "(jemalloc, tcmalloc) is called only if reading does not suffice.",
-		    0, 0, out);
-	fputs("\nexample:\n  rss > 8G and (trimmable > 20% or headroom < 1G)\n", out);
-	return 0;
-}
-
-const struct help_topic help_topics[] = {
-	{"exit-codes", "the exit status of every command", help_exit_codes},
-	{"conditions", "the conditions of --when", help_conditions},
-	{0},
-};
 
 static void join_choices(const struct opt *o, const char *separator, char *out, size_t size)
 {
@@ -95,7 +50,7 @@ void help_option_text(const struct opt *o, char *out, size_t size)
 		return;
 	}
 	join_choices(o, ", ", list, sizeof(list));
-	snprintf(out, size, "%s (%s)", o->help, list);
+	snprintf(out, size, "%s; choose from %s", o->help, list);
 }
 
 static void print_option(const struct opt *o, FILE *out)

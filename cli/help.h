@@ -22,13 +22,24 @@ struct help_topic {
 
 extern const struct help_topic help_topics[];
 
+/* A name and what it means; tables of them end in a row without a name. */
+struct help_entry {
+	const char *name;
+	const char *text;
+};
+
+extern const struct help_entry help_values[];	   /* placeholders of options */
+extern const struct help_entry help_environment[]; /* variables that flmem reads */
+
+#define HELP_EXIT_STATUS_MAX 255
+
 int help_overview(FILE *out);
 int help_command(const struct cmd *cmd, FILE *out);
 
 /* "PID", "server|client": the placeholder of the option's value, "" for a flag. */
 void help_option_value(const struct opt *o, char *out, size_t size);
 
-/* The help text, followed by the choices if they are too many for the placeholder. */
+/* The help text, with the choices if they are too many for the placeholder. */
 void help_option_text(const struct opt *o, char *out, size_t size);
 
 #define HELP_TEXT_MAX 512

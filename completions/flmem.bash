@@ -500,7 +500,7 @@ _flmem()
 	help)
 		options=" --help"
 		if ((COMP_CWORD == 2)); then
-			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend profile aggregate exchange help exit-codes conditions"
+			[[ $word == -* ]] || _flmem_offer "$word" -W "detect trim env start watch recommend profile aggregate exchange help exit-codes conditions values environment"
 		fi
 		if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == profile ]]; then
 			_flmem_offer "$word" -W "run attach detach round stats summary table tree leaks flamegraph diff analyze export"

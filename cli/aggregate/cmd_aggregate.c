@@ -46,9 +46,12 @@ static const struct opt aggregate_options_table[] = {
 	 .offset = offsetof(struct aggregate_options, output),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "safetensors file to write; it replaces an existing file only when it is "
-		 "complete. With the suffix .pt, .pth, .bin or .ckpt: a copy of the first input, "
-		 "a PyTorch checkpoint, with the resulting tensors; .npz: an archive of NumPy"},
+	 .help = "file to write (required); an existing file is replaced only "
+		 "when the new one is complete. Its suffix decides the format: "
+		 ".npz for an archive of NumPy, .pt, .pth, .bin or .ckpt for a "
+		 "copy of the first input, a PyTorch checkpoint, with the "
+		 "resulting tensors, any other for safetensors; 'verify:' "
+		 "writes nothing"},
 	{.name = "weights",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, weights),
@@ -60,8 +63,9 @@ static const struct opt aggregate_options_table[] = {
 	 .offset = offsetof(struct aggregate_options, weights_from),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "JSON object with a count of samples per input, by path, by file name, or by that "
-		 "without extension: {\"client-1\": 600, ...}"},
+	 .help = "file with a JSON object that has a count of samples for each "
+		 "input: {\"client-1\": 600, ...}; a key is the path of the "
+		 "input, its file name, or its file name without suffix"},
 	{.name = "client-weights",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct aggregate_options, client_weights),
@@ -73,8 +77,10 @@ static const struct opt aggregate_options_table[] = {
 	 .offset = offsetof(struct aggregate_options, base),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "the model that the clients started from: for norm-clipped-mean (default: the "
-		 "inputs are updates), and for algorithms with a state that does not exist yet"},
+	 .help = "the model that the clients started from; required in the "
+		 "first round of an algorithm with a state. For "
+		 "norm-clipped-mean: clip the differences from it (default: the "
+		 "inputs are updates)"},
 	{.name = "state",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct aggregate_options, state),

@@ -38,7 +38,8 @@ static const struct opt aggregate_convert_options_table[] = {
 	 .offset = offsetof(struct convert_options, output),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "file to write; its suffix decides the format: .npz for an archive of NumPy, .pt, "
+	 .help = "file to write (required); its suffix decides the format: .npz for an archive of "
+		 "NumPy, .pt, "
 		 ".pth, .bin or .ckpt for a copy of a checkpoint, any other for safetensors"},
 	{.name = "dtype",
 	 .kind = OPT_CHOICE,

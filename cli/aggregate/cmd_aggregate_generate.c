@@ -34,12 +34,14 @@ static const struct opt aggregate_generate_options_table[] = {
 	 .offset = offsetof(struct generate_options, output),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "safetensors file to write; it appears when it is complete"},
+	 .help = "safetensors file to write (required); it appears when it is "
+		 "complete"},
 	{.name = "shape",
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct generate_options, shape),
 	 .choices = shape_choices,
-	 .help = "published model whose tensor names, shapes and types are used"},
+	 .help = "published model whose tensor names, shapes and types are used "
+		 "(required)"},
 	{.name = "seed",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct generate_options, seed),

@@ -28,7 +28,7 @@ static const struct opt exchange_wait_options_table[] = {
 	{.name = "timeout",
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct wait_options, limit_us),
-	 .metavar = "DURATION",
+	 .metavar = "TIME",
 	 .help = "end after this time with exit status 9 (default: none)"},
 	EXCHANGE_OPTIONS,
 	EXCHANGE_RETRIES_OPTION("default 10; 0: never"),

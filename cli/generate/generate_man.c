@@ -9,11 +9,36 @@
 #include "help.h"
 
 /*
- * Prints text for a man(7) page: escapes backslashes and dashes, protects dots and quotes at the
- * start of a line, and turns empty lines into paragraphs.
+ * Characters that roff prints as others (a quote as a curly one, which a shell does not accept), or
+ * that end an argument of a macro. NULL: prints itself.
+ */
+static const char *man_escape(char c)
+{
+	switch (c) {
+	case '\\':
+		return "\\e";
+	case '-':
+		return "\\-";
+	case '\'':
+		return "\\(aq";
+	case '"':
+		return "\\(dq";
+	case '~':
+		return "\\(ti";
+	case '^':
+		return "\\(ha";
+	default:
+		return NULL;
+	}
+}
+
+/*
+ * Prints text for a man(7) page: escapes characters, protects a dot at the start of a line, and
+ * turns empty lines into paragraphs.
  */
 static void print_man_text(const char *text, const char *paragraph, FILE *out)
 {
+	const char *escape;
 	bool line_start = true;
 
 	for (; *text; text++) {
@@ -28,12 +53,11 @@ static void print_man_text(const char *text, const char *paragraph, FILE *out)
 			line_start = true;
 			continue;
 		}
-		if (line_start && (*text == '.' || *text == '\''))
+		escape = man_escape(*text);
+		if (line_start && *text == '.')
 			fputs("\\&", out);
-		if (*text == '\\')
-			fputs("\\e", out);
-		else if (*text == '-')
-			fputs("\\-", out);
+		if (escape)
+			fputs(escape, out);
 		else
 			fputc(*text, out);
 		line_start = false;
@@ -55,9 +79,20 @@ static void print_head(const char *name, const char *summary, FILE *out)
 
 static void print_exit_status(FILE *out)
 {
-	fputs(".SH EXIT STATUS\n", out);
-	for (int status = 0; flmem_exit_status_meaning(status); status++)
-		fprintf(out, ".TP\n.B %d\n%s\n", status, flmem_exit_status_meaning(status));
+	fputs(".SH EXIT STATUS\nThe statuses are the same for all commands of flmem.\n", out);
+	for (int status = 0; status <= HELP_EXIT_STATUS_MAX; status++)
+		if (flmem_exit_status_meaning(status))
+			fprintf(out, ".TP\n.B %d\n%s\n", status, flmem_exit_status_meaning(status));
+}
+
+static void print_man_entries(const char *head, const struct help_entry *entries, FILE *out)
+{
+	fprintf(out, ".SH %s\n", head);
+	for (; entries->name; entries++) {
+		fputs(".TP\n.B ", out);
+		print_man_text(entries->name, ".IP", out);
+		print_man_text(entries->text, ".IP", out);
+	}
 }
 
 static void print_man_option(const struct cmd *cmd, const struct opt *o, FILE *out)
@@ -181,6 +216,8 @@ void generate_man_overview(FILE *out)
 	fputs(".SH OPTIONS\n", out);
 	for (const struct opt *o = opt_globals; o->name; o++)
 		print_man_option(NULL, o, out);
+	print_man_entries("VALUES", help_values, out);
+	print_man_entries("ENVIRONMENT", help_environment, out);
 	print_exit_status(out);
 	print_see_also(NULL, out);
 }

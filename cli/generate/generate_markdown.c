@@ -45,7 +45,8 @@ void generate_markdown(FILE *out)
 	      "`250ms`,\n`5s`, `2m` or `1h`. Options are accepted anywhere before `--`.\n\n"
 	      "## Exit status\n\n| status | meaning |\n|---|---|\n",
 	      out);
-	for (int status = 0; flmem_exit_status_meaning(status); status++)
-		fprintf(out, "| %d | %s |\n", status, flmem_exit_status_meaning(status));
+	for (int status = 0; status <= HELP_EXIT_STATUS_MAX; status++)
+		if (flmem_exit_status_meaning(status))
+			fprintf(out, "| %d | %s |\n", status, flmem_exit_status_meaning(status));
 	generate_each_command(print_markdown_command, out);
 }

@@ -58,6 +58,12 @@ void generate_rules(FILE *out)
 	fputs("<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
 	      "<!-- Generated from the rule tables by 'make generate'. -->\n\n"
 	      "# Rules of flmem recommend\n\n"
+	      "[flmem recommend](guides/recommend.md) checks job files, scripts, recordings, heap\n"
+	      "profiles, kernel logs and live processes with these rules. An `error` is a setting "
+	      "that is\nrefused or has no effect, a `warning` one that costs memory; `info` is the "
+	      "rest, also values\nthat are known only at run time. `--fix` writes a proposed value "
+	      "into the file, except into\nPython. [A reason suppresses a "
+	      "finding](guides/ci.md#suppress-a-finding).\n\n"
 	      "| rule | severity | condition |\n|---|---|---|\n",
 	      out);
 	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++) {

@@ -47,8 +47,8 @@ extern const char *const combine_non_float_policies[];
 		 .kind = OPT_TEXT,                                                                 \
 		 .offset = (at) + offsetof(struct combine_options, trim),                          \
 		 .metavar = "SHARE",                                                               \
-		 .help = "for trimmed-mean: share of the inputs to drop at each end, per element " \
-			 "(default 0.2)"},                                                         \
+		 .help = "for trimmed-mean: share of the inputs to drop at each end, "             \
+			 "for each element (default 0.2)"},                                        \
 		{.name = "server-rate",                                                            \
 		 .kind = OPT_TEXT,                                                                 \
 		 .offset = (at) + offsetof(struct combine_options, server_rate),                   \
@@ -88,8 +88,8 @@ extern const char *const combine_non_float_policies[];
 		 .kind = OPT_NUMBER,                                                               \
 		 .offset = (at) + offsetof(struct combine_options, keep),                          \
 		 .metavar = "N",                                                                   \
-		 .help = "for multi-krum: how many inputs to average (default: all but the "       \
-			 "hostile and 2)"},                                                        \
+		 .help = "for multi-krum: how many inputs to average (default: all but "           \
+			 "the hostile ones and two)"},                                             \
 		{.name = "key",                                                                    \
 		 .kind = OPT_TEXT,                                                                 \
 		 .offset = (at) + offsetof(struct combine_options, key),                           \

@@ -25,36 +25,36 @@ struct exchange_options {
 };
 
 /* Rows of an option table, for an options struct that begins with a struct exchange_options. */
-#define EXCHANGE_OPTIONS                                                           \
-	{.name = "token-file",                                                     \
-	 .kind = OPT_TEXT,                                                         \
-	 .offset = offsetof(struct exchange_options, token_file),                  \
-	 .metavar = "FILE",                                                        \
-	 .complete = OPT_COMPLETE_FILE,                                            \
-	 .help = "file whose first line is the token of this client"},             \
-		{.name = "cert",                                                   \
-		 .kind = OPT_TEXT,                                                 \
-		 .offset = offsetof(struct exchange_options, cert),                \
-		 .metavar = "FILE",                                                \
-		 .complete = OPT_COMPLETE_FILE,                                    \
-		 .help = "certificate of this client, as PEM"},                    \
-		{.name = "key",                                                    \
-		 .kind = OPT_TEXT,                                                 \
-		 .offset = offsetof(struct exchange_options, key),                 \
-		 .metavar = "FILE",                                                \
-		 .complete = OPT_COMPLETE_FILE,                                    \
-		 .help = "its key, as PEM (default: in the file of --cert)"},      \
-		{.name = "ca",                                                     \
-		 .kind = OPT_TEXT,                                                 \
-		 .offset = offsetof(struct exchange_options, ca),                  \
-		 .metavar = "FILE",                                                \
-		 .complete = OPT_COMPLETE_FILE,                                    \
-		 .help = "certificates of authorities to trust, as PEM (default: " \
-			 "$SSL_CERT_FILE, else those of the system)"},             \
-	{                                                                          \
-		.name = "insecure", .kind = OPT_FLAG,                              \
-		.offset = offsetof(struct exchange_options, insecure),             \
-		.help = "send a token over http:// to other hosts, too"            \
+#define EXCHANGE_OPTIONS                                                                \
+	{.name = "token-file",                                                          \
+	 .kind = OPT_TEXT,                                                              \
+	 .offset = offsetof(struct exchange_options, token_file),                       \
+	 .metavar = "FILE",                                                             \
+	 .complete = OPT_COMPLETE_FILE,                                                 \
+	 .help = "file whose first line is the token of this client"},                  \
+		{.name = "cert",                                                        \
+		 .kind = OPT_TEXT,                                                      \
+		 .offset = offsetof(struct exchange_options, cert),                     \
+		 .metavar = "FILE",                                                     \
+		 .complete = OPT_COMPLETE_FILE,                                         \
+		 .help = "certificate of this client, as PEM"},                         \
+		{.name = "key",                                                         \
+		 .kind = OPT_TEXT,                                                      \
+		 .offset = offsetof(struct exchange_options, key),                      \
+		 .metavar = "FILE",                                                     \
+		 .complete = OPT_COMPLETE_FILE,                                         \
+		 .help = "its key, as PEM (default: in the file of --cert)"},           \
+		{.name = "ca",                                                          \
+		 .kind = OPT_TEXT,                                                      \
+		 .offset = offsetof(struct exchange_options, ca),                       \
+		 .metavar = "FILE",                                                     \
+		 .complete = OPT_COMPLETE_FILE,                                         \
+		 .help = "certificates of authorities to trust, as PEM (default: "      \
+			 "$SSL_CERT_FILE, else those of the system)"},                  \
+	{                                                                               \
+		.name = "insecure", .kind = OPT_FLAG,                                   \
+		.offset = offsetof(struct exchange_options, insecure),                  \
+		.help = "send the token over http:// to hosts other than this one, too" \
 	}
 
 /* With a default as text: a string literal. */
@@ -67,12 +67,12 @@ struct exchange_options {
 			"between them (" default_text ")"                                  \
 	}
 
-#define EXCHANGE_TIMEOUT_OPTION                                                                 \
-	{                                                                                       \
-		.name = "timeout", .kind = OPT_DURATION,                                        \
-		.offset = offsetof(struct exchange_options, timeout_us), .metavar = "DURATION", \
-		.help = "time limit for the server to accept a connection, and for a "          \
-			"transfer below 1 KiB per second (default 30s)"                         \
+#define EXCHANGE_TIMEOUT_OPTION                                                             \
+	{                                                                                   \
+		.name = "timeout", .kind = OPT_DURATION,                                    \
+		.offset = offsetof(struct exchange_options, timeout_us), .metavar = "TIME", \
+		.help = "time limit for the server to accept a connection, and for a "      \
+			"transfer below 1 KiB per second (default 30s)"                     \
 	}
 
 /* The same for the library, with the progress of `context` (aggregate_progress.h) or none. */

@@ -46,7 +46,7 @@ struct http_options {
 			 "(default 5; 0: never)"},                                                 \
 	{                                                                                          \
 		.name = "timeout", .kind = OPT_DURATION,                                           \
-		.offset = offsetof(struct http_options, timeout_us), .metavar = "DURATION",        \
+		.offset = offsetof(struct http_options, timeout_us), .metavar = "TIME",            \
 		.help = "for addresses: time limit for a server to accept a connection, "          \
 			"and for a transfer below 1 KiB per second (default 30s)"                  \
 	}

@@ -31,56 +31,60 @@ extern const char *const role_allocator_choices[];
 extern const char *const role_framework_choices[];
 
 /* Rows of an option table, for an options struct that begins with a struct role_options. */
-#define ROLE_OPTIONS                                                                               \
-	{.name = "role",                                                                           \
-	 .letter = 'r',                                                                            \
-	 .kind = OPT_CHOICE,                                                                       \
-	 .offset = offsetof(struct role_options, role),                                            \
-	 .choices = role_choices,                                                                  \
-	 .help = "role of the process in the federation (required)"},                              \
-		{.name = "parallelism",                                                            \
-		 .kind = OPT_CHOICE,                                                               \
-		 .offset = offsetof(struct role_options, parallelism),                             \
-		 .choices = role_parallelism_choices,                                              \
-		 .help = "high: 8 arenas, for a server that works on many clients at once"},       \
-		{.name = "allocator",                                                              \
-		 .letter = 'a',                                                                    \
-		 .kind = OPT_CHOICE,                                                               \
-		 .offset = offsetof(struct role_options, allocator),                               \
-		 .choices = role_allocator_choices,                                                \
-		 .help = "allocator to configure (default glibc); auto selects jemalloc if it is " \
-			 "installed"},                                                             \
-		{.name = "jemalloc-library",                                                       \
-		 .kind = OPT_TEXT,                                                                 \
-		 .offset = offsetof(struct role_options, jemalloc_library),                        \
-		 .metavar = "PATH",                                                                \
-		 .complete = OPT_COMPLETE_FILE,                                                    \
-		 .help = "jemalloc library to preload (default: the installed one)"},              \
-		{.name = "framework",                                                              \
-		 .letter = 'f',                                                                    \
-		 .kind = OPT_CHOICE,                                                               \
-		 .offset = offsetof(struct role_options, framework),                               \
-		 .choices = role_framework_choices,                                                \
-		 .help = "framework whose variables are added (default nvflare)"},                 \
-		{.name = "framework-version",                                                      \
-		 .kind = OPT_TEXT,                                                                 \
-		 .offset = offsetof(struct role_options, framework_version),                       \
-		 .metavar = "VERSION",                                                             \
-		 .help = "omit settings that this version does not read (2.8, 2.9.0)"},            \
-		{.name = "job",                                                                    \
-		 .kind = OPT_TEXT,                                                                 \
-		 .offset = offsetof(struct role_options, job),                                     \
-		 .metavar = "PATH",                                                                \
-		 .complete = OPT_COMPLETE_FILE,                                                    \
-		 .help = "NVFlare job that will run: add the variables of external trainers, "     \
-			 "which override a job, if it sets no memory_gc_rounds"},                  \
-		{.name = "gpu",                                                                    \
-		 .kind = OPT_FLAG,                                                                 \
-		 .offset = offsetof(struct role_options, gpu),                                     \
-		 .help = "the client uses a GPU (default: if this machine has one)"},              \
-	{                                                                                          \
-		.name = "no-gpu", .kind = OPT_FLAG,                                                \
-		.offset = offsetof(struct role_options, no_gpu), .help = "the client uses no GPU"  \
+#define ROLE_OPTIONS                                                                              \
+	{.name = "role",                                                                          \
+	 .letter = 'r',                                                                           \
+	 .kind = OPT_CHOICE,                                                                      \
+	 .offset = offsetof(struct role_options, role),                                           \
+	 .choices = role_choices,                                                                 \
+	 .help = "role of the process in the federation (required)"},                             \
+		{.name = "parallelism",                                                           \
+		 .kind = OPT_CHOICE,                                                              \
+		 .offset = offsetof(struct role_options, parallelism),                            \
+		 .choices = role_parallelism_choices,                                             \
+		 .help = "for a server: normal sets 4 malloc arenas (default); high "             \
+			 "sets 8, for a server that works on many clients at once"},              \
+		{.name = "allocator",                                                             \
+		 .letter = 'a',                                                                   \
+		 .kind = OPT_CHOICE,                                                              \
+		 .offset = offsetof(struct role_options, allocator),                              \
+		 .choices = role_allocator_choices,                                               \
+		 .help = "allocator whose settings are printed or set (default glibc); "          \
+			 "auto selects jemalloc if it is installed"},                             \
+		{.name = "jemalloc-library",                                                      \
+		 .kind = OPT_TEXT,                                                                \
+		 .offset = offsetof(struct role_options, jemalloc_library),                       \
+		 .metavar = "PATH",                                                               \
+		 .complete = OPT_COMPLETE_FILE,                                                   \
+		 .help = "jemalloc library to preload (default: the installed one)"},             \
+		{.name = "framework",                                                             \
+		 .letter = 'f',                                                                   \
+		 .kind = OPT_CHOICE,                                                              \
+		 .offset = offsetof(struct role_options, framework),                              \
+		 .choices = role_framework_choices,                                               \
+		 .help = "framework whose variables are added (default nvflare)"},                \
+		{.name = "framework-version",                                                     \
+		 .kind = OPT_TEXT,                                                                \
+		 .offset = offsetof(struct role_options, framework_version),                      \
+		 .metavar = "VERSION",                                                            \
+		 .help = "version of the framework that will run, for example 2.8 or "            \
+			 "2.9.0: omit settings that it does not read"},                           \
+		{.name = "job",                                                                   \
+		 .kind = OPT_TEXT,                                                                \
+		 .offset = offsetof(struct role_options, job),                                    \
+		 .metavar = "PATH",                                                               \
+		 .complete = OPT_COMPLETE_FILE,                                                   \
+		 .help = "folder of the NVFlare job that will run: if its external "              \
+			 "trainers have no memory_gc_rounds, add the variables for them "         \
+			 "(such variables override the job's values, so they are "                \
+			 "omitted without --job)"},                                               \
+		{.name = "gpu",                                                                   \
+		 .kind = OPT_FLAG,                                                                \
+		 .offset = offsetof(struct role_options, gpu),                                    \
+		 .help = "the client uses a GPU (default: if this machine has one)"},             \
+	{                                                                                         \
+		.name = "no-gpu", .kind = OPT_FLAG,                                               \
+		.offset = offsetof(struct role_options, no_gpu), .help = "the client uses no GPU" \
 	}
 
 /* The given role, or FLMEM_ROLE_NONE. */

@@ -39,7 +39,8 @@ extern const char *const target_roles[];
 		.offset = TARGET_OFFSET(type, member, pids),                                  \
 		.metavar = "PID",                                                             \
 		.complete = OPT_COMPLETE_PID,                                                 \
-		.help = "this process; may be repeated, or a comma-separated list",           \
+		.help = "this process; may be repeated, or a comma-separated list of "        \
+			"PIDs",                                                               \
 	},                                                                                    \
 		{                                                                             \
 			.name = "name",                                                       \
@@ -47,7 +48,8 @@ extern const char *const target_roles[];
 			.offset = TARGET_OFFSET(type, member, name),                          \
 			.metavar = "REGEX",                                                   \
 			.once = true,                                                         \
-			.help = "all processes whose command line matches",                   \
+			.help = "all processes whose command line matches this regular "      \
+				"expression",                                                 \
 		},                                                                            \
 		{                                                                             \
 			.name = "all",                                                        \
@@ -63,21 +65,23 @@ extern const char *const target_roles[];
 	}
 
 /* The same plus the options that filter the selection. */
-#define TARGET_OPTIONS(type, member)                                                              \
-	TARGET_NAME_OPTIONS(type, member),                                                        \
-		{                                                                                 \
-			.name = "role",                                                           \
-			.kind = OPT_CHOICE,                                                       \
-			.offset = TARGET_OFFSET(type, member, role),                              \
-			.metavar = "ROLE",                                                        \
-			.choices = target_roles,                                                  \
-			.help = "only processes with this role; server and client include their " \
-				"variants",                                                       \
-		},                                                                                \
-	{                                                                                         \
-		.name = "min-rss", .letter = 'm', .kind = OPT_SIZE,                               \
-		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE",          \
-		.zero = true, .help = "only processes with at least this much resident memory",   \
+#define TARGET_OPTIONS(type, member)                                                     \
+	TARGET_NAME_OPTIONS(type, member),                                               \
+		{                                                                        \
+			.name = "role",                                                  \
+			.kind = OPT_CHOICE,                                              \
+			.offset = TARGET_OFFSET(type, member, role),                     \
+			.metavar = "ROLE",                                               \
+			.choices = target_roles,                                         \
+			.help = "of the selected processes, only those with this role; " \
+				"'server' and 'client' include their variants",          \
+		},                                                                       \
+	{                                                                                \
+		.name = "min-rss", .letter = 'm', .kind = OPT_SIZE,                      \
+		.offset = TARGET_OFFSET(type, member, min_rss_bytes), .metavar = "SIZE", \
+		.zero = true,                                                            \
+		.help = "of the selected processes, only those with at least this much " \
+			"resident memory (RSS)",                                         \
 	}
 
 /* True if the options select any target. */

@@ -7,7 +7,8 @@ static const struct opt profile_attach_options_table[] = {
 		"the sampler to use: that of flmem (default), or the process's own jemalloc, "
 		"if it was started with MALLOC_CONF=prof:true,prof_active:false"),
 	PROFILE_ATTACH_OUTPUT_OPTION(
-		"the profile to write, where the process may create files; in a container "
+		"the profile to write (required, except with --engine jemalloc), where the "
+		"process may create files; in a container "
 		"/proc/PID/root/tmp/NAME"),
 	{.name = "interval",
 	 .letter = 'i',
@@ -20,7 +21,8 @@ static const struct opt profile_attach_options_table[] = {
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct profile_attach_options, limit_bytes),
 	 .metavar = "SIZE",
-	 .help = "size of the profile, allocated at the start (default 64MiB)"},
+	 .help = "size of the profile, from 1MiB to 4GiB, allocated at the "
+		 "start (default 64MiB)"},
 	{.name = "native",
 	 .letter = 'n',
 	 .kind = OPT_FLAG,
@@ -50,7 +52,7 @@ static const char *const profile_attach_examples[] = {
 const struct cmd cmd_profile_attach = {
 	.name = "profile attach",
 	.ends_first = true,
-	.summary = "samples the heap of a Python process that runs",
+	.summary = "starts to sample the heap of a running Python process",
 	.description =
 		"Loads the sampler into the process at a safe point, in a new thread, and "
 		"redirects the allocator calls of all loaded objects while all threads run. "
@@ -58,7 +60,9 @@ const struct cmd cmd_profile_attach = {
 		"with the process. The profile does not contain earlier allocations.\n\n"
 		"The command refuses a process that 'flmem trim --gc' would refuse, that is "
 		"already sampled, that is a free-threaded Python, or that uses another C "
-		"library than the sampler. The library stays loaded until the process ends.\n\n"
+		"library than the sampler. The library stays loaded until the process ends. If "
+		"the process was started by 'flmem start --profile-socket', the command uses "
+		"its socket, borrows no thread, and the process need not use Python.\n\n"
 		"With --engine jemalloc the command loads nothing, and the process does not "
 		"need Python: a call on a borrowed thread, with the checks of 'flmem trim', "
 		"sets prof.active. jemalloc then samples with its own interval and writes its "

@@ -3,7 +3,8 @@
 
 static const struct opt profile_detach_options_table[] = {
 	PROFILE_ATTACH_PID_OPTION,
-	PROFILE_ATTACH_ENGINE_OPTION("the sampler, as given to attach"),
+	PROFILE_ATTACH_ENGINE_OPTION(
+		"the sampler, as given to 'flmem profile attach' (default sampler)"),
 	PROFILE_ATTACH_OUTPUT_OPTION(
 		"with --engine jemalloc: the dump to write first, where the process may create "
 		"files; in a container /proc/PID/root/tmp/NAME"),

@@ -31,7 +31,7 @@ int profile_attach_run(const struct cmd *cmd, const struct profile_attach_option
 	{                                                                                 \
 		.name = "pid", .letter = 'p', .kind = OPT_PID,                            \
 		.offset = offsetof(struct profile_attach_options, pid), .metavar = "PID", \
-		.complete = OPT_COMPLETE_PID, .help = "the process"                       \
+		.complete = OPT_COMPLETE_PID, .help = "the process (required)"            \
 	}
 
 /* "sampler" and the like, for the option. */

@@ -30,19 +30,21 @@ static const struct opt start_options_table[] = {
 	{.name = "profile-ready",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, profile_ready),
-	 .help = "preload the sampler of 'flmem profile', dormant until 'flmem profile attach', "
-		 "which then need not load it"},
+	 .help = "preload the sampler of 'flmem profile', inactive until 'flmem "
+		 "profile attach', which then need not load it"},
 	{.name = "profile-socket",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, profile_socket),
-	 .help = "the same, with a socket that only the same user and root may use: 'flmem profile "
-		 "attach' then need not trace the command. Each program that it executes has one "
-		 "thread more"},
+	 .help = "as --profile-ready, and give each program that the command "
+		 "executes a socket and one thread more: 'flmem profile attach' "
+		 "then need not trace it. Only the same user and root may use "
+		 "the socket"},
 	{.name = "assume-seccomp",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, assume_seccomp),
-	 .help = "with --profile-socket: make it also under seccomp filters, as in containers; if "
-		 "they do not allow it, the kernel may kill the command"},
+	 .help = "with --profile-socket: create the socket also under seccomp "
+		 "filters, as in containers; if they do not allow it, the "
+		 "kernel may kill the command"},
 	{.name = "force",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, role.force),
@@ -51,7 +53,8 @@ static const struct opt start_options_table[] = {
 	{.name = "dry-run",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, dry_run),
-	 .help = "run the probe and print the start as a shell script"},
+	 .help = "do not start the command: run the probe of jemalloc, and "
+		 "print the start as a shell script"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, json),
@@ -60,34 +63,39 @@ static const struct opt start_options_table[] = {
 	 .letter = 's',
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct start_options, supervise),
-	 .help = "keep the command running, controlled by NVFlare's files in the workspace: "
-		 "pid.fl, daemon_pid.fl, shutdown.fl, restart.fl"},
+	 .help = "restart the command when it ends, and obey NVFlare's control "
+		 "files in --workspace: pid.fl, daemon_pid.fl, shutdown.fl, "
+		 "restart.fl"},
 	{.name = "workspace",
 	 .letter = 'w',
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct start_options, workspace),
 	 .metavar = "DIRECTORY",
 	 .complete = OPT_COMPLETE_DIRECTORY,
-	 .help = "directory of the control files; with --emit: directory of the job"},
+	 .help = "with --supervise: directory of the control files; with "
+		 "--emit: directory of the job"},
 	{.name = "wait",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct start_options, wait),
 	 .metavar = "TIME",
-	 .help = "time between a stop request and SIGTERM, for the command to exit by itself "
-		 "(default 10s if it runs NVFlare, which has no handler for SIGTERM, else 0)"},
+	 .help = "with --supervise: time between a stop request and SIGTERM, "
+		 "for the command to exit by itself (default 10s if it runs "
+		 "NVFlare, which has no handler for SIGTERM, else 0)"},
 	{.name = "grace",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct start_options, grace),
 	 .metavar = "TIME",
-	 .help = "time between SIGTERM and SIGKILL (default 10s)"},
+	 .help = "with --supervise: time between SIGTERM and SIGKILL (default "
+		 "10s)"},
 	{.name = "emit",
 	 .letter = 'e',
 	 .kind = OPT_CHOICE,
 	 .offset = offsetof(struct start_options, emit),
 	 .choices = start_emit_choices,
-	 .help = "print a script or unit that starts this role elsewhere: the memory block of a "
-		 "start script, a whole start script, a systemd unit, a batch script, a compose "
-		 "service, a pod"},
+	 .help = "start nothing; print a file that starts this role elsewhere: "
+		 "the memory block of a start script, a whole start script of "
+		 "NVFlare, a systemd unit, a batch script, a Compose service, a "
+		 "Kubernetes pod"},
 	{.name = "output",
 	 .letter = 'o',
 	 .kind = OPT_TEXT,

@@ -283,7 +283,8 @@ static const struct opt trim_options_table[] = {
 	 .offset = offsetof(struct trim_options, python),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "run this Python code in the target before the other steps (at most 64 KiB)"},
+	 .help = "first run the Python code in this file (at most 64 KiB) in "
+		 "the target"},
 	{.name = "dry-run",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, dry_run),
@@ -293,7 +294,8 @@ static const struct opt trim_options_table[] = {
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, timeout_us),
 	 .metavar = "TIME",
-	 .help = "time limit for finding a safe moment, and again for the call (default 5s)"},
+	 .help = "time limit for finding a safe moment, and again for the calls "
+		 "(default 5s)"},
 	{.name = "assume-seccomp",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, assume_seccomp),
@@ -304,17 +306,20 @@ static const struct opt trim_options_table[] = {
 	 .kind = OPT_DURATION,
 	 .offset = offsetof(struct trim_options, settle_us),
 	 .metavar = "TIME",
-	 .help = "delay before RSS is read again (default 0)",
+	 .help = "wait this long before RSS is read again after the trim "
+		 "(default 0)",
 	 .zero = true},
 	REPEAT_OPTIONS(struct trim_options, repeat),
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, json),
-	 .help = "print one JSON object"},
+	 .help = "print one JSON object; with --every or --when one line of "
+		 "JSON for each event"},
 	{.name = "no-predict",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct trim_options, no_predict),
-	 .help = "with --json or --dry-run: skip the heap analysis that predicts the release"},
+	 .help = "with --json or --dry-run: skip the heap analysis that "
+		 "predicts how much memory the trim will release"},
 	{0},
 };
 
@@ -343,14 +348,15 @@ const struct cmd cmd_trim = {
 	.description =
 		"Calls the release function of the target's own allocator (glibc malloc_trim, "
 		"jemalloc purge, tcmalloc ReleaseFreeMemory, mimalloc collect) on one "
-		"borrowed idle thread, while all other threads keep running. The target needs "
-		"no debugger, no restart and no code change. If it is not safe to touch, the "
-		"command refuses it with the reason.\n\n"
+		"borrowed idle thread, while all other threads keep running. Idle means that "
+		"the thread waits in a system call; afterwards it continues to wait. The "
+		"target needs no debugger, no restart and no code change. If it is not safe to "
+		"touch, the command refuses it with the reason.\n\n"
 		"With --every or --when it trims repeatedly, at intervals or while a "
 		"condition holds, until the targets exit, a signal stops it (status 0), or "
 		"--max-ineffective trims in a row release less than --min-release. Each trim "
-		"is one log line on standard error, or with --json one object on standard "
-		"output.",
+		"is one log line on standard error, or with --json one line of JSON on "
+		"standard output.",
 	.examples = trim_examples,
 	.options = trim_options_table,
 	.options_size = sizeof(struct trim_options),

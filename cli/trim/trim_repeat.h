@@ -26,51 +26,52 @@ struct repeat_options {
 	(offsetof(type, member) + offsetof(struct repeat_options, field))
 
 /* Rows of an option table whose options struct `type` has a struct repeat_options `member`. */
-#define REPEAT_OPTIONS(type, member)                                                              \
-	{                                                                                         \
-		.name = "every",                                                                  \
-		.kind = OPT_DURATION,                                                             \
-		.offset = REPEAT_OFFSET(type, member, every_us),                                  \
-		.metavar = "TIME",                                                                \
-		.help = "trim repeatedly at this interval; with --when, check the condition at "  \
-			"this interval (default 5s)",                                             \
-	},                                                                                        \
-		{                                                                                 \
-			.name = "when",                                                           \
-			.kind = OPT_TEXT,                                                         \
-			.offset = REPEAT_OFFSET(type, member, when),                              \
-			.metavar = "CONDITION",                                                   \
-			.help = "trim while this holds, for example 'rss > 8G and trimmable > "   \
-				"20%' "                                                           \
-				"(see 'flmem help conditions')",                                  \
-		},                                                                                \
-		{                                                                                 \
-			.name = "cool-down",                                                      \
-			.kind = OPT_DURATION,                                                     \
-			.offset = REPEAT_OFFSET(type, member, cool_down_us),                      \
-			.metavar = "TIME",                                                        \
-			.help = "minimum time between two trims of a process (default 1m with "   \
-				"--when)",                                                        \
-		},                                                                                \
-		{                                                                                 \
-			.name = "count",                                                          \
-			.kind = OPT_NUMBER,                                                       \
-			.offset = REPEAT_OFFSET(type, member, count),                             \
-			.metavar = "N",                                                           \
-			.help = "end after this many trims of each process",                      \
-		},                                                                                \
-		{                                                                                 \
-			.name = "min-release",                                                    \
-			.kind = OPT_SIZE,                                                         \
-			.offset = REPEAT_OFFSET(type, member, min_release_bytes),                 \
-			.metavar = "SIZE",                                                        \
-			.help = "a trim that releases less counts as ineffective (default 1MiB)", \
-		},                                                                                \
-	{                                                                                         \
-		.name = "max-ineffective", .kind = OPT_NUMBER,                                    \
-		.offset = REPEAT_OFFSET(type, member, max_ineffective), .metavar = "N",           \
-		.help = "stop trimming a process after this many ineffective trims in a row; "    \
-			"each one doubles the pause (default 3)",                                 \
+#define REPEAT_OPTIONS(type, member)                                                             \
+	{                                                                                        \
+		.name = "every",                                                                 \
+		.kind = OPT_DURATION,                                                            \
+		.offset = REPEAT_OFFSET(type, member, every_us),                                 \
+		.metavar = "TIME",                                                               \
+		.help = "trim repeatedly at this interval; with --when, check the condition at " \
+			"this interval (default 5s)",                                            \
+	},                                                                                       \
+		{                                                                                \
+			.name = "when",                                                          \
+			.kind = OPT_TEXT,                                                        \
+			.offset = REPEAT_OFFSET(type, member, when),                             \
+			.metavar = "CONDITION",                                                  \
+			.help = "trim whenever this condition holds, for example 'rss > 8G and " \
+				"trimmable > 20%' (see 'flmem help conditions')",                \
+		},                                                                               \
+		{                                                                                \
+			.name = "cool-down",                                                     \
+			.kind = OPT_DURATION,                                                    \
+			.offset = REPEAT_OFFSET(type, member, cool_down_us),                     \
+			.metavar = "TIME",                                                       \
+			.help = "minimum time between two trims of a process (default 1m with "  \
+				"--when)",                                                       \
+		},                                                                               \
+		{                                                                                \
+			.name = "count",                                                         \
+			.kind = OPT_NUMBER,                                                      \
+			.offset = REPEAT_OFFSET(type, member, count),                            \
+			.metavar = "N",                                                          \
+			.help = "with --every or --when: end after this many trims of each "     \
+				"process",                                                       \
+		},                                                                               \
+		{                                                                                \
+			.name = "min-release",                                                   \
+			.kind = OPT_SIZE,                                                        \
+			.offset = REPEAT_OFFSET(type, member, min_release_bytes),                \
+			.metavar = "SIZE",                                                       \
+			.help = "with --every or --when: a trim that releases less counts as "   \
+				"ineffective (default 1MiB)",                                    \
+		},                                                                               \
+	{                                                                                        \
+		.name = "max-ineffective", .kind = OPT_NUMBER,                                   \
+		.offset = REPEAT_OFFSET(type, member, max_ineffective), .metavar = "N",          \
+		.help = "stop trimming a process after this many ineffective trims in a row; "   \
+			"each one doubles the pause (default 3)",                                \
 	}
 
 /* True with --every or --when. */

@@ -348,27 +348,28 @@ static const struct opt watch_options_table[] = {
 	 .offset = offsetof(struct watch_options, logs),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "log file of the job, for its rounds (NVFlare, also as JSON, APPFL, Flower); may "
-		 "be repeated; a process that writes one of several logs has the rounds of that "
-		 "log"},
+	 .help = "log file of the job, in which the rounds are found: of "
+		 "NVFlare (text or JSON), APPFL or Flower; may be repeated: a "
+		 "process that writes to one of several logs uses the rounds of "
+		 "that log"},
 	{.name = "rounds",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct watch_options, rounds),
 	 .metavar = "N",
-	 .help = "stop after this many complete rounds of the log"},
+	 .help = "stop after this many complete rounds in the log"},
 	{.name = "round-regex",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, round_regex),
 	 .metavar = "REGEX",
-	 .help = "a log line that matches starts a round; the first group is the round number. A "
-		 "POSIX "
-		 "extended regular expression, in which \\d is a digit"},
+	 .help = "for other logs: a line that matches starts a round; the first "
+		 "group is the round number"},
 	{.name = "record",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, record),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "append all samples and rounds to this recording file"},
+	 .help = "append all samples and rounds to this file, for --replay and "
+		 "flmem recommend"},
 	{.name = "replay",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, replay),
@@ -386,32 +387,35 @@ static const struct opt watch_options_table[] = {
 	 .offset = offsetof(struct watch_options, report),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "write a self-contained HTML page at the end, with figures and the findings of "
-		 "recommend; - is standard output"},
+	 .help = "write a self-contained HTML page at the end, with the figures "
+		 "and the findings of 'flmem recommend'; '-' is standard output"},
 	{.name = "profile",
 	 .kind = OPT_TEXTS,
 	 .offset = offsetof(struct watch_options, profiles),
 	 .metavar = "FILE",
 	 .complete = OPT_COMPLETE_FILE,
-	 .help = "with --report: show which code holds the memory, from this heap profile of flmem "
-		 "profile; may be repeated"},
+	 .help = "with --report: add this heap profile of 'flmem profile' to "
+		 "the page, which then shows which code holds the memory; may "
+		 "be repeated"},
 	{.name = "fail-above",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct watch_options, fail_above_bytes),
 	 .metavar = "SIZE",
-	 .help = "exit with status 1 if the RSS of a process exceeded this"},
+	 .help = "exit with status 1 if the RSS of a process exceeded this size"},
 	{.name = "fail-growth",
 	 .kind = OPT_TEXT,
 	 .offset = offsetof(struct watch_options, fail_growth),
 	 .metavar = "RATE",
-	 .help = "exit with status 1 if the memory of a process grew faster, for example "
-		 "10MiB/round or 1GiB/h; with status 9 if that is not known yet"},
+	 .help = "exit with status 1 if the memory of a process grew faster, "
+		 "for example 10MiB/round or 1GiB/h; with status 9 if the watch "
+		 "was too short to decide that"},
 	AUTO_OPTIONS(struct watch_options, automatic),
 	{.name = "exact-peaks",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct watch_options, exact_peaks),
-	 .help = "with --log: the kernel's own peak of each round instead of the highest sample; "
-		 "resets the peak that the processes themselves see (VmHWM, ru_maxrss)"},
+	 .help = "with --log: use the kernel's own peak of each round instead "
+		 "of the highest sample; this resets the peak that the "
+		 "processes themselves see (VmHWM, ru_maxrss)"},
 	{.name = "wait",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct watch_options, wait),
@@ -460,9 +464,10 @@ const struct cmd cmd_watch = {
 		"Samples counters of the processes without affecting them, and at the end "
 		"reports whether their memory is flat, climbing, stepped or falling, with a "
 		"confidence, the growth rate, and the time until the limit of the control "
-		"group or the host is reached. RSS that does not fall is not a leak; memory "
-		"that is higher after each round is. With a log of the job memory is compared "
-		"at the ends of rounds, otherwise over equal intervals of time.\n\n"
+		"group or the host is reached. RSS that does not fall does not indicate a "
+		"leak; RSS that is higher after each round does. With a log of the job (--log) "
+		"memory "
+		"is compared at the ends of rounds, otherwise over equal intervals of time.\n\n"
 		"On a terminal it shows a screen with one row per process (needs ncurses); "
 		"keys sort the rows, predict what a trim would release, and trim. If standard "
 		"output is not a terminal, or TERM is dumb, it prints a line per round, and "

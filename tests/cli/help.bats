@@ -57,7 +57,19 @@ options_of() {
 	while read -ra topic; do
 		flmem help "${topic[@]}"
 		! grep -nE '.{81}| $' <<<"$output" || fail "too wide or a trailing space"
-	done < <(printf '\nexit-codes\n' && all_commands)
+	done < <(printf '\nexit-codes\nconditions\nvalues\nenvironment\n' && all_commands)
+}
+
+@test "the description of help names every topic" {
+	flmem help
+	local overview=$output topic count=0
+	flmem help help
+	local text=$output
+	while read -r topic; do
+		grep -q "$topic" <<<"$text" || fail "'flmem help help' does not name $topic"
+		count=$((count + 1))
+	done < <(sed -n '/^topics:/,/^$/s/^  \([^ ]*\) .*/\1/p' <<<"$overview")
+	[ "$count" -ge 4 ]
 }
 
 @test "the exit codes are those of the contract" {
@@ -95,6 +107,21 @@ options_of() {
 		warnings=$(mandoc -Tlint -W warning "$page" | grep -v 'missing date' || true)
 		[ -z "$warnings" ] || fail "$page: $warnings"
 	done
+}
+
+@test "man pages show quotes as a shell needs them" {
+	requires man
+	local page
+	for page in "$BATS_FILE_TMPDIR"/docs/man/*.1; do
+		# In the argument of a macro roff drops ", and it may print ' as a curly quote.
+		! grep -nE "^([^.]|\.B ).*['\"]" "$page" || fail "$page: a quote that is not escaped"
+	done
+	run_command env LC_ALL=C.UTF-8 MANWIDTH=200 man -l "$BATS_FILE_TMPDIR/docs/man/flmem-env.1"
+	grep -qF "eval \"\$(flmem env --role client)\"" <<<"$output" || fail "not as in --help"
+}
+
+@test "the exit statuses of start are in its man page" {
+	grep -qx '\.B 127' "$BATS_FILE_TMPDIR/docs/man/flmem-start.1"
 }
 
 @test "every man page has the sections that a reader looks for" {

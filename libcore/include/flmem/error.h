@@ -18,17 +18,17 @@
  * command line; `flmem help exit-codes` prints this table. The last two are the statuses that
  * shells, env(1) and other launchers use for a command that they cannot run.
  */
-#define FLMEM_CODES(X)                                                                          \
-	X(FINDINGS, "findings", 1, "findings: a limit was exceeded")                            \
-	X(USAGE, "usage", 2, "bad usage or bad input")                                          \
-	X(NOPROC, "noproc", 3, "no such process")                                               \
-	X(PERM, "perm", 4, "not permitted")                                                     \
-	X(UNSUPPORTED, "unsupported", 5, "not supported here")                                  \
-	X(UNSAFE, "unsafe", 6, "target not safe to touch now")                                  \
-	X(FAILED, "failed", 7, "failed")                                                        \
-	X(PARTLY, "partly", 8, "partly done: some targets failed")                              \
-	X(UNDECIDED, "undecided", 9, "undecided: not watched long enough, or data are damaged") \
-	X(NOEXEC, "noexec", 126, "start: the command cannot be executed")                       \
+#define FLMEM_CODES(X)                                                                         \
+	X(FINDINGS, "findings", 1, "findings, differences, or an exceeded limit")              \
+	X(USAGE, "usage", 2, "bad usage or bad input")                                         \
+	X(NOPROC, "noproc", 3, "no such process")                                              \
+	X(PERM, "perm", 4, "not permitted")                                                    \
+	X(UNSUPPORTED, "unsupported", 5, "not supported here")                                 \
+	X(UNSAFE, "unsafe", 6, "not safe now: the target, or a file in use")                   \
+	X(FAILED, "failed", 7, "failed")                                                       \
+	X(PARTLY, "partly", 8, "partly done: some targets or inputs failed")                   \
+	X(UNDECIDED, "undecided", 9, "undecided: too little or damaged data, or a wait ended") \
+	X(NOEXEC, "noexec", 126, "start: the command cannot be executed")                      \
 	X(NOCOMMAND, "nocommand", 127, "start: no such command")
 
 enum flmem_code {
