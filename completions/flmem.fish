@@ -240,7 +240,7 @@ complete -c flmem -n '__flmem_after profile' -a export -d 'converts a heap profi
 
 set -g __flmem_valued_profile_run --output -o --interval -i --limit
 complete -c flmem -n '__flmem_before_line profile run' -l output -s o -r -F -d 'the profile to write (required)'
-complete -c flmem -n '__flmem_before_line profile run' -l interval -s i -x -d 'average number of bytes allocated between samples (default 512KiB, and up to 4MiB while samples would take much time); smaller is more exact and costs more'
+complete -c flmem -n '__flmem_before_line profile run' -l interval -s i -x -d 'average number of bytes allocated between samples (default 512KiB, and up to 8MiB while samples would take much time); smaller is more exact and costs more'
 complete -c flmem -n '__flmem_before_line profile run' -l limit -x -d 'size of the profile, from 1MiB to 4GiB, allocated at the start (default 64MiB)'
 complete -c flmem -n '__flmem_before_line profile run' -l native -s n -d 'record the native frames inside and between Python frames, too, as far as the code has unwind tables (on x86-64) or frame pointers'
 complete -c flmem -n '__flmem_before_line profile run' -l python-allocators -d 'sample Python\'s small objects individually: sets PYTHONMALLOC=malloc, which makes Python slower (default: sample its arenas of 256 KiB or 1 MiB)'
@@ -252,7 +252,7 @@ complete -c flmem -n '__flmem_is profile run' -x -a '(__flmem_line profile run)'
 complete -c flmem -n '__flmem_is profile attach' -l pid -s p -x -a '(__fish_complete_pids)' -d 'the process (required)'
 complete -c flmem -n '__flmem_is profile attach' -l engine -x -a 'sampler jemalloc' -d 'the sampler to use: that of flmem (default), or the process\'s own jemalloc, if it was started with MALLOC_CONF=prof:true,prof_active:false'
 complete -c flmem -n '__flmem_is profile attach' -l output -s o -r -F -d 'the profile to write (required, except with --engine jemalloc), where the process may create files; in a container /proc/PID/root/tmp/NAME'
-complete -c flmem -n '__flmem_is profile attach' -l interval -s i -x -d 'average number of bytes allocated between samples (default 512KiB, and up to 4MiB while samples would take much time)'
+complete -c flmem -n '__flmem_is profile attach' -l interval -s i -x -d 'average number of bytes allocated between samples (default 512KiB, and up to 8MiB while samples would take much time)'
 complete -c flmem -n '__flmem_is profile attach' -l limit -x -d 'size of the profile, from 1MiB to 4GiB, allocated at the start (default 64MiB)'
 complete -c flmem -n '__flmem_is profile attach' -l native -s n -d 'record the native frames inside and between Python frames, too, as far as the code has unwind tables (on x86-64) or frame pointers'
 complete -c flmem -n '__flmem_is profile attach' -l force -s f -d 'replace an existing file'

@@ -91,7 +91,7 @@ static int run_wait(const struct cmd *cmd, void *options, const struct opt_rest 
 
 static const char *const exchange_wait_examples[] = {
 	"flmem exchange wait http://127.0.0.1:8477 --round 1",
-	"until the model of the first round is published",
+	"until round 0 is complete, and its result is published as the model of round 1",
 	NULL,
 };
 

@@ -16,7 +16,7 @@ static const struct opt profile_attach_options_table[] = {
 	 .offset = offsetof(struct profile_attach_options, interval_bytes),
 	 .metavar = "SIZE",
 	 .help = "average number of bytes allocated between samples (default 512KiB, and up to "
-		 "4MiB while samples would take much time)"},
+		 "8MiB while samples would take much time)"},
 	{.name = "limit",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct profile_attach_options, limit_bytes),

@@ -31,7 +31,7 @@ static const struct opt profile_run_options_table[] = {
 	 .offset = offsetof(struct profile_run_options, interval_bytes),
 	 .metavar = "SIZE",
 	 .help = "average number of bytes allocated between samples (default 512KiB, and up to "
-		 "4MiB while samples would take much time); smaller is more exact and costs more"},
+		 "8MiB while samples would take much time); smaller is more exact and costs more"},
 	{.name = "limit",
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct profile_run_options, limit_bytes),
