@@ -119,9 +119,9 @@ static const struct flmem_trend_row trend_rules_rows[] = {
 		  .message = "memory does not return to the same level, so the job needs more the "
 			     "longer it runs; check what retains it: clear_cache off, references "
 			     "in the training code, the allocator (flmem detect reports which); "
-			     "flmem profile shows which code holds it: attach samples a running "
-			     "Python process, run starts any other program; of one that is "
-			     "sampled, read the file with flmem profile leaks",
+			     "to find the code, sample the process: flmem profile attach for a "
+			     "running Python process, flmem profile run to start any other "
+			     "program; then read the profile with flmem profile leaks",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = report_rising},
 	{.rule = {.id = "TREND-TOO-EARLY",
