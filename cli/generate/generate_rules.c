@@ -60,8 +60,10 @@ void generate_rules(FILE *out)
 	      "# Rules of flmem recommend\n\n"
 	      "[flmem recommend](guides/recommend.md) checks job files, scripts, recordings, heap\n"
 	      "profiles, kernel logs and live processes with these rules. An `error` is a setting "
-	      "that is\nrefused or has no effect, a `warning` one that costs memory; `info` is the "
-	      "rest, also values\nthat are known only at run time. `--fix` writes a proposed value "
+	      "that is\nrefused or has no effect, a `warning` one that costs memory; `info` (in "
+	      "conditions "
+	      "\"information\") is\nthe rest, also values that are known only at run time. `--fix` "
+	      "writes a proposed value "
 	      "into the file, except into\nPython. [A reason suppresses a "
 	      "finding](guides/ci.md#suppress-a-finding).\n\n"
 	      "| rule | severity | condition |\n|---|---|---|\n",

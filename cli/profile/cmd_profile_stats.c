@@ -250,8 +250,9 @@ const struct cmd cmd_profile_stats = {
 	.summary = "shows the totals of a heap profile and its largest lines of code",
 	.arguments = "FILE",
 	.description = "Bytes and counts are estimates from samples: the relative "
-		       "standard error of N bytes in small allocations is about the square root of "
-		       "the interval divided by N.",
+		       "standard error of N bytes in small allocations is about "
+		       "sqrt(interval / N), with the default interval of 512 KiB 7 % for 100 MiB. "
+		       "Larger allocations are exact.",
 	.examples = profile_stats_examples,
 	.options = profile_stats_options_table,
 	.options_size = sizeof(struct profile_options),
