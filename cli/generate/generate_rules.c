@@ -59,13 +59,12 @@ void generate_rules(FILE *out)
 	      "<!-- Generated from the rule tables by 'make generate'. -->\n\n"
 	      "# Rules of flmem recommend\n\n"
 	      "[flmem recommend](guides/recommend.md) checks job files, scripts, recordings, heap\n"
-	      "profiles, kernel logs and live processes with these rules. An `error` is a setting "
-	      "that is\nrefused or has no effect, a `warning` one that costs memory; `info` (in "
-	      "conditions "
-	      "\"information\") is\nthe rest, also values that are known only at run time. `--fix` "
-	      "writes a proposed value "
-	      "into the file, except into\nPython. [A reason suppresses a "
-	      "finding](guides/ci.md#suppress-a-finding).\n\n"
+	      "profiles, kernel logs and live processes with these rules. An `error` is a setting\n"
+	      "that is refused or has no effect, a `warning` one that costs memory; `info` (in\n"
+	      "conditions \"information\") is the rest, also values that are known only at run "
+	      "time.\n"
+	      "`--fix` writes a proposed value into the file, except into Python. [A reason\n"
+	      "suppresses a finding](guides/ci.md#suppress-a-finding).\n\n"
 	      "| rule | severity | condition |\n|---|---|---|\n",
 	      out);
 	for (size_t i = 0; (rule = flmem_recommend_rule(i)); i++) {

@@ -252,7 +252,7 @@ const struct cmd cmd_profile_stats = {
 	.description = "Bytes and counts are estimates from samples: the relative "
 		       "standard error of N bytes in small allocations is about "
 		       "sqrt(interval / N), with the default interval of 512 KiB 7 % for 100 MiB. "
-		       "Larger allocations are exact.",
+		       "Allocations of two intervals and more are exact.",
 	.examples = profile_stats_examples,
 	.options = profile_stats_options_table,
 	.options_size = sizeof(struct profile_options),
