@@ -105,7 +105,8 @@ static const struct flmem_rule_row document_rows[] = {
 			 .severity = FLMEM_SEVERITY_WARNING,
 			 .condition = "a key that occurs twice in one map of a JSON file",
 			 .message = "duplicate key: only the last one takes effect, this one is "
-				    "ignored",
+				    "ignored; "
+				    "remove one of the two",
 			 .source = "Python's json module"},
 		.content = FLMEM_CONTENT_CONFIG,
 		.check = key_twice,
@@ -115,7 +116,8 @@ static const struct flmem_rule_row document_rows[] = {
 			 .severity = FLMEM_SEVERITY_ERROR,
 			 .condition = "a key that occurs twice in one map of a YAML file",
 			 .message = "duplicate key: OmegaConf, which reads this file, refuses "
-				    "the whole file",
+				    "the whole file; "
+				    "remove one of the two",
 			 .source = "OmegaConf 2.3 and 2.4"},
 		.content = FLMEM_CONTENT_CONFIG,
 		.check = key_twice_in_yaml,
@@ -127,7 +129,8 @@ static const struct flmem_rule_row document_rows[] = {
 				      "!!python/..., !!set, !!timestamp), or one that does not fit "
 				      "its value (!!int x)",
 			 .message = "OmegaConf, which reads this file, refuses the whole file for "
-				    "this tag",
+				    "this tag; "
+				    "remove the tag",
 			 .source = "OmegaConf 2.3 and 2.4"},
 		.content = FLMEM_CONTENT_CONFIG,
 		.check = tag_refused,

@@ -281,7 +281,8 @@ static const struct flmem_live_row live_rules_rows[] = {
 	{.rule = {.id = "LIVE-ARENA-HIGH",
 		  .severity = FLMEM_SEVERITY_INFO,
 		  .condition = "MALLOC_ARENA_MAX above 8 in a server, or above 4 in a client",
-		  .message = "more arenas than recommended: each retains the memory freed in it",
+		  .message = "more arenas than recommended: each retains the memory freed in it; "
+			     "start the process with a smaller number",
 		  .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 	 .check = live_arena_high},
 	{.rule = {.id = "LIVE-ARENA-EXCEEDED",

@@ -398,7 +398,8 @@ static const struct flmem_rule_row appfl_message_rows[] = {
 				 "version is not known); in any version, frames of a client above "
 				 "256 MiB and the server's limit",
 			 .message = "server and client differ in the maximum message size, and a "
-				    "frame larger than the receiver's maximum is refused",
+				    "frame larger than the receiver's maximum is refused; "
+				    "use one size on both sides",
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
 		.inputs = {CLIENT_FILE},
 		.check = message_size,
@@ -452,7 +453,8 @@ static const struct flmem_rule_row appfl_message_rows[] = {
 				      "one of these outside grpc_configs, that outside "
 				      "comm_configs, optimize_memory misspelt or where nothing "
 				      "reads it, use_secure_agg outside aggregator_kwargs",
-			 .message = "APPFL does not read this key, so the default applies",
+			 .message = "APPFL does not read this key, so the default applies; "
+				    "correct its name or its place, or remove it",
 			 .source = "APPFL 1.11.0 and 1.12.0, comm/grpc"},
 		.inputs = {SERVER_FILE, CLIENT_FILE},
 		.check = key_ignored,

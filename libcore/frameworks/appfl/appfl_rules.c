@@ -388,7 +388,8 @@ static const struct flmem_rule_row appfl_rows[] = {
 			 APPFL,
 			 .condition = "model_chunk_size at or above the size of the model, by the "
 				      "number of parameters in its name",
-			 .message = "the whole model fits one chunk, so chunking saves nothing",
+			 .message = "the whole model fits one chunk, so chunking saves nothing; "
+				    "set a smaller model_chunk_size, or turn chunking off",
 			 .source = CODE},
 		.inputs = {SERVER_FILE},
 		.check = chunk_noop,
@@ -451,7 +452,8 @@ static const struct flmem_rule_row appfl_rows[] = {
 				 "optimize_memory of grpc_configs that differs between server and "
 				 "client",
 			 .message = "the two sides serialise models in different formats and "
-				    "cannot read each other's messages",
+				    "cannot read each other's messages; "
+				    "use one value on both sides",
 			 .source = CODE},
 		.inputs = {CLIENT_FILE},
 		.check = optmem_split,

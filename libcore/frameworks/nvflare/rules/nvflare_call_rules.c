@@ -577,7 +577,8 @@ static const struct flmem_rule_row nvflare_call_rows[] = {
 				      "value is known only when the script runs and the recipe "
 				      "has such settings",
 			 .message = "NVFlare reads no memory settings per site and ignores this "
-				    "one",
+				    "one; "
+				    "set it for all sites",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {PYTHON},
 		.check = per_site_ignored,

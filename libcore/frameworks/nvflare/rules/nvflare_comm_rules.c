@@ -378,7 +378,8 @@ static const struct flmem_rule_row nvflare_comm_rows[] = {
 				 "streaming_max_blob_size (4 GiB by default), in comm_config.json "
 				 "or the environment",
 			 .message = "no blob is as large: each stream holds a buffer of the chunk, "
-				    "and the window never limits what is in flight",
+				    "and the window never limits what is in flight; "
+				    "set it below streaming_max_blob_size",
 			 .source = BLOBS},
 		INPUTS,
 		.check = check_comm_above_blob,
@@ -405,7 +406,8 @@ static const struct flmem_rule_row nvflare_comm_rows[] = {
 			 .condition = "streaming_max_blob_size of 0 or less, in comm_config.json "
 				      "or the environment",
 			 .message = "nothing limits the memory that a receiver allocates for a "
-				    "blob of the size that its sender states",
+				    "blob of the size that its sender states; "
+				    "set a limit above the largest tensor",
 			 .source = BLOBS},
 		INPUTS,
 		.check = check_comm_no_limit,
@@ -433,7 +435,8 @@ static const struct flmem_rule_row nvflare_comm_rows[] = {
 				      "sizes, or such a size in a map of it or in "
 				      "config_fed_server, config_fed_client or resources.json "
 				      "and the like of a kit",
-			 .message = "NVFlare does not read this key here, so the default applies",
+			 .message = "NVFlare does not read this key here, so the default applies; "
+				    "correct its name or its place, or remove it",
 			 .source = COMM},
 		.inputs = {COMM_FILE, &flmem_nvflare_server_file, &flmem_nvflare_client_file,
 			   &flmem_nvflare_resources_file},

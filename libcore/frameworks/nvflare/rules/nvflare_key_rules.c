@@ -366,7 +366,8 @@ static const struct flmem_rule_row nvflare_key_rows[] = {
 				      "class, or a recipe's name in a job file; also in the "
 				      "overrides of a cyclic or swarm recipe",
 			 .message = "the class has no argument with this name, so the job does not "
-				    "load",
+				    "load; "
+				    "correct the name, or remove it",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.parts = true,
@@ -380,7 +381,8 @@ static const struct flmem_rule_row nvflare_key_rows[] = {
 			 .condition = "enable_tensor_disk_offload of a class that has it only from "
 				      "2.8 or 2.9 on (for information where the version is not "
 				      "known)",
-			 .message = "older versions refuse this argument with a TypeError",
+			 .message = "older versions refuse this argument with a TypeError; "
+				    "remove it where one of them runs the job",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.parts = true,
@@ -396,7 +398,8 @@ static const struct flmem_rule_row nvflare_key_rows[] = {
 				      "value refers; any of them in resources.json and the like of "
 				      "a kit",
 			 .message = "NVFlare does not read a key with this name here, so the "
-				    "default applies",
+				    "default applies; "
+				    "correct its name or its place, or remove it",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON, RESOURCES},
 		.check = key_unknown_above,
@@ -411,7 +414,8 @@ static const struct flmem_rule_row nvflare_key_rows[] = {
 				 "memory_gc_rounds, cuda_empty_cache or enable_tensor_disk_offload "
 				 "in a job for a version before 2.7.2",
 			 .message = "the class does not have this argument in this version, so the "
-				    "job does not load",
+				    "job does not load; "
+				    "remove it, or run the job with 2.7.2 or later",
 			 .source = "NVFlare code, 2.7.0 to 2.7.2"},
 		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.parts = true,

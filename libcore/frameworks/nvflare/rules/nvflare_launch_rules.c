@@ -435,7 +435,8 @@ static const struct flmem_rule_row nvflare_launch_rows[] = {
 			 .condition =
 				 "MALLOC_ARENA_MAX above 8 for a server, or above 4 for a client",
 			 .message = "more arenas than recommended: each retains the memory freed "
-				    "in it",
+				    "in it; "
+				    "set a smaller number",
 			 .source = FLMEM_SOURCE_NVFLARE_GUIDE},
 		LAUNCH,
 		.check = check_arena_high,
@@ -513,7 +514,8 @@ static const struct flmem_rule_row nvflare_launch_rows[] = {
 			 .since = "2.7.2",
 			 .before = "2.9",
 			 .condition = "NVFLARE_CUDA_EMPTY_CACHE that is neither true nor false",
-			 .message = "NVFlare treats any value other than true as false",
+			 .message = "NVFlare treats any value other than true as false; "
+				    "write true or false",
 			 .source = "NVFlare code, 2.7.2 to 2.8"},
 		ENVS,
 		.check = check_env_cuda_literal,
@@ -526,7 +528,8 @@ static const struct flmem_rule_row nvflare_launch_rows[] = {
 			 .condition =
 				 "NVFLARE_ENABLE_JEMALLOC_PRELOAD that is neither true nor false",
 			 .message = "the start script preloads jemalloc only for the value true, "
-				    "in lower case",
+				    "in lower case; "
+				    "write true or false",
 			 .source = TEMPLATE},
 		LAUNCH,
 		.check = check_env_jemalloc_literal,

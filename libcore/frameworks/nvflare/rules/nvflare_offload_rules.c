@@ -226,7 +226,8 @@ static const struct flmem_rule_row nvflare_offload_rows[] = {
 				 "enable_tensor_disk_offload true while task_result_filters is not "
 				 "empty, or a script adds a filter for results",
 			 .message = "filters that read the content of results do not work with "
-				    "tensors that are offloaded to disk",
+				    "tensors that are offloaded to disk; "
+				    "remove such filters, or turn the offload off",
 			 .source = "NVFlare design note \"tensor disk offload\""},
 		.inputs = {SERVER_FILE, CLIENT_FILE, PYTHON},
 		.check = offload_filter,

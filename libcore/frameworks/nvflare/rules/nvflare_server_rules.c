@@ -301,7 +301,8 @@ static const struct flmem_rule_row nvflare_server_rows[] = {
 				 "num_rounds; an absent num_rounds has the default of the class, "
 				 "and clients of FedEvalRecipe and FedTaskRecipe, or of the "
 				 "workflows that they export, send once",
-			 .message = "the job ends before the first cleanup",
+			 .message = "the job ends before the first cleanup; "
+				    "set an interval of at most the number of rounds",
 			 .source = FLMEM_SOURCE_NVFLARE_CODE},
 		.inputs = {BOTH_FILES, PYTHON},
 		.parts = true,

@@ -114,7 +114,8 @@ static const struct flmem_rule_row nvflare_set_option_rows[] = {
 			 .condition = CHUNKS " of 0 or less after --set of NVFlare's programs",
 			 .message = "models are serialised whole instead of streamed in chunks, "
 				    "whatever a job sets: --set takes precedence over its files "
-				    "and the environment, also in the processes of jobs",
+				    "and the environment, also in the processes of jobs; "
+				    "remove it",
 			 .source = SOURCE},
 		INPUTS,
 		.check = check_chunk_zero,

@@ -245,7 +245,8 @@ static const struct flmem_rule_row nvflare_variable_rows[] = {
 				 "check, or begins with NVFLARE_ and has words of one, and that no "
 				 "file of the folder uses",
 			 .message = "neither NVFlare nor the allocator reads a variable of this "
-				    "name",
+				    "name; "
+				    "correct the name, or remove it",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
 		.inputs = {FLMEM_NVFLARE_VARIABLE_FILES, &flmem_launch_unread_file,
 			   &flmem_nvflare_python_file},
