@@ -12,7 +12,9 @@
 #include "print/print_detect.h"
 #include "print/print_host.h"
 
-/* --name and --all can select hundreds of processes. */
+/*
+ * This is the time limit for all processes, in microseconds: --name and --all can select hundreds.
+ */
 #define BUDGET_US_OF_ALL 2000000U
 
 struct detect_options {
@@ -59,7 +61,7 @@ static int report_host(const struct cmd *cmd, bool json)
 	return printed ? 0 : fail_report_nomem(cmd);
 }
 
-/* A read that failed: one line on stderr. */
+/* Reports a read that failed as one line on stderr. */
 static void report_gap(const struct cmd *cmd, int code, const char *message)
 {
 	struct flmem_error err = {0};
@@ -77,7 +79,7 @@ static void report_denied(const struct cmd *cmd, const struct flmem_process_repo
 	report_gap(cmd, FLMEM_EPERM, message);
 }
 
-/* Processes in which --ask-runtime failed. */
+/* Reports processes in which --ask-runtime failed. */
 static void report_failed_queries(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	for (size_t i = 0; i < report->process_count; i++)
@@ -86,7 +88,7 @@ static void report_failed_queries(const struct cmd *cmd, const struct flmem_dete
 				   report->processes[i].query.reason);
 }
 
-/* Targets given by pid: an incomplete report of any of them is a failure. */
+/* Reports failures of targets given by pid: an incomplete report of any of them is a failure. */
 static int report_failures(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	struct cmd_codes codes = {0};
@@ -108,7 +110,10 @@ static int report_failures(const struct cmd *cmd, const struct flmem_detect_repo
 	return cmd_codes_combine(&codes);
 }
 
-/* One line for all whose memory may not be read, with the reason of the first; their number. */
+/*
+ * Prints one line for all processes whose memory may not be read, with the reason of the first.
+ * Returns their number.
+ */
 static size_t report_denied_targets(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	const struct flmem_process_report *first = NULL;
@@ -131,7 +136,7 @@ static size_t report_denied_targets(const struct cmd *cmd, const struct flmem_de
 	return count;
 }
 
-/* Targets found by a search: exits in the meantime are normal and only noted. */
+/* Reports skipped targets of a search: exits in the meantime are normal and only noted. */
 static int report_skipped(const struct cmd *cmd, const struct flmem_detect_report *report)
 {
 	char note[96], count[FLMEM_TEXT_COUNTED_MAX];
@@ -190,7 +195,7 @@ static int report_targets(const struct cmd *cmd, const struct detect_options *op
 	return printed ? flmem_code_exit_status(rc) : fail_report_nomem(cmd);
 }
 
-/* An option without effect means that the user has left out another one. */
+/* Refuses an option without effect: the user has then left out another one. */
 static int check_detect_options(const struct detect_options *o, struct flmem_error *err)
 {
 	bool targets = targets_given(&o->targets);

@@ -12,7 +12,7 @@
 #include "options/role_options.h"
 
 struct env_options {
-	struct role_options role; /* first: ROLE_OPTIONS requires it */
+	struct role_options role; /* must be first: ROLE_OPTIONS requires it */
 	const char *format;
 	bool explain;
 	bool json;
@@ -45,7 +45,10 @@ static const struct opt env_options_table[] = {
 	{0},
 };
 
-/* A library that was named is tried as `start` tries it; on another machine it cannot be. */
+/*
+ * Tries the named jemalloc library as `start` does. It is not tried where the settings are for
+ * another machine.
+ */
 static int prove_library(const struct env_options *options,
 			 const struct flmem_settings_request *request,
 			 const struct flmem_settings *settings, struct flmem_error *err)

@@ -6,7 +6,7 @@
 #include "cmd.h"
 #include "help.h"
 
-/* `above`: the command that has no such verb, or NULL. */
+/* Refuses an unknown topic. `above` is the command that has no such verb, or NULL. */
 static int refuse_topic(const struct cmd *cmd, const struct cmd *above, const char *word)
 {
 	struct flmem_error err = {0};

@@ -19,7 +19,7 @@
 #include "print/print_troubleshoot.h"
 
 struct recommend_options {
-	struct role_options role; /* first: role_options.h requires it */
+	struct role_options role; /* must be first: role_options.h requires it */
 	struct plan_options plan;
 	struct target_options targets;
 	const char *fail_on;
@@ -34,7 +34,7 @@ struct recommend_options {
 static const char *const severity_choices[] = {FLMEM_SEVERITIES(NAME_OF) NULL};
 #undef NAME_OF
 
-/* Output formats besides text. */
+/* This lists the output formats besides text. */
 static const struct {
 	const char *name;
 	char *(*make)(const struct flmem_recommendations *found);
@@ -173,7 +173,7 @@ static int print_role_settings(const struct cmd *cmd, const struct recommend_opt
 
 	if (role_request(&o->role, &request, &err))
 		return cmd_fail(cmd, o->json, &err);
-	request.environment = NULL; /* the values of the role, independent of this shell */
+	request.environment = NULL; /* the role's values do not depend on this shell */
 	request.gpu = true;
 	if (flmem_settings_make(&request, &settings, &err))
 		return cmd_fail(cmd, o->json, &err);
@@ -200,8 +200,8 @@ static void problem_error(const struct flmem_input_problem *problem, struct flme
 }
 
 /*
- * Whether a heap profile was too short to show whether memory grows, of which the finding would be
- * a warning. A check that could not decide has not passed.
+ * Returns whether a heap profile was too short to show whether memory grows. The finding would be a
+ * warning. A check that could not decide has not passed.
  */
 static bool lacks_growth(const struct flmem_recommendations *found, enum flmem_severity limit)
 {
@@ -211,7 +211,7 @@ static bool lacks_growth(const struct flmem_recommendations *found, enum flmem_s
 	return false;
 }
 
-/* Unreadable inputs outrank findings: the unchecked part may be worse. */
+/* Returns the status. Unreadable inputs outrank findings: the unchecked part may be worse. */
 static int status_of(const struct recommend_options *o, const struct flmem_recommendations *found)
 {
 	enum flmem_severity limit;
@@ -227,7 +227,7 @@ static int status_of(const struct recommend_options *o, const struct flmem_recom
 	return lacks_growth(found, limit) ? flmem_code_exit_status(FLMEM_EUNDECIDED) : 0;
 }
 
-/* If no input could be checked, the last problem is the error. Returns its status, or 0. */
+/* Prints the problems. If no input was checked, the last is the error. Returns its status or 0. */
 static int report_problems(const struct cmd *cmd, const struct recommend_options *o,
 			   const struct flmem_recommendations *found)
 {
@@ -246,7 +246,7 @@ static int report_problems(const struct cmd *cmd, const struct recommend_options
 	return cmd_fail(cmd, o->json, &err);
 }
 
-/* With --diff only what could not be checked: the patch has the standard output. */
+/* Prints findings; with --diff only the problems, since the patch has the standard output. */
 static int report_findings(const struct cmd *cmd, const struct recommend_options *o,
 			   const struct flmem_recommendations *found)
 {
@@ -265,7 +265,7 @@ static int report_findings(const struct cmd *cmd, const struct recommend_options
 	return status_of(o, found);
 }
 
-/* Only the command line knows both `recommend` and `watch`. */
+/* This is passed to the library: only the command line knows both `recommend` and `watch`. */
 static int replay_for_recommend(const char *path, struct flmem_watch_summary *ret_summary,
 				struct flmem_error *err)
 {
@@ -281,7 +281,7 @@ static struct flmem_recommend_options check_recommend_options(const struct recom
 						.replay = replay_for_recommend};
 }
 
-/* Findings about paths and processes together. No target options: paths only. */
+/* Finds about paths and processes together. Without target options it checks paths only. */
 static int find_all(const struct recommend_options *o, const struct opt_rest *rest,
 		    struct flmem_detect_report *report, struct flmem_recommendations *found,
 		    struct flmem_error *err)
@@ -308,7 +308,7 @@ static int find_all(const struct recommend_options *o, const struct opt_rest *re
 	return rc;
 }
 
-/* Findings about live processes, and about paths if given. */
+/* Checks live processes, and paths if given. */
 static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 		      const struct opt_rest *rest)
 {
@@ -326,7 +326,7 @@ static int check_live(const struct cmd *cmd, const struct recommend_options *o,
 	return status;
 }
 
-/* Without a message, nothing to write would look like nothing to change. */
+/* Says what --fix does not write: no output would look like nothing to change. */
 static void report_python(const struct flmem_recommendations *found)
 {
 	char count[FLMEM_TEXT_COUNTED_MAX];
@@ -378,8 +378,8 @@ static int put_diff(const struct cmd *cmd, const struct flmem_corrections *corre
 }
 
 /*
- * Then checks the files, for --fix the new ones, and prints what remains; write errors take
- * precedence.
+ * Corrects the files, then checks them (for --fix the new ones), and prints what remains. Write
+ * errors take precedence.
  */
 static int correct_files(const struct cmd *cmd, const struct recommend_options *o,
 			 const struct opt_rest *rest)
@@ -452,7 +452,7 @@ static int check_processes(const struct cmd *cmd, const struct recommend_options
 	return cmd_fail(cmd, o->json, &err);
 }
 
-/* Holds the memory limits in the files against the plan. */
+/* Checks the memory limits in the files against the plan. */
 static int check_planned(const struct cmd *cmd, const struct recommend_options *o,
 			 const struct opt_rest *rest)
 {

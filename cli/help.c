@@ -8,7 +8,7 @@
 
 #define HELP_COLUMN 26
 #define NAME_COLUMN 14
-/* Longest list of choices in an option's own line. */
+/* This is the longest list of choices in an option's own line, in bytes. */
 #define CHOICES_INLINE 56
 
 const char help_about[] = "Manages the memory of long-running federated-learning jobs from outside "
@@ -23,7 +23,9 @@ static void join_choices(const struct opt *o, const char *separator, char *out, 
 					 *c);
 }
 
-/* Many choices follow the help text instead of the option name. */
+/*
+ * Returns whether the option has too many choices for its line: these follow the help text instead.
+ */
 static bool has_many_choices(const struct opt *o)
 {
 	char list[CHOICES_INLINE + 2];

@@ -2,7 +2,10 @@
 #ifndef FLMEM_CLI_HELP_H
 #define FLMEM_CLI_HELP_H
 
-/* Help texts, generated from the command and option tables. Each returns exit status 0. */
+/*
+ * Prints help texts, which are generated from the command and option tables. Each function that
+ * prints returns exit status 0.
+ */
 
 #include <stddef.h>
 #include <stdio.h>
@@ -10,10 +13,10 @@
 struct cmd;
 struct opt;
 
-/* What flmem is, in two sentences. */
+/* This says in two sentences what flmem is. */
 extern const char help_about[];
 
-/* Topics of `flmem help` besides the commands; ends in a row without a name. */
+/* These are topics of `flmem help` besides the commands; the list ends in a row without a name. */
 struct help_topic {
 	const char *name;
 	const char *summary;
@@ -36,10 +39,10 @@ extern const struct help_entry help_environment[]; /* variables that flmem reads
 int help_overview(FILE *out);
 int help_command(const struct cmd *cmd, FILE *out);
 
-/* "PID", "server|client": the placeholder of the option's value, "" for a flag. */
+/* Writes the placeholder of the option's value: "PID", "server|client", or "" for a flag. */
 void help_option_value(const struct opt *o, char *out, size_t size);
 
-/* The help text, with the choices if they are too many for the placeholder. */
+/* Writes the help text, followed by the choices if they are too many for the placeholder. */
 void help_option_text(const struct opt *o, char *out, size_t size);
 
 #define HELP_TEXT_MAX 512

@@ -37,13 +37,16 @@ static int report_unknown_command(const char *word)
 	return cmd_fail(NULL, false, &err);
 }
 
-/* For a command that only has verbs, so that an unknown one is reported before its options. */
+/*
+ * Returns true for a command that only has verbs, so that an unknown one is reported before its
+ * options.
+ */
 static bool ends_at_first_word(const struct cmd *cmd)
 {
 	return cmd->takes_command || !cmd->run;
 }
 
-/* True if the word is given as an option: before "--" and before a command line. */
+/* Returns true if the word is given as an option: before "--" and before a command line. */
 static bool is_given(const struct cmd *cmd, int argc, char **argv, const char *word)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -56,7 +59,7 @@ static bool is_given(const struct cmd *cmd, int argc, char **argv, const char *w
 	return false;
 }
 
-/* True if the error of an unparsable command line is printed as JSON too. */
+/* Returns true if the error of an unparsable command line is printed as JSON, too. */
 static bool wants_json(const struct cmd *cmd, int argc, char **argv)
 {
 	for (const struct opt *o = cmd->options; o->name; o++)
@@ -92,7 +95,10 @@ static int report_missing_verb(const struct cmd *cmd, const struct opt_rest *res
 	return cmd_fail(cmd, false, &err);
 }
 
-/* A misspelt verb of a command that takes files, too; a file of that name is meant as a file. */
+/*
+ * Returns whether a command that takes files has a misspelt verb; a file of that name is meant as a
+ * file.
+ */
 static bool is_misspelt_verb(const struct cmd *cmd, const char *word)
 {
 	return cmd->run && word[0] != '-' && cmd_nearest(cmd->verbs, word) &&
@@ -125,14 +131,17 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	return status;
 }
 
-/* 'flmem profile help run' is 'flmem help profile run'; a file of that name is meant as a file. */
+/*
+ * Returns true for 'flmem profile help run', which is 'flmem help profile run'. A file of that name
+ * is meant as a file.
+ */
 static bool is_help_of_verbs(const struct cmd *cmd, int argc, char **argv)
 {
 	return argc > 1 && cmd->verbs && strcmp(argv[1], "help") == 0 &&
 	       (!cmd->run || access(argv[1], F_OK) != 0);
 }
 
-/* argv[0] is the name of the command. */
+/* Runs the command or the verb in argv[1]; argv[0] is the name of the command. */
 static int run_command_or_verb(const struct cmd *cmd, int argc, char **argv)
 {
 	const struct cmd *verb = argc > 1 ? cmd_find_verb(cmd, argv[1]) : NULL;
@@ -146,7 +155,7 @@ static int run_command_or_verb(const struct cmd *cmd, int argc, char **argv)
 	return verb ? run_command(verb, argc - 1, argv + 1) : run_command(cmd, argc, argv);
 }
 
-/* An unwritable result is a failure, also after a closed pipe. */
+/* Flushes the result. An unwritable result is a failure, also after a closed pipe. */
 static int flush_standard_output(int status)
 {
 	struct flmem_error err = {0};

@@ -3,7 +3,7 @@
 #define FLMEM_CLI_OOM_SCORE_H
 
 /*
- * When memory runs out, the kernel should kill flmem rather than another process: in the control
+ * Makes the kernel kill flmem rather than another process when memory runs out: in the control
  * group of its target flmem may be the one that takes the last of it. Children inherit this score,
  * even when they execute a program.
  */

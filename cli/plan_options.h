@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_PLAN_OPTIONS_H
 #define FLMEM_CLI_PLAN_OPTIONS_H
 
-/* The options of `recommend` for a plan, and the plan as text. */
+/* Declares the options of `recommend` for a plan, and prints the plan as text. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,20 +25,23 @@ struct plan_options {
 
 extern const char *const plan_optimizer_choices[];
 
-/* True if a model was given. */
+/* Returns true if a model was given. */
 bool plan_is_wanted(const struct plan_options *options);
 
-/* A given option that needs a model, or NULL. */
+/* Returns a given option that needs a model, or NULL. */
 const char *plan_stray_option(const struct plan_options *options);
 
-/* A plan with what it refers to. */
+/* This is a plan with what it refers to. */
 struct plan_made {
 	struct flmem_plan_request request;
 	struct flmem_model model;
 	struct flmem_plan plan;
 };
 
-/* Makes the plan; `framework` NULL means nvflare. Clear the result also after an error. */
+/*
+ * Makes the plan; `framework` NULL means nvflare. Clear the result also after an error. Returns 0
+ * or the code of the failure.
+ */
 int plan_make(const struct plan_options *options, const char *framework, struct plan_made *ret_made,
 	      struct flmem_error *err);
 

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_SIGNALS_H
 #define FLMEM_CLI_SIGNALS_H
 
-/* Signal dispositions of flmem itself. */
+/* Sets the signal dispositions of flmem itself. */
 
 /* Ignores SIGPIPE and SIGXFSZ: a closed pipe and a limit (ulimit -f) are failed writes. */
 void signals_prepare(void);

@@ -2,19 +2,22 @@
 #ifndef FLMEM_CLI_AGGREGATE_PROGRESS_H
 #define FLMEM_CLI_AGGREGATE_PROGRESS_H
 
-/* The progress bar of an aggregation, and its end by a signal. */
+/* Shows the progress bar of an aggregation, and ends it by a signal. */
 
 #include <stdbool.h>
 
 #include <flmem/aggregate.h>
 
 struct aggregate_progress {
-	int end_fd; /* readable after SIGINT and SIGTERM; -1: none */
-	bool drawn; /* on the terminal */
+	int end_fd; /* descriptor that is readable after SIGINT and SIGTERM; -1: none */
+	bool drawn; /* a bar is to be drawn: standard error is a terminal */
 	bool shown; /* a bar is on the screen */
 };
 
-/* For struct flmem_aggregate_request. The bar appears after a second. */
+/*
+ * Draws the bar; this is the progress callback of struct flmem_aggregate_request. The bar appears
+ * after a second.
+ */
 bool aggregate_progress_tick(void *context, const struct flmem_aggregate_progress *progress);
 
 /* Removes the bar, until the next tick. */

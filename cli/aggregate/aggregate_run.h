@@ -10,10 +10,13 @@
 
 struct aggregate_output {
 	bool quiet, json;
-	bool generated; /* one generated model: nothing is combined */
+	bool generated; /* a generated model is written: nothing is combined */
 };
 
-/* Sets the request's progress. */
+/*
+ * Sets the request's progress, aggregates and prints the result. Returns 0 or the code of the
+ * failure.
+ */
 int aggregate_run(struct flmem_aggregate_request *request, const struct aggregate_output *output,
 		  struct flmem_error *err);
 

@@ -20,7 +20,7 @@
 #include "signals.h"
 
 struct aggregate_options {
-	struct http_options http; /* first: HTTP_OPTIONS */
+	struct http_options http; /* must be first: HTTP_OPTIONS */
 	struct combine_options combine;
 	uint64_t shard_bytes;
 	const char *output;
@@ -131,7 +131,10 @@ static const struct opt aggregate_options_table[] = {
 };
 
 /* One number per input. `list` is cut into its words. */
-/* Of a number below the smallest double, too. */
+/*
+ * Returns whether the text has a digit above 0. This is also true for a number below the smallest
+ * double.
+ */
 static bool is_not_zero(const char *number)
 {
 	return strcspn(number, "123456789") < strcspn(number, "eE");
@@ -170,7 +173,7 @@ static int read_weights(char *list, double *weights, size_t count, struct flmem_
 			       flmem_text_counted(count, "input", inputs, sizeof(inputs)));
 }
 
-/* `ret_weights` stays NULL where all count the same. */
+/* Makes the weights of the inputs. `ret_weights` stays NULL where all count the same. */
 static int make_weights(const struct aggregate_options *o, const struct opt_rest *rest,
 			double **ret_weights, struct flmem_error *err)
 {
@@ -321,7 +324,7 @@ int aggregate_run(struct flmem_aggregate_request *request, const struct aggregat
 	if (rc)
 		return rc;
 	if (flmem_aggregate_process() > 0)
-		rc = 0; /* the first process prints for all */
+		rc = 0; /* only the first process prints */
 	else if (output->json)
 		rc = print_aggregate_json(&result, output->generated, err);
 	else if (!output->quiet)

@@ -16,7 +16,7 @@
 #include "signals.h"
 
 struct convert_options {
-	struct http_options http; /* first: HTTP_OPTIONS */
+	struct http_options http; /* must be first: HTTP_OPTIONS */
 	uint64_t shard_bytes;
 	const char *output;
 	const char *key;
@@ -26,7 +26,10 @@ struct convert_options {
 	bool json;
 };
 
-/* Both spellings, as elsewhere; those of the format's headers beside them. */
+/*
+ * The choices have both spellings, as elsewhere. `dtype_names` has the names of the format's
+ * headers for each.
+ */
 static const char *const dtype_choices[] = {"bf16", "f16",  "f32",  "f64",
 					    "fp16", "fp32", "fp64", NULL};
 static const char *const dtype_names[] = {"BF16", "F16", "F32", "F64", "F16", "F32", "F64"};

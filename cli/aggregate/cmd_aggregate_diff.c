@@ -21,7 +21,7 @@
 #define PRINTED_MAX 20U
 
 struct aggregate_diff_options {
-	struct http_options http; /* first: HTTP_OPTIONS */
+	struct http_options http; /* must be first: HTTP_OPTIONS */
 	const char *key;
 	const char *tolerance;
 	bool json;
@@ -47,7 +47,7 @@ static const struct opt aggregate_diff_options_table[] = {
 	{0},
 };
 
-/* Not values first, then the largest differences. */
+/* Orders tensors that have values other than numbers first, then the largest differences. */
 static int compare_size(const void *a, const void *b)
 {
 	const struct flmem_compared_tensor *x = a, *y = b;

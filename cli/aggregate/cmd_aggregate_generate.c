@@ -96,7 +96,7 @@ static int check_options(const struct generate_options *o, const struct opt_rest
 	return 0;
 }
 
-/* 0, which is valid, if it is not given. */
+/* Reads the number of an option. *ret_number is 0, which is valid, if the option is not given. */
 static int read_generate_number(const char *option, const char *text, uint64_t *ret_number,
 				struct flmem_error *err)
 {
@@ -108,7 +108,7 @@ static int read_generate_number(const char *option, const char *text, uint64_t *
 			       option);
 }
 
-/* A model is the mean of itself. */
+/* Writes the generated model as an aggregation of one input: a model is the mean of itself. */
 static int generate_model(const struct generate_options *o, struct flmem_error *err)
 {
 	const struct aggregate_output output = {

@@ -19,7 +19,7 @@
 #define SHOWN_MAX 1024
 
 struct inspect_options {
-	struct http_options http; /* first: HTTP_OPTIONS */
+	struct http_options http; /* must be first: HTTP_OPTIONS */
 	const char *key;
 	bool headers_only;
 	bool stats;
@@ -129,7 +129,10 @@ static int print_inspections(const struct inspect_options *o,
 	return print_json(flmem_report_inspect_json(inspections, count), err);
 }
 
-/* Reading the first input may take hours: an invalid name is reported before. */
+/*
+ * Checks all inputs by their headers first: reading the first input may take hours, and an invalid
+ * name is reported before.
+ */
 static int inspect_headers(const struct inspect_options *o, const struct opt_rest *rest,
 			   const struct flmem_http_options *http, struct flmem_error *err)
 {

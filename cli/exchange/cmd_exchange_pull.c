@@ -14,7 +14,7 @@
 #include "print/print_json.h"
 
 struct pull_options {
-	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
+	struct exchange_options server; /* must be first: EXCHANGE_OPTIONS */
 	const char *output;
 	const char *round;
 	bool quiet;

@@ -14,7 +14,7 @@
 #include "print/print_json.h"
 
 struct push_options {
-	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
+	struct exchange_options server; /* must be first: EXCHANGE_OPTIONS */
 	const char *client;
 	const char *round;
 	const char *weight;

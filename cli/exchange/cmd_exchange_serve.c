@@ -19,7 +19,7 @@
 #define SHOWN_MAX 1024
 
 struct serve_options {
-	struct combine_options combine; /* COMBINE_OPTIONS */
+	struct combine_options combine; /* for COMBINE_OPTIONS */
 	const char *model;
 	const char *listen;
 	const char *state;
@@ -255,14 +255,16 @@ static struct flmem_exchange_serve_options make_request(const struct serve_optio
 		.token_file = o->token_file,
 		.insecure = o->insecure,
 		.lockstep = lockstep,
-		/* In lockstep an update has been combined in part when a NaN is found. */
+		/*
+		 * In lockstep NaN is refused: part of an update has been combined when it is found.
+		 */
 		.aggregate = {.nan = lockstep ? FLMEM_NAN_REJECT : FLMEM_NAN_SKIP_CLIENT,
 			      .non_float = FLMEM_NON_FLOAT_FIRST},
 		.stop = -1,
 	};
 }
 
-/* The option of each client; `ret_expected` and the texts in it are freed by the caller. */
+/* Reads --verify of each client. The caller frees `ret_expected` and the texts in it. */
 static int read_verify_options(const struct serve_options *o,
 			       struct flmem_exchange_expected *expected, struct flmem_error *err)
 {
@@ -368,7 +370,9 @@ static int serve_rounds(struct serve_options *o, struct flmem_exchange_serve_opt
 	request->listening = print_listening;
 	request->context = o;
 	request->stop = signals_catch_end();
-	/* A connection takes two, and each file of an update one while it is combined. */
+	/*
+	 * A connection takes two descriptors, and each file of an update one while it is combined.
+	 */
 	cmd_raise_descriptor_limit();
 	rc = flmem_exchange_serve(request, &served, err);
 	if (!rc)

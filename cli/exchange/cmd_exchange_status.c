@@ -11,7 +11,7 @@
 #include "print/print_json.h"
 
 struct status_options {
-	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
+	struct exchange_options server; /* must be first: EXCHANGE_OPTIONS */
 	bool json;
 };
 
@@ -37,7 +37,8 @@ static int show_status(const struct status_options *o, const struct opt_rest *re
 	if (rest->count != 1)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "name the address of the server");
 	server = exchange_server_of(&o->server, rest->values[0]);
-	server.never_retry |= !o->server.retries_given; /* the answer is about this moment */
+	/* The answer is about this moment, so retries are off by default. */
+	server.never_retry |= !o->server.retries_given;
 	exchange_progress_begin(&progress, "status", false, &server);
 	progress.bar.drawn = false;
 	rc = flmem_exchange_status_read(&server, &status, err);

@@ -11,7 +11,7 @@
 #include "print/print_json.h"
 
 struct wait_options {
-	struct exchange_options server; /* first: EXCHANGE_OPTIONS */
+	struct exchange_options server; /* must be first: EXCHANGE_OPTIONS */
 	const char *round;
 	uint64_t limit_us;
 	bool quiet;

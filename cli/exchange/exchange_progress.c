@@ -12,7 +12,10 @@
 
 #define NOTE_SECONDS 60U
 
-/* The first retry, and one of each minute: a log must not fill while a server is away. */
+/*
+ * Prints a retry: the first one, and then one each minute, since a log must not fill while a server
+ * is away.
+ */
 static void note_retry(void *context, const struct flmem_error *why)
 {
 	struct exchange_progress *progress = context;

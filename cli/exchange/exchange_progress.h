@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_EXCHANGE_PROGRESS_H
 #define FLMEM_CLI_EXCHANGE_PROGRESS_H
 
-/* What a client of an exchange shows while it works: the progress bar, and that it retries. */
+/* Shows what a client of an exchange does: the progress bar, and that it retries. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,10 +12,10 @@
 #include "aggregate/aggregate_progress.h"
 
 struct exchange_progress {
-	struct aggregate_progress bar; /* first: the callbacks share the context */
+	struct aggregate_progress bar; /* must be first: the callbacks share the context */
 	const char *verb;
 	bool quiet;
-	uint64_t noted_s; /* of the monotonic clock: the last line about a retry; 0: none */
+	uint64_t noted_s; /* monotonic time of the last line about a retry; 0: none */
 };
 
 /* Sets the callbacks of `server`. */

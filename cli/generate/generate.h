@@ -4,7 +4,7 @@
 
 /*
  * Generates files from the command and option tables: completions, man pages, the option reference.
- * Part of flmem-gen, a program of the build (`make generate`), not of flmem.
+ * This is part of flmem-gen, a program of the build (`make generate`), not of flmem.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ void generate_metrics(FILE *out);
 void generate_man_overview(FILE *out);
 void generate_man_command(const struct cmd *cmd, FILE *out);
 
-/* The second line of every generated file, after the comment mark of its format. */
+/* This text is the second line of every generated file, after the comment mark of its format. */
 #define GENERATE_ORIGIN "Generated from the option tables by 'make generate'."
 
 /* Calls `print` for each command, and after it for its verbs. */
@@ -35,12 +35,12 @@ void generate_each_option(const struct cmd *cmd,
 /* Prints the text with a backslash in front of each character of `special`. */
 void generate_escaped(const char *text, const char *special, FILE *out);
 
-/* Completion of the option's value. */
+/* Returns how a shell completes the option's value. */
 enum opt_complete generate_completes(const struct opt *o);
 
 bool generate_repeats(const struct opt *o);
 
-/* True if any command has verbs. */
+/* Returns true if any command has verbs. */
 bool generate_has_verbs(void);
 
 #endif

@@ -5,7 +5,10 @@
 
 #include "help.h"
 
-/* Works without the bash-completion package; uses its _command_offset if it is loaded. */
+/*
+ * The script works without the bash-completion package; it uses its _command_offset if it is
+ * loaded.
+ */
 static const char generate_bash_head[] =
 	"# shellcheck shell=bash\n"
 	"# SPDX-License-Identifier: Apache-2.0\n"
@@ -80,7 +83,7 @@ static const char generate_bash_tail[] = "	esac\n"
 					 "\n"
 					 "complete -F _flmem flmem\n";
 
-/* Commands before the `return` of an option's value. */
+/* These are shell commands before the `return` of an option's value. */
 static const char *const generate_bash_offers[] = {
 	[OPT_COMPLETE_NONE] = "",
 	[OPT_COMPLETE_FILE] = " _flmem_files \"$word\" -f &&",
@@ -114,7 +117,7 @@ static void print_choices(const struct opt *o, FILE *out)
 	fputs("\" && return ;;\n", out);
 }
 
-/* One case for each option with a value, also without completions. */
+/* Prints one case for each option with a value, also without completions. */
 static void print_value_case(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	(void)cmd;
@@ -137,7 +140,7 @@ static void print_names(const struct cmd *const *table, FILE *out)
 		fprintf(out, "%s%s", c == table ? "" : " ", cmd_word(*c));
 }
 
-/* The topics of `flmem help`, after the name of a command its verbs. */
+/* Prints the topics of `flmem help`; after the name of a command its verbs. */
 static void print_bash_topics(FILE *out)
 {
 	fputs("		if ((COMP_CWORD == 2)); then\n"
@@ -204,7 +207,10 @@ static void print_bash_command(const struct cmd *cmd, FILE *out)
 	fputs("		;;\n", out);
 }
 
-/* The command that is completed, of two words if the second one is a verb and ends before it. */
+/*
+ * Prints how the completed command is selected: it has two words if the second one is a verb and
+ * ends before the cursor's word.
+ */
 static void print_selection(FILE *out)
 {
 	const char *between = "";

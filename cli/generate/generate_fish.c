@@ -75,7 +75,7 @@ static const char generate_fish_head[] =
 	"\n"
 	"complete -c flmem -f\n";
 
-/* Arguments of `complete` for an option's value. */
+/* These are the arguments of `complete` for an option's value. */
 static const char *const generate_fish_offers[] = {
 	[OPT_COMPLETE_NONE] = " -x",
 	[OPT_COMPLETE_FILE] = " -r -F",
@@ -85,7 +85,7 @@ static const char *const generate_fish_offers[] = {
 	[OPT_COMPLETE_TOPIC] = " -x",
 };
 
-/* Inside '...' fish has two escapes. */
+/* Prints text inside '...', where fish has two escapes. */
 static void print_fish_text(const char *text, FILE *out)
 {
 	fputc('\'', out);
@@ -136,7 +136,7 @@ static void print_word(const char *condition, const char *word, const char *summ
 	fputc('\n', out);
 }
 
-/* `before`: the words in front of the name of the command. */
+/* Prints the verbs. `before` has the words in front of the name of the command. */
 static void print_fish_verbs(const struct cmd *cmd, const char *before, FILE *out)
 {
 	char condition[128];

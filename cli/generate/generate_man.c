@@ -127,7 +127,7 @@ static void print_reference(const struct cmd *cmd, FILE *out)
 	fputs(" (1)", out);
 }
 
-/* The command above a verb and its other verbs, or the other commands. */
+/* Prints the command above a verb and its other verbs, or the other commands. */
 static void print_see_also(const struct cmd *cmd, FILE *out)
 {
 	const struct cmd *parent = cmd ? cmd_parent(cmd) : NULL;

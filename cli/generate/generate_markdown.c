@@ -2,7 +2,7 @@
 #include "generate/generate.h"
 #include "help.h"
 
-/* Inside a cell of a table, outside of code spans. */
+/* Prints text inside a cell of a table, outside of code spans. */
 static void print_cell(const char *text, FILE *out)
 {
 	generate_escaped(text, "|<>*_`", out);

@@ -31,7 +31,7 @@ static void print_rule(const struct flmem_rule *rule, FILE *out)
 	fputs(" |\n", out);
 }
 
-/* The lists of --troubleshoot: a heading per list, numbered steps. */
+/* Prints the lists of --troubleshoot: a heading for each list, and numbered steps. */
 static void print_lists(FILE *out)
 {
 	const struct flmem_troubleshoot_step *step, *before = NULL;

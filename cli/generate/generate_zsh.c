@@ -11,7 +11,7 @@ static const char *const actions[] = {
 	[OPT_COMPLETE_TOPIC] = "_flmem_topics",
 };
 
-/* Inside '...' and inside [...] of an _arguments row. */
+/* Prints text inside '...' and inside [...] of an _arguments row. */
 static void print_zsh_text(const char *text, FILE *out)
 {
 	for (; *text; text++) {
@@ -39,7 +39,10 @@ static void print_zsh_value(const struct opt *o, FILE *out)
 	fputc(')', out);
 }
 
-/* '(-p --pid)'{-p+,--pid=}'[help]:PID:_pids' ; '*' instead of the exclusion where it may repeat */
+/*
+ * Prints an option: '(-p --pid)'{-p+,--pid=}'[help]:PID:_pids', with '*' instead of the exclusion
+ * where it may repeat.
+ */
 static void print_zsh_option(const struct cmd *cmd, const struct opt *o, FILE *out)
 {
 	const char *equals = o->kind == OPT_FLAG ? "" : "=", *plus = o->kind == OPT_FLAG ? "" : "+";
@@ -70,7 +73,7 @@ static void print_zsh_rows(const struct cmd *const *table, FILE *out)
 	}
 }
 
-/* A function of its verbs, and the call of the one that is given. */
+/* Prints a function of the command's verbs, and the call of the verb that is given. */
 static void print_zsh_verbs(const struct cmd *cmd, const char *name, FILE *out)
 {
 	fprintf(out, "_flmem_verbs_%s() {\n	local -a verbs=(\n", name);
@@ -116,7 +119,7 @@ static void print_zsh_command(const struct cmd *cmd, FILE *out)
 	fputs("\n}\n\n", out);
 }
 
-/* _pids of zsh completes only processes of the same terminal. */
+/* This replaces _pids of zsh, which completes only processes of the same terminal. */
 static const char pids[] = "_flmem_pids() {\n"
 			   "	local pid name\n"
 			   "	local -a processes\n"
@@ -127,7 +130,7 @@ static const char pids[] = "_flmem_pids() {\n"
 			   "	_describe -t processes process processes\n"
 			   "}\n\n";
 
-/* The verbs of a command where `flmem help` has one before. */
+/* Where `flmem help` already has a command before, its verbs are completed. */
 static const char verb_topics[] =
 	"	if (( CURRENT > 2 )); then\n"
 	"		(( $+functions[_flmem_verbs_$words[2]] )) && _flmem_verbs_$words[2]\n"

@@ -3,9 +3,9 @@
 #define FLMEM_CLI_LIVE_H
 
 /*
- * The live view of a watch. The thread of the watch adds samples (live_table.c); a second thread
- * reads keys and draws (watch_live.c, live_keys.c, live_draw.c), so that neither waits for the
- * other. Trends come from the snapshot of the watch.
+ * Shows the live view of a watch. The thread of the watch adds samples (live_table.c). A second
+ * thread reads keys and draws (watch_live.c, live_keys.c, live_draw.c), so that neither waits for
+ * the other. Trends come from the snapshot of the watch.
  */
 
 #include <pthread.h>
@@ -18,14 +18,14 @@
 #define LIVE_RECENT  64U /* samples of a spark line */
 #define LIVE_MESSAGE 512U
 
-/* Data of one process. */
+/* This is the data of one process. */
 struct live_process {
 	pid_t pid;
 	uint64_t start_time;
 	uint64_t rss_bytes;
-	uint64_t recent[LIVE_RECENT]; /* a ring */
+	uint64_t recent[LIVE_RECENT]; /* ring of RSS values in bytes */
 	uint64_t samples;
-	struct flmem_u64 trimmable_bytes; /* at the last prediction */
+	struct flmem_u64 trimmable_bytes; /* as of the last prediction */
 };
 
 struct live_table {
@@ -33,7 +33,7 @@ struct live_table {
 	struct live_process *processes;
 	size_t count, room, last;
 	uint64_t elapsed_us;
-	char note[LIVE_MESSAGE]; /* last action of the policy, until shown */
+	char note[LIVE_MESSAGE]; /* last action of the policy; kept until it is shown */
 };
 
 enum live_order {
@@ -47,7 +47,7 @@ enum live_order {
 enum live_mode {
 	LIVE_ROWS,
 	LIVE_HELP,
-	LIVE_CONFIRM, /* of a trim */
+	LIVE_CONFIRM, /* the user has to confirm a trim */
 };
 
 struct live {
@@ -55,21 +55,22 @@ struct live {
 	struct flmem_watch_snapshot *snapshot;
 	bool unicode, colours;
 
-	/* Used by the thread of the view only. */
+	/* Only the thread of the view uses the fields below. */
 	struct flmem_watch_snapshot_data state;
 	bool have_state;
-	size_t *sorted; /* indices of state.summary.results */
+	size_t *sorted; /* indices of state.summary.results, in the order of rows */
 	size_t sorted_room;
 	enum live_order order;
 	enum live_mode mode;
-	size_t selected, first, shown; /* rows */
-	pid_t selected_pid;	       /* stays selected when rows move; 0: none */
+	/* Row numbers: selected, first on the screen, and number shown. */
+	size_t selected, first, shown;
+	pid_t selected_pid; /* this process stays selected when rows move; 0: none */
 	uint64_t selected_start;
 	char message[LIVE_MESSAGE];
 	bool quit;
 };
 
-/* False if memory is out. */
+/* Adds a sample. Returns false if memory is out. */
 bool live_table_sample(struct live_table *table, const struct flmem_watch_sample *sample);
 
 void live_table_action(struct live_table *table, const struct flmem_watch_action *action);
@@ -77,7 +78,7 @@ void live_table_action(struct live_table *table, const struct flmem_watch_action
 /* Shows the text in the line of messages. */
 void live_table_note(struct live_table *table, const char *text);
 
-/* Call with the lock held. NULL: unknown process. */
+/* Finds the process. Call it with the lock held. Returns NULL for an unknown process. */
 struct live_process *live_table_find(struct live_table *table,
 				     const struct flmem_watch_process *process);
 
@@ -89,10 +90,13 @@ void live_sort(struct live *live);
 
 const char *live_order_name(enum live_order order);
 
-/* The part of a command line that names the program: without its directory, or its interpreter. */
+/*
+ * Returns the part of a command line that names the program: without its directory, or its
+ * interpreter.
+ */
 const char *live_program(const char *command);
 
-/* The selected process, or NULL. */
+/* Returns the selected process, or NULL. */
 const struct flmem_watch_result *live_selected(const struct live *live);
 
 /* Selects this row, or the last one. */

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_LIVE_CURSES_H
 #define FLMEM_CLI_LIVE_CURSES_H
 
-/* ncurses, loaded only when a live view opens. */
+/* Declares ncurses, which is loaded only when a live view opens. */
 
 #include <stdbool.h>
 
@@ -12,10 +12,10 @@
 
 #include <flmem/error.h>
 
-/* From term.h, which also defines common words as macros. */
+/* These are declared here because term.h also defines common words as macros. */
 extern char *tigetstr(const char *name);
 
-/* The functions used. */
+/* X(name): the functions that are used. */
 #define LIVE_CURSES(X)        \
 	X(cbreak)             \
 	X(curs_set)           \
@@ -49,10 +49,10 @@ struct live_curses {
 
 extern struct live_curses nc;
 
-/* True if the library is present and complete; else `err` has what is missing. */
+/* Loads the library. Returns true if it is present and complete; else `err` has what is missing. */
 bool live_curses_load(struct flmem_error *err);
 
-/* The whole screen. */
+/* Returns the window of the whole screen. */
 WINDOW *live_curses_screen(void);
 
 #endif

@@ -14,9 +14,9 @@
 
 #define LINE_MAX_COLUMNS 512
 #define TEXT_MAX	 512
-#define WHO_FROM	 116 /* columns of a screen that has the role and the site */
+#define WHO_FROM	 116 /* columns of a screen that shows role and site */
 
-/* Minimum screen: header, column titles, one row, message, keys. */
+/* This is the minimum screen: header, column titles, one row, message, keys. */
 #define ROWS_MIN    5
 #define COLUMNS_MIN 20
 
@@ -81,7 +81,7 @@ static void set_style(const struct live *live, attr_t attributes, enum draw_pair
 	nc.wattr_set(live_curses_screen(), attributes, live->colours ? (short)pair : 0, NULL);
 }
 
-/* One cell of a row. */
+/* This is one cell of a row. */
 struct cell {
 	const struct flmem_watch_result *result;
 	const struct live_process *process; /* NULL: no sample yet */
@@ -118,7 +118,7 @@ static uint64_t highest_sample(const struct live_process *p, size_t count)
 	return most;
 }
 
-/* Spark line of the latest samples, newest on the right, scaled from 0 to their maximum. */
+/* Draws a spark line of the latest samples, newest on the right, scaled from 0 to their maximum. */
 static void put_spark(const struct live *live, const struct cell *cell)
 {
 	static const wchar_t blocks[] = L"▁▂▃▄▅▆▇█", signs[] = L"_.-:=+*#";
@@ -203,7 +203,7 @@ static void put_limit(const struct live *live, const struct cell *cell)
 	put_right(live, left->unknown ? "-" : format_span(left->value, text), cell->width);
 }
 
-/* The site, where its column is not shown, and the script rather than its interpreter. */
+/* Draws the site where its column is not shown, and the script rather than its interpreter. */
 static void put_live_command(const struct live *live, const struct cell *cell)
 {
 	const struct flmem_watch_process *p = &cell->result->process;
@@ -214,7 +214,10 @@ static void put_live_command(const struct live *live, const struct cell *cell)
 	put_live_text(live, text, cell->width);
 }
 
-/* From left to right; `from` is the screen width that a column needs. The last fills the row. */
+/*
+ * These are the columns from left to right; `from` is the screen width that a column needs. The
+ * last fills the row.
+ */
 static const struct {
 	const char *title;
 	int width, from;
@@ -282,7 +285,7 @@ static void put_row(struct live *live, size_t row, int width)
 	set_style(live, A_NORMAL, PLAIN);
 }
 
-/* The limit with the least headroom. */
+/* Describes the limit with the least headroom. */
 static void describe_limit(const struct live *live, char *out, size_t size)
 {
 	const struct flmem_watch_result *nearest = NULL;
@@ -390,7 +393,7 @@ static void put_frame(struct live *live, int height, int width)
 	put_live_text(live, live->message, width);
 	nc.wmove(screen, height - 1, 0);
 	set_style(live, A_DIM, PLAIN);
-	/* Writing the last cell would scroll some terminals. */
+	/* The last cell is left empty: writing it would scroll some terminals. */
 	put_live_text(live, "q quit  s sort  m measure  t trim  ? help", width - 1);
 	set_style(live, A_NORMAL, PLAIN);
 }

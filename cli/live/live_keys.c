@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actions of the keys of the live view. */
+/* Executes the actions of keys in the live view. */
 #include "live/live.h"
 
 #include <inttypes.h>
@@ -97,7 +97,7 @@ static void show_trim_result(struct live *live, const struct flmem_trim_result *
 					       : format_us(r->stopped_us.value, stopped));
 }
 
-/* The same as `flmem trim --pid`. */
+/* Trims the selected process, as `flmem trim --pid` does. */
 static void trim_selected(struct live *live)
 {
 	const struct flmem_watch_result *r = live_selected(live);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of a command line a narrow column shows. */
+/* Chooses the part of a command line that a narrow column shows. */
 #include <string.h>
 
 #include "live/live.h"
@@ -10,7 +10,7 @@ static const char *next_word(const char *word)
 	return word + strspn(word, " ");
 }
 
-/* The word after its last '/'. */
+/* Returns the word after its last '/'. */
 static const char *base_of(const char *word)
 {
 	const char *base = word;
@@ -21,7 +21,7 @@ static const char *base_of(const char *word)
 	return base;
 }
 
-/* "python3.11 ", "bash ": followed by a version at most. */
+/* Returns whether the word is an interpreter, with a version at most: "python3.11 ", "bash ". */
 static bool is_interpreter_name(const char *word)
 {
 	static const char *const names[] = {"python", "bash", "dash", "sh"};
@@ -36,13 +36,13 @@ static bool is_interpreter_name(const char *word)
 	return false;
 }
 
-/* Options of CPython whose value is the next word. */
+/* Returns whether the word is an option of CPython whose value is the next word. */
 static bool takes_value(const char *word)
 {
 	return (word[1] == 'W' || word[1] == 'X') && word[2] == ' ';
 }
 
-/* -c and -m may end a group of letters: -um. */
+/* Returns the last letter of an option: -c and -m may end a group such as -um. */
 static char last_letter(const char *word)
 {
 	size_t length = strcspn(word, " ");

@@ -10,7 +10,10 @@
 
 #define LEAVE_MAX 128U
 
-/* SIGINT and SIGTERM end the watch in order; SIGKILL cannot be handled. */
+/*
+ * These signals are handled. SIGINT and SIGTERM end the watch in order, and SIGKILL cannot be
+ * handled.
+ */
 static const int signals[] = {SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
 #define SIGNALS (sizeof(signals) / sizeof(signals[0]))
 
@@ -20,7 +23,10 @@ static volatile sig_atomic_t have_modes;
 static char leave[LEAVE_MAX];
 static volatile sig_atomic_t leave_length;
 
-/* Async-signal-safe calls only. Raises the signal again for the previous handler. */
+/*
+ * Restores the terminal by async-signal-safe calls only, and raises the signal again for the
+ * previous handler.
+ */
 static void restore_terminal(int number)
 {
 	ssize_t put = leave_length ? write(STDOUT_FILENO, leave, (size_t)leave_length) : 0;

@@ -13,7 +13,7 @@ const char *const combine_non_float_policies[] = {FLMEM_NON_FLOAT_POLICIES(POLIC
 const char *const combine_algorithms[] = {FLMEM_ALGORITHMS(ALGORITHM_TEXT) NULL};
 #undef ALGORITHM_TEXT
 
-/* Numbers of an algorithm: those that are given. */
+/* Reads the numbers of an algorithm that are given. */
 static int fill_combine_numbers(struct combine_options *o, struct flmem_aggregate_request *request,
 				struct flmem_error *err)
 {
@@ -21,7 +21,7 @@ static int fill_combine_numbers(struct combine_options *o, struct flmem_aggregat
 		const char *option, *text, *expected;
 		double *number;
 		bool zero;
-		double below; /* 0: any */
+		double below; /* exclusive limit; 0: none */
 	} rows[] = {
 		{"trim", o->trim, "more than 0 and less than 0.5", &request->trim, false, 0.5},
 		{"clip-norm", o->clip_norm, "more than 0", &request->clip_norm, false, 0},

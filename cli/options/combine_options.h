@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_COMBINE_OPTIONS_H
 #define FLMEM_CLI_COMBINE_OPTIONS_H
 
-/* Options that `aggregate` and `exchange serve` share: how models are combined. */
+/* Declares options that `aggregate` and `exchange serve` share: how models are combined. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,15 +25,17 @@ struct combine_options {
 	const char *key;
 	const char *nan;
 	const char *non_float;
-	double betas[2]; /* what the request refers to */
+	double betas[2]; /* the request refers to these */
 };
 
-/* Their words, in the order of the values. */
+/* These are the words of algorithms, in the order of the values. */
 extern const char *const combine_algorithms[];
 extern const char *const combine_nan_policies[];
 extern const char *const combine_non_float_policies[];
 
-/* Rows of an option table; `at` is the offset of a struct combine_options in the options. */
+/*
+ * These are rows of an option table; `at` is the offset of a struct combine_options in the options.
+ */
 #define COMBINE_OPTIONS(at, nan_default, non_float_default)                                        \
 	{.name = "algorithm",                                                                      \
 	 .letter = 'a',                                                                            \
@@ -111,8 +113,8 @@ extern const char *const combine_non_float_policies[];
 	}
 
 /*
- * Fills a request with what is given. nan and non_float keep their values where they are not.
- * `options` has to live as long as the request.
+ * Fills a request with what is given. nan and non_float keep their values where they are not given.
+ * `options` must live as long as the request. Returns FLMEM_EUSAGE for invalid values.
  */
 int combine_options_fill(struct combine_options *options, struct flmem_aggregate_request *request,
 			 struct flmem_error *err);

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_EXCHANGE_OPTIONS_H
 #define FLMEM_CLI_EXCHANGE_OPTIONS_H
 
-/* Options that the client's verbs of `exchange` share: how the server is reached. */
+/* Declares options that the client's verbs of `exchange` share: how the server is reached. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +24,10 @@ struct exchange_options {
 	bool insecure;
 };
 
-/* Rows of an option table, for an options struct that begins with a struct exchange_options. */
+/*
+ * These are rows of an option table, for an options struct that begins with a struct
+ * exchange_options.
+ */
 #define EXCHANGE_OPTIONS                                                                \
 	{.name = "token-file",                                                          \
 	 .kind = OPT_TEXT,                                                              \
@@ -57,7 +60,7 @@ struct exchange_options {
 		.help = "send the token over http:// to hosts other than this one, too" \
 	}
 
-/* With a default as text: a string literal. */
+/* This is the row of --retries; `default_text` is the default as a string literal. */
 #define EXCHANGE_RETRIES_OPTION(default_text)                                              \
 	{                                                                                  \
 		.name = "retries", .kind = OPT_NUMBER,                                     \
@@ -75,11 +78,14 @@ struct exchange_options {
 			"transfer below 1 KiB per second (default 30s)"                     \
 	}
 
-/* The same for the library, with the progress of `context` (aggregate_progress.h) or none. */
+/* Returns the options in the form of the library, without a progress callback. */
 struct flmem_exchange_server exchange_server_of(const struct exchange_options *options,
 						const char *url);
 
-/* A round by its number; *ret_given is false for NULL and "latest". */
+/*
+ * Reads the number of a round. *ret_given is false for NULL and "latest". Returns FLMEM_EUSAGE for
+ * another text.
+ */
 int exchange_round_read(const char *text, bool *ret_given, uint64_t *ret_round,
 			struct flmem_error *err);
 

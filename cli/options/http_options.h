@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_HTTP_OPTIONS_H
 #define FLMEM_CLI_HTTP_OPTIONS_H
 
-/* Options that the verbs of `aggregate` share: how inputs with addresses are read. */
+/* Declares options that the verbs of `aggregate` share: how inputs with addresses are read. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,9 @@ struct http_options {
 	uint64_t timeout_us;
 };
 
-/* Rows of an option table, for an options struct that begins with a struct http_options. */
+/*
+ * These are rows of an option table, for an options struct that begins with a struct http_options.
+ */
 #define HTTP_OPTIONS                                                                               \
 	{.name = "header",                                                                         \
 	 .kind = OPT_TEXTS,                                                                        \
@@ -51,7 +53,9 @@ struct http_options {
 			"and for a transfer below 1 KiB per second (default 30s)"                  \
 	}
 
-/* The same for the library, with the lines of files. */
+/*
+ * This has the options in the form of the library, with the header lines that were read from files.
+ */
 struct http_request {
 	struct flmem_http_options options;
 	char **lines;

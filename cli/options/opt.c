@@ -143,7 +143,10 @@ static int refuse_zero(const struct opt *o, const uint64_t *value, const char *t
 			       o->name);
 }
 
-/* The memory of options begins as zeros, so that what is set was given before. */
+/*
+ * Refuses a second value. The memory of options begins as zeros, so a value that is set was given
+ * before.
+ */
 static int refuse_second(const struct opt *o, bool given, struct flmem_error *err)
 {
 	if (!given || !o->once)
@@ -224,7 +227,7 @@ static int store_value(const struct opt *o, void *options, const char *text,
 	return store_number_option(o, place, text, err);
 }
 
-/* Walks argv; `index` is the next word to read. */
+/* This walks argv; `index` is the next word to read. */
 struct argv_cursor {
 	int argc;
 	char **argv;

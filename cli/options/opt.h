@@ -3,9 +3,10 @@
 #define FLMEM_CLI_OPT_H
 
 /*
- * Options as tables. A command describes its options once, in an array that ends in a row without
- * a name; parsing, help, completions, man pages and the nearest-name hint all use that array.
- * Values land at `offset` in the command's own options struct, so there are no globals.
+ * Describes options as tables. A command describes its options once, in an array that ends in a row
+ * without a name; parsing, help, completions, man pages and the nearest-name hint all use that
+ * array. Values are stored at `offset` in the command's own options struct, so there are no
+ * globals.
  */
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ enum opt_kind {
 	OPT_CHOICE,   /* const char *, one of `choices` */
 };
 
-/* What a shell completes as the value. */
+/* This says what a shell completes as the value. */
 enum opt_complete {
 	OPT_COMPLETE_NONE,
 	OPT_COMPLETE_FILE,
@@ -39,23 +40,23 @@ enum opt_complete {
 };
 
 struct opt {
-	const char *name; /* long name without dashes */
-	char letter;	  /* 0: none */
+	const char *name; /* long name without its dashes */
+	char letter;	  /* short name; 0: none */
 	enum opt_kind kind;
 	size_t offset;
-	const char *metavar;	    /* NULL for flags; choices print themselves */
+	const char *metavar;	    /* placeholder of the value; NULL for flags and choices */
 	const char *const *choices; /* NULL-terminated, for OPT_CHOICE */
 	enum opt_complete complete;
-	bool zero;	  /* a number that may be 0; elsewhere 0 would be read as not given */
-	bool once;	  /* a second value is refused, not taken instead of the first */
-	size_t given;	  /* offset of a bool that is set with it; 0: none */
-	const char *help; /* one sentence without a full stop */
+	bool zero; /* the number may be 0; without this, 0 is refused, since it means not given */
+	bool once; /* a second value is refused instead of replacing the first */
+	size_t given;	  /* offset of a bool that is set when the option is given; 0: none */
+	const char *help; /* help text: one sentence without a full stop */
 };
 
 /* Every command accepts it, so no table lists it. */
 extern const struct opt opt_help;
 
-/* Options of the program itself, given in place of a command. */
+/* These are the options of the program itself, given in place of a command. */
 extern const struct opt opt_globals[];
 
 struct opt_pids {
@@ -68,7 +69,7 @@ struct opt_texts {
 	size_t count;
 };
 
-/* Words of a command line; values[count] is NULL. */
+/* These are words of a command line; values[count] is NULL. */
 struct opt_rest {
 	char **values;
 	int count;
@@ -83,21 +84,22 @@ struct opt_rest {
 int opt_parse(const struct opt *table, void *options, struct opt_rest *words, bool stop_at_first,
 	      struct flmem_error *err);
 
-/* True for an option whose value is the next word: "--role", "-r", but not "--role=x". */
+/* Returns true for an option whose value is the next word: "--role", "-r", but not "--role=x". */
 bool opt_takes_next_word(const struct opt *table, const char *word);
 
-/* Index of a choice in its list; `absent` if `value` is NULL or not in the list. */
+/* Returns the index of a choice in its list, or `absent` if `value` is NULL or not in the list. */
 unsigned opt_choice_index(const char *const *choices, const char *value, unsigned absent);
 
 /* Frees what opt_parse() allocated inside `options`. */
 void opt_clear(const struct opt *table, void *options);
 
 /*
- * The name nearest to `word` by edit distance; NULL when the distance exceeds 1/3 of its length.
+ * Returns the name nearest to `word` by edit distance, or NULL when the distance exceeds 1/3 of its
+ * length.
  */
 const char *opt_nearest(const char *word, const char *const *names, size_t count);
 
-/* The same for the long names of a table; `word` begins with two dashes. */
+/* Does the same for the long names of a table; `word` begins with two dashes. */
 const char *opt_nearest_option(const struct opt *table, const char *word);
 
 #endif

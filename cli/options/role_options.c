@@ -9,7 +9,7 @@
 
 #define NAME_OF(name, text) text,
 
-/* In the order of the enum. */
+/* The choices are in the order of enum flmem_role. */
 const char *const role_choices[] = {"server", "client", "trainer", NULL};
 const char *const role_parallelism_choices[] = {"normal", "high", NULL};
 const char *const role_allocator_choices[] = {FLMEM_SETTINGS_ALLOCATORS(NAME_OF) NULL};
@@ -31,7 +31,10 @@ enum flmem_role role_named(const struct role_options *options)
 	return options->role ? find_role(options->role) : FLMEM_ROLE_NONE;
 }
 
-/* The choices are in the order of the enum, so an index is a value. */
+/*
+ * Judges from the job's trainers whether they set the cleanup interval, leave it, or do not read
+ * the variables.
+ */
 static enum flmem_settings_job judge_job(const struct flmem_trainer_facts *trainers)
 {
 	if (!trainers->count)
@@ -63,7 +66,7 @@ static int read_job(const struct role_options *options, enum flmem_settings_job 
 	return rc;
 }
 
-/* Why no GPU is assumed; NULL: one is. */
+/* Returns why no GPU is assumed, or NULL where one is assumed. */
 static const char *find_missing_gpu(const struct role_options *options)
 {
 	if (options->no_gpu)

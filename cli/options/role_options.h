@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_ROLE_OPTIONS_H
 #define FLMEM_CLI_ROLE_OPTIONS_H
 
-/* Options that `env` and `start` share: they select the settings. */
+/* Declares options that `env` and `start` share: they select the settings. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +30,9 @@ extern const char *const role_parallelism_choices[];
 extern const char *const role_allocator_choices[];
 extern const char *const role_framework_choices[];
 
-/* Rows of an option table, for an options struct that begins with a struct role_options. */
+/*
+ * These are rows of an option table, for an options struct that begins with a struct role_options.
+ */
 #define ROLE_OPTIONS                                                                              \
 	{.name = "role",                                                                          \
 	 .letter = 'r',                                                                           \
@@ -87,14 +89,20 @@ extern const char *const role_framework_choices[];
 		.offset = offsetof(struct role_options, no_gpu), .help = "the client uses no GPU" \
 	}
 
-/* The given role, or FLMEM_ROLE_NONE. */
+/* Returns the given role, or FLMEM_ROLE_NONE. */
 enum flmem_role role_named(const struct role_options *options);
 
-/* Makes a request for flmem_settings_make() from the options and this process's environment. */
+/*
+ * Makes a request for flmem_settings_make() from the options and this process's environment.
+ * Returns FLMEM_EUSAGE for contradictory options, or the code of a job that cannot be read.
+ */
 int role_request(const struct role_options *options, struct flmem_settings_request *ret_request,
 		 struct flmem_error *err);
 
-/* Prints a line to standard error for each value of the user that does not do what is meant. */
+/*
+ * Prints a line to standard error for each value of the user that does not have the intended
+ * effect.
+ */
 void role_print_problems(const char *command, const struct flmem_settings *settings);
 
 #endif

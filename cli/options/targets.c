@@ -21,7 +21,7 @@ bool targets_given(const struct target_options *options)
 	return options->pids.count || options->name || options->all || options->tree;
 }
 
-/* The given options as text: "--pid and --all". */
+/* Writes the given options as text: "--pid and --all". */
 static void list_given_options(const struct target_options *options, char *out, size_t size)
 {
 	const struct {

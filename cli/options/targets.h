@@ -3,8 +3,8 @@
 #define FLMEM_CLI_TARGETS_H
 
 /*
- * Options that select target processes, shared by all commands that have targets. A command embeds
- * struct target_options in its options and puts TARGET_OPTIONS() into its table.
+ * Declares options that select target processes, shared by all commands that have targets. A
+ * command embeds struct target_options in its options and puts TARGET_OPTIONS() into its table.
  */
 
 #include <stdbool.h>
@@ -24,13 +24,16 @@ struct target_options {
 	uint64_t min_rss_bytes;
 };
 
-/* NULL-terminated names of all roles. */
+/* These are the names of all roles; the list ends in NULL. */
 extern const char *const target_roles[];
 
 #define TARGET_OFFSET(type, member, field) \
 	(offsetof(type, member) + offsetof(struct target_options, field))
 
-/* Rows of an option table whose options struct `type` has a struct target_options `member`. */
+/*
+ * These are rows of an option table whose options struct `type` has a struct target_options
+ * `member`.
+ */
 #define TARGET_NAME_OPTIONS(type, member)                                                     \
 	{                                                                                     \
 		.name = "pid",                                                                \
@@ -64,7 +67,7 @@ extern const char *const target_roles[];
 		.help = "this process and its descendants",                                   \
 	}
 
-/* The same plus the options that filter the selection. */
+/* This has the same rows, and those of the options that filter the selection. */
 #define TARGET_OPTIONS(type, member)                                                     \
 	TARGET_NAME_OPTIONS(type, member),                                               \
 		{                                                                        \
@@ -84,12 +87,12 @@ extern const char *const target_roles[];
 			"resident memory (RSS)",                                         \
 	}
 
-/* True if the options select any target. */
+/* Returns true if the options select any target. */
 bool targets_given(const struct target_options *options);
 
 /*
- * The selection of the options, for commands that select repeatedly. It borrows memory of the
- * options. FLMEM_EUSAGE for contradictory options or no target.
+ * Makes the selection of the options, for commands that select repeatedly. It borrows memory of the
+ * options. Returns FLMEM_EUSAGE for contradictory options or no target.
  */
 int targets_selection(const struct target_options *options, struct flmem_selection *ret_selection,
 		      struct flmem_error *err);
@@ -98,13 +101,13 @@ int targets_selection(const struct target_options *options, struct flmem_selecti
 int targets_nothing_matched(const struct target_options *options, struct flmem_error *err);
 
 /*
- * Fills ret_targets (release with flmem_targets_clear). FLMEM_EUSAGE for contradictory options or
- * no target, FLMEM_ENOPROC when nothing matches.
+ * Selects the targets; release ret_targets with flmem_targets_clear(). Returns FLMEM_EUSAGE for
+ * contradictory options or no target, and FLMEM_ENOPROC when nothing matches.
  */
 int targets_select(const struct target_options *options, struct flmem_targets *ret_targets,
 		   struct flmem_error *err);
 
-/* True if each target was given by pid, so that a missing one is a failure. */
+/* Returns true if each target was given by pid, so that a missing one is a failure. */
 bool targets_are_explicit(const struct target_options *options);
 
 #endif

@@ -33,7 +33,7 @@ void layout_put(const char *text, FILE *out)
 	fputs(flmem_text_escape(text, shown, sizeof(shown)), out);
 }
 
-/* Bytes of the longest run of whole words that fits; an overlong word is not broken. */
+/* Returns the bytes of the longest run of whole words that fits; an overlong word is not broken. */
 static size_t line_length(const char *text, size_t room)
 {
 	size_t length = strlen(text), end;

@@ -10,8 +10,8 @@
 #include "print/print_format.h"
 #include "print/print_verdict.h"
 
-#define TABLE_WIDTH 120 /* if the output is not a terminal */
-#define COMMAND_MAX 200 /* three lines */
+#define TABLE_WIDTH 120 /* columns if the output is not a terminal */
+#define COMMAND_MAX 200 /* bytes; this fills three lines */
 
 static void print_framework(const struct flmem_process_report *report, FILE *out)
 {
@@ -43,7 +43,7 @@ static void print_process_memory(const struct flmem_memory_report *memory, FILE 
 		format_bytes_or(memory->thp_bytes, "?", huge));
 }
 
-/* True if there is such a limit. */
+/* Prints a limit of ulimit. Returns true if there is such a limit. */
 static bool print_ulimit(const char *label, const char *what, struct flmem_u64 max_bytes,
 			 struct flmem_u64 left_bytes, FILE *out)
 {
@@ -110,7 +110,7 @@ static void print_allocators(const struct flmem_process_report *report, FILE *ou
 		print_allocator(&report->allocators[i], i ? "" : "allocators", out);
 }
 
-/* Arena figures as far as they are known, printed after the version. */
+/* Describes figures of arenas as far as they are known; they follow the version. */
 static void describe_arenas(const struct flmem_python_report *python, char *out, size_t size)
 {
 	char number[FORMAT_MAX], full[32] = "", count[FLMEM_TEXT_COUNTED_MAX];
@@ -154,7 +154,7 @@ static void print_python(const struct flmem_python_report *python, FILE *out)
 	layout_wrap("python", line, out);
 }
 
-/* Of the libraries that keep any. */
+/* Adds the pools of the libraries that keep any memory. */
 static void append_cuda_pools(const struct flmem_cuda_report *cuda, char *line, size_t size)
 {
 	const struct {
@@ -217,7 +217,7 @@ static void print_settings(const struct flmem_process_report *report, FILE *out)
 	}
 }
 
-/* Long command lines are cut; JSON has them in full. */
+/* Prints the command line. A long one is cut; JSON has it in full. */
 static void print_process_command(const struct flmem_process_report *report, FILE *out)
 {
 	char command[COMMAND_MAX], line[COMMAND_MAX + 16];
@@ -228,8 +228,8 @@ static void print_process_command(const struct flmem_process_report *report, FIL
 }
 
 /*
- * If access is denied, the reason is printed once, for all parts. Absent parts (framework,
- * settings, GPU) have no line.
+ * Prints one process. If access is denied, the reason is printed once, for all parts. Absent parts
+ * (framework, settings, GPU) have no line.
  */
 static void print_process(const struct flmem_process_report *report, FILE *out)
 {
@@ -246,7 +246,10 @@ static void print_process(const struct flmem_process_report *report, FILE *out)
 	print_verdict(report, out);
 }
 
-/* The allocator that serves malloc, or the only one; "?" if unknown, "+" if there are more. */
+/*
+ * Writes the allocator that serves malloc, or the only one; "?" if it is unknown, "+" if there are
+ * more.
+ */
 static void main_allocator(const struct flmem_process_report *report, char *out, size_t size)
 {
 	const struct flmem_allocator_report *chosen = NULL;
@@ -265,7 +268,7 @@ static void main_allocator(const struct flmem_process_report *report, char *out,
 		 (int)strcspn(version, "-"), version, report->allocator_count > 1 ? " +" : "");
 }
 
-/* Columns left for the command line. */
+/* Returns the columns left for the command line. */
 static size_t command_width(FILE *out, int used)
 {
 	int width = layout_width(out, TABLE_WIDTH);

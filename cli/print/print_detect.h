@@ -6,7 +6,7 @@
 
 #include <flmem/detect.h>
 
-/* One process as a screen of text, several as a table. */
+/* Prints one process as a screen of text, several as a table. */
 void print_detect(const struct flmem_detect_report *report, FILE *out);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <flmem/exchange_client.h>
 
-/* Where an exchange stands, on stdout. */
+/* Prints the state of an exchange on stdout. */
 void print_exchange_status(const struct flmem_exchange_status *status);
 
 #endif

@@ -104,7 +104,7 @@ static void print_installed(const struct flmem_host_report *host, FILE *out)
 	fputs("no jemalloc, tcmalloc or mimalloc\n", out);
 }
 
-/* Only where the GPU is partitioned: most cannot be. */
+/* Prints MIG only where the GPU is partitioned: most cannot be. */
 static void print_mig(const struct flmem_gpu *gpu, FILE *out)
 {
 	char count[FLMEM_TEXT_COUNTED_MAX];

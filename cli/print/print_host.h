@@ -6,7 +6,7 @@
 
 #include <flmem/host.h>
 
-/* The report of the host as text for people. */
+/* Prints the report of the host as text for people. */
 void print_host(const struct flmem_host_report *host, FILE *out);
 
 #endif

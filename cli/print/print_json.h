@@ -4,7 +4,10 @@
 
 #include <flmem/error.h>
 
-/* Prints and frees a report of flmem_report_*_json(); NULL: memory is out. */
+/*
+ * Prints and frees a report of flmem_report_*_json(). A NULL text means that memory is out: returns
+ * FLMEM_EFAILED.
+ */
 int print_json(char *text, struct flmem_error *err);
 
 #endif

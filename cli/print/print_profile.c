@@ -10,7 +10,7 @@
 
 #define PATH_SHOWN 256
 
-/* The bytes are those of both kinds. */
+/* Prints the lost samples. The bytes are those of both kinds, which the profile does not divide. */
 static void print_lost_samples(const struct flmem_heap_profile *p)
 {
 	uint64_t untaken =
@@ -34,7 +34,7 @@ static void print_lost_samples(const struct flmem_heap_profile *p)
 			other, full ? "" : " (", full ? "" : bytes, full ? "" : ")");
 }
 
-/* What lacks a detail. */
+/* Prints which records lack a detail. */
 static void print_lost_details(const struct flmem_heap_profile *p)
 {
 	char number[FLMEM_TEXT_COUNTED_MAX];
@@ -72,7 +72,9 @@ static void print_unseen_calls(const struct flmem_heap_profile *p)
 			flmem_text_counted(p->unseen_calls, "call", number, sizeof(number)));
 }
 
-/* Of those that were asked for, which would look as if they had allocated nothing. */
+/*
+ * Prints selected rounds that the profile lacks: they would look as if they had allocated nothing.
+ */
 static void print_absent_rounds(const struct flmem_heap_profile *p)
 {
 	uint64_t first, last;
@@ -124,7 +126,10 @@ static void print_losses(const struct flmem_heap_profile *p)
 			flmem_text_counted(p->skipped, "record", number, sizeof(number)));
 }
 
-/* As of one place in the program, which would mislead. */
+/*
+ * Returns whether some stacks have no native frames. They would mislead as one place in the
+ * program.
+ */
 static bool has_stacks_without_native(const struct flmem_heap_profile *profile)
 {
 	if (profile->stacks != FLMEM_HEAP_STACKS_NATIVE || !profile->has_python)

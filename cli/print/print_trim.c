@@ -7,9 +7,9 @@
 #include "print/print_format.h"
 
 #define NOTICED_BYTES ((uint64_t)1 << 20)
-#define NOTICED_PER   20U /* a smaller part of what was returned is not worth a remark */
+#define NOTICED_PER   20U /* a smaller part (1/20) of what was returned is not worth a remark */
 
-/* Whether the fall of RSS over the whole trim hides much of what the calls returned. */
+/* Returns whether the fall of RSS over the whole trim hides much of what the calls returned. */
 static bool hides_release(const struct flmem_trim_result *r)
 {
 	uint64_t hidden;

@@ -25,7 +25,7 @@ static char state_mark(enum flmem_step_state state)
 	return '?';
 }
 
-/* A wrapped line below the text of the step. */
+/* Prints a wrapped line below the text of the step. */
 static void put_troubleshooting_line(const char *label, const char *text, FILE *out)
 {
 	char line[TEXT_MAX], shown[TEXT_MAX];

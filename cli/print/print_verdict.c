@@ -9,15 +9,15 @@
 #include "print/print_format.h"
 
 #define BAR_CELLS  24
-#define SMALL_PART 200 /* of RSS */
+#define SMALL_PART 200 /* a class below RSS / 200 is small */
 
-/* True if the locale's character set has block characters. */
+/* Returns true if the locale's character set has block characters. */
 static bool is_utf8(void)
 {
 	return setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* A bar of length `part` (0 to 1), padded with blanks to its full width. */
+/* Prints a bar of length `part` (0 to 1), padded with blanks to its full width. */
 static void put_bar(double part, FILE *out)
 {
 	static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -44,7 +44,7 @@ static void print_class(const char *name, uint64_t bytes, uint64_t rss, const ch
 	fprintf(out, " %10s %3.0f %%  %s\n", format_bytes(bytes, number), part * 100, meaning);
 }
 
-/* Small classes share a line; empty classes have none. */
+/* Prints the classes. Small ones share a line; empty ones have none. */
 static void print_classes(const struct flmem_memory_classes *classes, uint64_t rss, FILE *out)
 {
 	uint64_t small = 0;

@@ -6,7 +6,7 @@
 
 #include <flmem/detect.h>
 
-/* A bar of RSS by class, then the verdict, its reasons, and the next commands. */
+/* Prints a bar of RSS by class, then the verdict, its reasons, and the next commands. */
 void print_verdict(const struct flmem_process_report *report, FILE *out);
 
 #endif

@@ -14,7 +14,10 @@
 #define COMMAND_MAX 72
 #define SITE_MAX    64
 
-/* With the distance to UTC: where clocks are put back, an hour of the day comes twice. */
+/*
+ * Prints a time with its distance to UTC: where clocks are put back, an hour of the day comes
+ * twice.
+ */
 static void print_watch_time(uint64_t at_us)
 {
 	time_t seconds = (time_t)(at_us / 1000000U);
@@ -67,7 +70,10 @@ void print_watch_round(const struct flmem_watch_round *round)
 {
 	char duration[FORMAT_MAX], peak[FORMAT_MAX], trough[FORMAT_MAX], growth[FORMAT_MAX + 1];
 
-	/* Its start and its end were read from the log at once. */
+	/*
+	 * The duration is 0 where the start and the end of the round were read from the log at
+	 * once.
+	 */
 	printf("round %" PRIu64 "  process %d: %s, peak %s%s, then %s", round->number,
 	       (int)round->process->pid,
 	       round->duration_us ? format_seconds(round->duration_us, duration)
@@ -222,7 +228,7 @@ static void print_pressure(const struct flmem_pressure *rise)
 	print_count("had processes killed out of memory", rise->oom_kill);
 }
 
-/* Role and site in the federation, and whether the process has exited. */
+/* Prints role and site in the federation, and whether the process has exited. */
 static void print_state(const struct flmem_watch_result *r)
 {
 	const char *role = flmem_role_name(r->process.role);

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_PRINT_WATCH_H
 #define FLMEM_CLI_PRINT_WATCH_H
 
-/* A watch as text: a line per event, and the summary. */
+/* Prints a watch as text: a line for each event, and the summary. */
 
 #include <flmem/watch.h>
 

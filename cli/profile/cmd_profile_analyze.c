@@ -15,7 +15,7 @@
 #define CHANGES_SHOWN 3U
 
 struct analyze_options {
-	struct profile_options profile; /* first: PROFILE_OPTIONS */
+	struct profile_options profile; /* must be first: PROFILE_OPTIONS */
 	const char *baseline;
 };
 
@@ -87,7 +87,7 @@ static void print_profile_finding(const struct flmem_heap_profile *p,
 	print_profile_own_frame(p, finding->frame, finding->own_frame, "    ");
 }
 
-/* Returns how many are shown. */
+/* Prints the changes. Returns how many are shown. */
 static size_t print_folder_changes(const struct flmem_heap_folder *folder, size_t index,
 				   enum flmem_heap_measure measure,
 				   const struct flmem_heap_comparison *comparison, size_t limit)
@@ -108,7 +108,7 @@ static size_t print_folder_changes(const struct flmem_heap_folder *folder, size_
 	return shown;
 }
 
-/* What stands out in one profile. */
+/* Prints what stands out in one profile. */
 static void print_analysis(const struct flmem_heap_folder *folder, size_t index,
 			   enum flmem_heap_measure measure,
 			   const struct flmem_heap_analysis *analysis, size_t limit)

@@ -16,7 +16,7 @@
 #define ROWS_SHOWN 30U
 
 struct profile_diff_options {
-	struct profile_options profile; /* first: PROFILE_OPTIONS */
+	struct profile_options profile; /* must be first: PROFILE_OPTIONS */
 	const char *html;
 };
 
@@ -53,7 +53,7 @@ static void print_functions(const struct profile_options *o,
 		printf("\nno function differs by more than the error of the samples\n");
 }
 
-/* The standard error of a change; a change of up to twice that may be noise. */
+/* Prints the standard error of a change; a change of up to twice that may be noise. */
 static void print_change_error(struct flmem_u64 error, uint64_t before, uint64_t after)
 {
 	uint64_t change = before > after ? before - after : after - before;
@@ -65,7 +65,7 @@ static void print_change_error(struct flmem_u64 error, uint64_t before, uint64_t
 	putchar('\n');
 }
 
-/* All arenas together, since it is chance which line needs a new one. */
+/* Prints all arenas as one row, since it is chance which line needs a new one. */
 static void print_arenas(const struct flmem_heap_profile *const profiles[2],
 			 enum flmem_heap_measure measure)
 {

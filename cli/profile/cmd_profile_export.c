@@ -14,7 +14,7 @@
 #include "profile/profile_options.h"
 
 struct export_options {
-	struct profile_options profile; /* first: PROFILE_..._OPTION */
+	struct profile_options profile; /* must be first: PROFILE_..._OPTION */
 	const char *format;
 	const char *output;
 };
@@ -45,7 +45,7 @@ static const struct opt profile_export_options_table[] = {
 	{0},
 };
 
-/* The file did not exist before. */
+/* Writes the new file. It did not exist before. */
 static int write_export_file(const char *path, const char *bytes, size_t length,
 			     struct flmem_error *err)
 {
@@ -117,7 +117,7 @@ static int run_profile_export(const struct cmd *cmd, void *options, const struct
 	struct flmem_error err = {0};
 	int rc = profile_count_files(rest, 1, &err);
 
-	/* Other programs have filters themselves. */
+	/* Frames of imports stay: the programs that read the export have filters themselves. */
 	o->profile.import_frames = true;
 	if (!rc)
 		rc = check_export(o, &err);

@@ -10,7 +10,7 @@
 #include "profile/profile_options.h"
 
 struct flamegraph_options {
-	struct profile_options profile; /* first: PROFILE_..._OPTION */
+	struct profile_options profile; /* must be first: PROFILE_..._OPTION */
 	const char *output;
 };
 

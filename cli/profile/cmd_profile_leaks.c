@@ -15,7 +15,7 @@
 #define LEAKS_SHOWN 10U
 
 struct leaks_options {
-	struct profile_options profile; /* first: PROFILE_OPTIONS */
+	struct profile_options profile; /* must be first: PROFILE_OPTIONS */
 	const char *fail_on;
 };
 
@@ -41,7 +41,7 @@ static const struct opt profile_leaks_options_table[] = {
 	{0},
 };
 
-/* The unit of growth; numbers without a sample may be rounds of the job, or none. */
+/* Returns the unit of growth. Numbers without a sample may be rounds of the job, or none. */
 static const char *leaks_period(const struct flmem_heap_leaks *leaks)
 {
 	if (!leaks->by_round)
@@ -92,7 +92,10 @@ static void print_leak(const struct flmem_heap_profile *p, const struct flmem_he
 	print_profile_stack(p, node, "    ");
 }
 
-/* Without rounds a slow leak looks like none: it leaves nothing in most parts of the time. */
+/*
+ * Prints which growth is not found: without rounds a slow leak leaves nothing in most parts of the
+ * time.
+ */
 static void print_unseen_growth(const struct flmem_heap_profile *p, uint32_t parts)
 {
 	char apart[FORMAT_MAX];

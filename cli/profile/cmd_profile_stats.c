@@ -14,12 +14,12 @@
 
 #define LINES_SHOWN 5U
 
-/* Of more rounds, the first, the last and those with the largest peaks. */
-#define ROUNDS_ALL   16U /* up to here all are shown: few would be left out */
+/* Where there are more rounds, the first, the last and those with the largest peaks are shown. */
+#define ROUNDS_ALL   16U /* up to this number all rounds are shown: few would be left out */
 #define ROUNDS_SHOWN 12U
 #define ROUNDS_EACH  4U
 
-/* Below the frame, whose column this is. */
+/* This indents the program's own line to the column of the frame above it. */
 #define OWN_LINE_INDENT "               "
 
 static const struct opt profile_stats_options_table[] = {
@@ -27,7 +27,9 @@ static const struct opt profile_stats_options_table[] = {
 	{0},
 };
 
-/* The file of a running or killed program ends with its latest sample. */
+/*
+ * Prints how long was sampled. The file of a running or killed program ends with its latest sample.
+ */
 static void print_profile_span(const struct flmem_heap_profile *p)
 {
 	char span[FORMAT_MAX];
@@ -78,7 +80,7 @@ static void print_facts(const struct flmem_heap_profile *p)
 	       flmem_heap_ending_name(p->ending));
 	if (p->command[0])
 		printf("command: %s\n", flmem_text_escape(p->command, shown, sizeof(shown)));
-	else if (p->program[0]) /* of a child */
+	else if (p->program[0]) /* the profile is one of a child */
 		printf("program: %s\n", flmem_text_escape(p->program, shown, sizeof(shown)));
 	if (!p->unrecorded)
 		print_profile_span(p);
@@ -131,7 +133,7 @@ static void print_round(const struct flmem_heap_round *r)
 	       format_bytes(r->freed_bytes, f), format_bytes(r->peak_bytes, k));
 }
 
-/* The first of those with the largest peak that are not shown yet. */
+/* Returns the first round with the largest peak that is not shown yet. */
 static size_t largest_hidden_round(const struct flmem_heap_profile *p, const bool *shown)
 {
 	size_t largest = p->round_count;
@@ -144,7 +146,7 @@ static size_t largest_hidden_round(const struct flmem_heap_profile *p, const boo
 	return largest;
 }
 
-/* Returns how many are left out. */
+/* Chooses which rounds are shown. Returns how many are left out. */
 static size_t choose_rounds(const struct flmem_heap_profile *p, bool *shown)
 {
 	size_t selected = 0, from_start = 0, left;
@@ -185,7 +187,7 @@ static void print_rounds(const struct flmem_heap_profile *p)
 	free(shown);
 }
 
-/* No heading without a line below it. */
+/* Prints the largest lines. There is no heading without a line below it. */
 static void print_largest(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
 			  const struct flmem_heap_row *rows, size_t count)
 {

@@ -29,7 +29,7 @@ static int compare_totals(const void *a, const void *b, void *context)
 	return one > other ? -1 : one < other;
 }
 
-/* `all_count` rows, of which `count` are shown. */
+/* Prints the summary. There are `all_count` rows, of which `count` are shown. */
 static void print_summary(const struct flmem_heap_profile *p, enum flmem_heap_measure measure,
 			  const struct flmem_heap_row *rows, size_t count, size_t all_count)
 {

@@ -15,7 +15,7 @@
 
 #define ROWS_SHOWN 50U
 
-/* Below the frame, after the columns of measures. */
+/* This indents the program's own line to the column of the frame above it, after the measures. */
 #define OWN_LINE_INDENT "                                                            "
 
 static const struct opt profile_table_options_table[] = {
@@ -62,7 +62,7 @@ static void print_profile_table(const struct flmem_heap_profile *p, enum flmem_h
 	print_profile_notes(p);
 }
 
-/* Rows in which something was allocated; the others are only callers, and last. */
+/* Counts the rows in which something was allocated; the others are only callers, and last. */
 static size_t count_allocating(const struct flmem_heap_row *rows, size_t count)
 {
 	static const struct flmem_heap_amounts none;

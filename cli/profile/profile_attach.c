@@ -42,7 +42,7 @@ static void print_attach_way(const struct flmem_attach_result *r)
 		       flmem_text_escape(r->no_socket, shown, sizeof(shown)));
 }
 
-/* By the time of a real run another thread may be borrowed. */
+/* Prints which thread a real run would borrow. By then it may be another one. */
 static void print_planned_thread(const struct flmem_attach_result *r)
 {
 	if (r->thread)
@@ -56,7 +56,7 @@ static void print_entry_note(uint64_t count, const char *why)
 		printf("  note: entries that %s: %" PRIu64 "\n", why, count);
 }
 
-/* What is not sampled, if anything. */
+/* Prints what is redirected, and what is not sampled, if anything. */
 static void print_attach_entries(const struct flmem_attach_result *r)
 {
 	const struct flmem_attach_entries *e = &r->entries;
@@ -173,7 +173,10 @@ static int print_attach_json(const struct cmd *cmd, const struct flmem_attach_re
 	return print_json(text, &err) ? cmd_fail(cmd, true, &err) : 0;
 }
 
-/* Ctrl-C waits until the files are in place or removed, some seconds at most; SIGKILL does not. */
+/*
+ * Blocks signals so that Ctrl-C waits until the files are in place or removed, some seconds at
+ * most; SIGKILL does not.
+ */
 static void defer_ends(bool dry_run, sigset_t *ret_before)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -198,7 +201,10 @@ static int attach_undisturbed(const struct profile_attach_options *o,
 	return rc;
 }
 
-/* The user may have named the shell or the launcher of the program. */
+/*
+ * Describes a child with more memory: the user may have named the shell or the launcher of the
+ * program.
+ */
 static bool describe_larger_child(pid_t pid, char *out, size_t size)
 {
 	char bytes[FORMAT_MAX];
@@ -213,7 +219,7 @@ static bool describe_larger_child(pid_t pid, char *out, size_t size)
 	return child != 0;
 }
 
-/* A refusal is one line. */
+/* Names such a child. A refusal is one line, so it is added to the message of an error. */
 static void name_larger_child(pid_t pid, struct flmem_error *err)
 {
 	const size_t length = strlen(err->message);

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_PROFILE_ATTACH_H
 #define FLMEM_CLI_PROFILE_ATTACH_H
 
-/* What `profile attach` and `profile detach` have in common. */
+/* Declares what `profile attach` and `profile detach` have in common. */
 
 #include <flmem/attach.h>
 
@@ -26,7 +26,7 @@ struct profile_attach_options {
 int profile_attach_run(const struct cmd *cmd, const struct profile_attach_options *options,
 		       const struct opt_rest *rest, bool detach);
 
-/* Rows of both option tables. */
+/* These are rows of both option tables. */
 #define PROFILE_ATTACH_PID_OPTION                                                         \
 	{                                                                                 \
 		.name = "pid", .letter = 'p', .kind = OPT_PID,                            \
@@ -34,7 +34,7 @@ int profile_attach_run(const struct cmd *cmd, const struct profile_attach_option
 		.complete = OPT_COMPLETE_PID, .help = "the process (required)"            \
 	}
 
-/* "sampler" and the like, for the option. */
+/* These are the values of the option for the engine, such as "sampler". */
 extern const char *const profile_attach_engines[];
 
 #define PROFILE_ATTACH_ENGINE_OPTION(what)                                 \

@@ -61,7 +61,7 @@ int profile_measure_shown(const struct profile_options *options,
 	return 0;
 }
 
-/* "3" or "3..7" */
+/* Parses "3" or "3..7". */
 static int parse_rounds(const char *text, struct flmem_heap_request *request,
 			struct flmem_error *err)
 {
@@ -137,7 +137,7 @@ int profile_show_one(const struct cmd *cmd, const struct profile_options *option
 	if (!rc)
 		rc = show(options, profile, &err);
 	flmem_heap_profile_free(profile);
-	if (rc == FLMEM_EUNDECIDED || rc == FLMEM_EFINDINGS) /* shown already */
+	if (rc == FLMEM_EUNDECIDED || rc == FLMEM_EFINDINGS) /* it is shown already */
 		return flmem_code_exit_status(rc);
 	return rc ? cmd_fail(cmd, options->json, &err) : 0;
 }

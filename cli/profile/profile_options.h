@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_PROFILE_OPTIONS_H
 #define FLMEM_CLI_PROFILE_OPTIONS_H
 
-/* Options that the verbs of `profile` share which read files. */
+/* Declares options that the verbs of `profile` share which read files. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,47 +67,53 @@ extern const char *const profile_stacks[];
 			"line that imports and the module"                                 \
 	}
 
-/* Largest first. */
+/* This is the row of --limit. The largest lines are shown first. */
 #define PROFILE_LIMIT_OPTION(what)                                                                \
 	{                                                                                         \
 		.name = "limit", .letter = 'n', .kind = OPT_NUMBER,                               \
 		.offset = offsetof(struct profile_options, limit), .metavar = "N", .help = (what) \
 	}
 
-/* Rows of an option table, for an options struct that begins with a struct profile_options. */
+/*
+ * These are rows of an option table, for an options struct that begins with a struct
+ * profile_options.
+ */
 #define PROFILE_OPTIONS(what)                                                                  \
 	PROFILE_BY_OPTION, PROFILE_STACK_OPTION, PROFILE_IMPORTS_OPTION, PROFILE_ROUND_OPTION, \
 		PROFILE_LIMIT_OPTION(what), PROFILE_JSON_OPTION
 
-/* The measure that is asked for; one that a profile does not know is FLMEM_EUSAGE. */
+/*
+ * Finds the measure that the options ask for. Returns FLMEM_EUSAGE for one that a profile does not
+ * know.
+ */
 int profile_measure_of_all(const struct profile_options *options,
 			   const struct flmem_heap_profile *const *profiles, size_t count,
 			   enum flmem_heap_measure *ret_measure, struct flmem_error *err);
 
-/* The same of one profile. */
+/* Does the same for one profile. */
 int profile_measure(const struct profile_options *options, const struct flmem_heap_profile *profile,
 		    enum flmem_heap_measure *ret_measure, struct flmem_error *err);
 
 /*
- * The same for what shows more than amounts: where none are known, and none is asked for, it shows
- * that.
+ * Does the same for a verb that shows more than amounts: where the profile knows no measure, and
+ * none is asked for, the verb shows that.
  */
 int profile_measure_shown(const struct profile_options *options,
 			  const struct flmem_heap_profile *profile,
 			  enum flmem_heap_measure *ret_measure, struct flmem_error *err);
 
-/* How the profiles are to be read that these options ask for. */
+/* Makes the request that says how these options read profiles. */
 int profile_request(const struct profile_options *options, bool mixed,
 		    struct flmem_heap_request *ret_request, struct flmem_error *err);
 
 /*
- * Reads the file at place `at` of the arguments, which have to be `count`. Without --stack: Python
- * frames where there are any, else native ones; with `mixed` all of them.
+ * Reads the file at place `at` of the arguments, of which there must be `count`. Without --stack it
+ * reads Python frames where there are any, else native ones; with `mixed` all of them.
  */
 int profile_load(const struct profile_options *options, const struct opt_rest *rest, int at,
 		 bool mixed, struct flmem_heap_profile **ret_profile, struct flmem_error *err);
 
-/* FLMEM_EUSAGE unless there are so many arguments. */
+/* Returns FLMEM_EUSAGE unless there are `count` arguments. */
 int profile_count_files(const struct opt_rest *rest, int count, struct flmem_error *err);
 
 /*

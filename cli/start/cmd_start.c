@@ -133,7 +133,7 @@ static const struct opt start_options_table[] = {
 	{0},
 };
 
-/* Everything needed to start the command; all owned. */
+/* This is everything needed to start the command. It owns all of it. */
 struct start_command {
 	struct flmem_settings settings;
 	char **environment;
@@ -236,7 +236,10 @@ static int prepare_start_or_fall_back(struct start_command *start, const struct 
 	return prepare_start(start, &request, false, argv, err);
 }
 
-/* After the proof of jemalloc: the sampler passes calls on to it. */
+/*
+ * Prepares the environment for the sampler. It follows the proof of jemalloc, because the sampler
+ * passes calls on to it.
+ */
 static int make_profile_ready(struct start_command *start, const struct start_options *o,
 			      const char *program, struct flmem_error *err)
 {
@@ -255,7 +258,10 @@ static int make_profile_ready(struct start_command *start, const struct start_op
 	return 0;
 }
 
-/* A Python "shim" is a shell script: the probe then covers the shell, not Python. */
+/*
+ * Prints a note for a Python "shim", which is a shell script: the probe then covers the shell, not
+ * Python.
+ */
 static void note_shell_probe(const struct flmem_preload_proof *proof)
 {
 	char shown[256];

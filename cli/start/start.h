@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_START_H
 #define FLMEM_CLI_START_H
 
-/* The modes of `flmem start`, one file each. */
+/* Declares the modes of `flmem start`, one file each. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "options/role_options.h"
 
 struct start_options {
-	struct role_options role; /* first: ROLE_OPTIONS requires it */
+	struct role_options role; /* must be first: ROLE_OPTIONS requires it */
 	bool jemalloc;
 	bool no_inherit_preload;
 	bool profile_ready;

@@ -15,9 +15,9 @@ const char *const start_emit_choices[] = {FLMEM_EMIT_KINDS(NAME_OF) NULL};
 const char *const start_command_choices[] = {"aggregate", NULL};
 
 #define TASKS_MAX 100000U
-#define WORDS	  3 /* flmem aggregate --mpi */
+#define WORDS	  3 /* number of words of: flmem aggregate --mpi */
 
-/* The choices are the kinds in their order. */
+/* Finds the kind of a name. The choices are in the order of the kinds. */
 static enum flmem_emit_kind find_emit_kind(const char *name)
 {
 	unsigned kind = 0;
@@ -27,7 +27,10 @@ static enum flmem_emit_kind find_emit_kind(const char *name)
 	return (enum flmem_emit_kind)kind;
 }
 
-/* `flmem aggregate` with these arguments, in memory of the caller; NULL if memory is out. */
+/*
+ * Makes the words of `flmem aggregate` with these arguments. The caller frees the array. Returns
+ * NULL if memory is out.
+ */
 static char **make_aggregate_command(char *const *argv, bool shared)
 {
 	static char flmem[] = "flmem", aggregate[] = "aggregate", mpi[] = "--mpi";
@@ -48,7 +51,7 @@ static char **make_aggregate_command(char *const *argv, bool shared)
 	return command;
 }
 
-/* Valid values of the other options: each is one word of a command. */
+/* Checks the value of another option: it is one word of a command. */
 static int check_emit_name(const char *option, const char *name, struct flmem_error *err)
 {
 	if (name && !*name)
@@ -59,7 +62,7 @@ static int check_emit_name(const char *option, const char *name, struct flmem_er
 	return 0;
 }
 
-/* Options that this kind would leave out. */
+/* Refuses options that this kind would leave out. */
 static int check_emit_unused(const struct start_options *options, char *const *argv,
 			     enum flmem_emit_kind kind, struct flmem_error *err)
 {

@@ -13,7 +13,7 @@
 #include "print/print_format.h"
 #include "signals.h"
 
-/* One line on stderr per event. */
+/* Prints one line on stderr for each event. */
 static void print_supervise_event(void *unused, const struct flmem_supervise_news *news)
 {
 	char shown[ESCAPED_MESSAGE_MAX];
@@ -44,7 +44,9 @@ static int read_duration(const char *option, const char *text, uint64_t *ret_us,
 	return flmem_parse_invalid(FLMEM_VALUE_DURATION, text, option, err);
 }
 
-/* Ends with the signal of the command, so that the parent sees it; without a second core file. */
+/*
+ * Ends with the signal of the command, so that the parent sees it, but without a second core file.
+ */
 static int end_like_command(int wait_status)
 {
 	const struct rlimit no_core = {0, 0};

@@ -38,7 +38,7 @@ static void print_planned_step(const struct flmem_trim_step *step)
 	putchar('\n');
 }
 
-/* Name, duration, released bytes, detail. */
+/* Prints one step: name, duration, released bytes, detail. */
 static void print_trim_step(const struct flmem_trim_step *step)
 {
 	char took[FORMAT_MAX], bytes[FORMAT_MAX], detail[sizeof(step->detail)];
@@ -65,7 +65,10 @@ static void print_trim_steps(const struct flmem_trim_result *r)
 	}
 }
 
-/* Output of the Python code, line by line, escaped so that it cannot control the terminal. */
+/*
+ * Prints the output of the Python code line by line, escaped so that it cannot control the
+ * terminal.
+ */
 static void print_output(const struct flmem_trim_result *r)
 {
 	char line[1024], shown[sizeof(line)];
@@ -142,8 +145,8 @@ static void print_trim_result(const struct flmem_trim_result *r)
 }
 
 /*
- * 0 if all trims were made; the common code if all failed alike, else FLMEM_EPARTLY. Targets found
- * by a search that exited meanwhile do not count.
+ * Returns 0 if all trims were made, the common code if all failed alike, else FLMEM_EPARTLY.
+ * Targets found by a search that exited meanwhile do not count.
  */
 static int combine_codes(const struct flmem_trim_result *results, size_t count, bool named)
 {
@@ -155,7 +158,7 @@ static int combine_codes(const struct flmem_trim_result *results, size_t count, 
 	return cmd_codes_combine(&codes);
 }
 
-/* Above the limit of the library, so that the library reports its own limit. */
+/* This is above the limit of the library, so that the library reports its own limit. */
 #define CODE_MAX (1U << 20)
 
 static int read_code_file(const char *path, char **ret_text, struct flmem_trim_code *ret_code,

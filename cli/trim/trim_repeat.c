@@ -14,7 +14,7 @@
 #include "print/print_trim.h"
 #include "signals.h"
 
-#define COOL_DOWN_US_DEFAULT  60000000U /* with --when */
+#define COOL_DOWN_US_DEFAULT  60000000U /* microseconds; used with --when */
 #define MAX_INEFFECTIVE_LIMIT 1000000U
 
 bool repeat_wanted(const struct repeat_options *options)
@@ -87,7 +87,7 @@ static const char *event_sentence(enum flmem_repeat_event_kind kind)
 	return texts[kind];
 }
 
-/* One line for each event, at once: the log of a process that runs for days. */
+/* Prints one line for each event at once, since it is the log of a process that runs for days. */
 static void log_event(const struct flmem_repeat_event *event, void *data)
 {
 	char reason[ESCAPED_MESSAGE_MAX];

@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_TRIM_REPEAT_H
 #define FLMEM_CLI_TRIM_REPEAT_H
 
-/* `flmem trim --every` and `--when`: repeated trims. */
+/* Declares `flmem trim --every` and `--when`: repeated trims. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,10 @@ struct repeat_options {
 #define REPEAT_OFFSET(type, member, field) \
 	(offsetof(type, member) + offsetof(struct repeat_options, field))
 
-/* Rows of an option table whose options struct `type` has a struct repeat_options `member`. */
+/*
+ * These are rows of an option table whose options struct `type` has a struct repeat_options
+ * `member`.
+ */
 #define REPEAT_OPTIONS(type, member)                                                             \
 	{                                                                                        \
 		.name = "every",                                                                 \
@@ -74,7 +77,7 @@ struct repeat_options {
 			"each one doubles the pause (default 3)",                                \
 	}
 
-/* True with --every or --when. */
+/* Returns true with --every or --when. */
 bool repeat_wanted(const struct repeat_options *options);
 
 /* Refuses options that need --every or --when; parses the condition to report errors early. */

@@ -32,14 +32,14 @@ struct watch_options {
 	uint64_t fail_above_bytes;
 	const char *fail_growth;
 	struct auto_options automatic;
-	struct flmem_condition *when; /* parsed */
+	struct flmem_condition *when; /* --when after parsing; owned */
 	bool exact_peaks;
 	bool wait;
 	bool quiet;
 	bool json;
 };
 
-/* SIZE/round or SIZE/h */
+/* Parses SIZE/round or SIZE/h. */
 static int parse_growth(const char *text, struct flmem_growth_limit *ret_limit,
 			struct flmem_error *err)
 {
@@ -133,7 +133,7 @@ static int make_watch_options(struct watch_options *o, struct flmem_watch_option
 	return targets_selection(&o->targets, &ret_options->selection, err);
 }
 
-/* State of one run of the command. */
+/* This is the state of one run of the command. */
 struct session {
 	struct flmem_watch_options watch;
 	struct watch_listen listen;
@@ -142,7 +142,7 @@ struct session {
 	struct flmem_watch_advice advice;
 };
 
-/* Outputs that are not a screen; a page on standard output excludes all others. */
+/* Chooses the outputs that are not a screen. A page on standard output excludes all others. */
 static int choose_lines(const struct watch_options *o, bool live, struct watch_output *ret_output,
 			struct flmem_error *err)
 {
@@ -155,7 +155,7 @@ static int choose_lines(const struct watch_options *o, bool live, struct watch_o
 	return 0;
 }
 
-/* Chooses the outputs. A screen replaces the lines, except for the summary. */
+/* Chooses all outputs. A screen replaces the lines, except for the summary. */
 static int choose_outputs(const struct watch_options *o, struct session *session,
 			  struct flmem_error *err)
 {
@@ -175,14 +175,14 @@ static int choose_outputs(const struct watch_options *o, struct session *session
 	return rc;
 }
 
-/* The screen opens last, as messages would overwrite it. */
+/* Opens the outputs. The screen opens last, as messages would overwrite it. */
 static int begin_session(const struct watch_options *o, struct session *session,
 			 struct flmem_error *err)
 {
 	int rc = 0;
 
 	if (!o->replay) {
-		cmd_raise_descriptor_limit(); /* two per process */
+		cmd_raise_descriptor_limit(); /* it needs two descriptors for each process */
 		session->watch.stop_fd = signals_catch_end();
 		if (o->listen)
 			rc = watch_listen_begin(o->listen, &session->watch, &session->listen, err);
@@ -215,7 +215,10 @@ static int watch_or_replay(const struct watch_options *o, struct session *sessio
 	return rc;
 }
 
-/* Lines without --json show no findings; a recording has no live processes. */
+/*
+ * Chooses the rules for findings. Lines without --json show no findings; a recording has no live
+ * processes.
+ */
 static enum flmem_watch_rules choose_rules(const struct watch_options *o)
 {
 	if (o->report && !o->replay)
@@ -223,7 +226,7 @@ static enum flmem_watch_rules choose_rules(const struct watch_options *o)
 	return o->report || o->json ? FLMEM_WATCH_RULES_TRENDS : FLMEM_WATCH_RULES_NONE;
 }
 
-/* Warnings about the recording, on stderr. */
+/* Prints warnings about the recording on stderr. */
 static void warn_about_recording(const struct watch_options *o,
 				 const struct flmem_watch_summary *summary)
 {
@@ -278,7 +281,10 @@ static void warn_undecided(const struct flmem_watch_summary *summary)
 				summary->results[i].undecided);
 }
 
-/* The lost part of a damaged recording may have been above the memory limit. */
+/*
+ * Returns whether it is undecided that the memory limit was exceeded: the lost part of a damaged
+ * recording may have been above it.
+ */
 static bool is_above_undecided(const struct watch_options *o,
 			       const struct flmem_watch_summary *summary)
 {
@@ -289,7 +295,9 @@ static bool is_above_undecided(const struct watch_options *o,
 	return true;
 }
 
-/* An exceeded limit takes precedence: it is certain, whatever else is missing. */
+/*
+ * Returns the result. An exceeded limit takes precedence: it is certain, whatever else is missing.
+ */
 static int result_of(const struct watch_options *o, const struct flmem_watch_summary *summary)
 {
 	if (summary->limit_passed)

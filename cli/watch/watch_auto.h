@@ -2,7 +2,10 @@
 #ifndef FLMEM_CLI_WATCH_AUTO_H
 #define FLMEM_CLI_WATCH_AUTO_H
 
-/* `flmem watch --auto` and its options, which have the names that they have in `flmem trim`. */
+/*
+ * Declares `flmem watch --auto` and its options, which have the names that they have in `flmem
+ * trim`.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +30,9 @@ struct auto_options {
 #define AUTO_OFFSET(type, member, field) \
 	(offsetof(type, member) + offsetof(struct auto_options, field))
 
-/* Rows of an option table whose options struct `type` has a struct auto_options `member`. */
+/*
+ * These are rows of an option table whose options struct `type` has a struct auto_options `member`.
+ */
 #define AUTO_OPTIONS(type, member)                                                                \
 	{                                                                                         \
 		.name = "auto",                                                                   \
@@ -115,8 +120,8 @@ struct auto_options {
 	}
 
 /*
- * FLMEM_EUSAGE for options that need --auto. The caller frees the condition (NULL: none) after the
- * last use of ret_auto.
+ * Reads the options. Returns FLMEM_EUSAGE for options that need --auto. The caller frees the
+ * condition (NULL: none) after the last use of ret_auto.
  */
 int auto_parse(const struct auto_options *options, struct flmem_condition **ret_when,
 	       struct flmem_watch_auto *ret_auto, struct flmem_error *err);

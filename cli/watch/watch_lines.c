@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch as lines on standard output, text or JSON. */
+/* Prints a watch as lines on standard output, text or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -57,7 +57,7 @@ static int json_finish(void *state, const struct flmem_watch_summary *summary,
 	return 0;
 }
 
-/* What was printed last of a process. */
+/* This is the sample of a process that was printed last. */
 struct printed_sample {
 	pid_t pid;
 	uint64_t start_time, at_us, rss_bytes;
@@ -96,7 +96,7 @@ static struct printed_sample *find_printed(struct line_output *lines,
 	return add_printed(lines, process);
 }
 
-/* In a log file a line every second would hide the events. */
+/* Returns whether a sample is printed: in a log file a line every second would hide the events. */
 static bool is_news(const struct printed_sample *last, const struct flmem_watch_sample *sample)
 {
 	uint64_t before = last->rss_bytes, now = sample->rss_bytes;

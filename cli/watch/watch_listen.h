@@ -2,7 +2,7 @@
 #ifndef FLMEM_CLI_WATCH_LISTEN_H
 #define FLMEM_CLI_WATCH_LISTEN_H
 
-/* The metrics endpoint of a watch. */
+/* Serves the metrics endpoint of a watch. */
 
 #include <flmem/metrics.h>
 #include <flmem/watch.h>

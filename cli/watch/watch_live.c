@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live view of a watch on a terminal. */
+/* Shows the live view of a watch on a terminal. */
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -18,9 +18,9 @@
 #include "live/live_restore.h"
 #include "watch/watch_output.h"
 
-#define DRAW_EVERY_MS	 200  /* at most */
-#define REFRESH_EVERY_MS 1000 /* trends, at most */
-#define IDLE_MS		 1000 /* without samples and keys */
+#define DRAW_EVERY_MS	 200  /* shortest time between drawings */
+#define REFRESH_EVERY_MS 1000 /* shortest time between updates of trends */
+#define IDLE_MS		 1000 /* longest time without samples and keys */
 
 struct live_view {
 	struct live live;
@@ -29,7 +29,7 @@ struct live_view {
 	SCREEN *screen;
 	pthread_t thread;
 	bool runs;
-	int wake; /* eventfd: new samples, or the end */
+	int wake; /* eventfd that is readable after new samples, or the end */
 	bool over;
 	sigset_t mask; /* previous mask of the watch's thread */
 };
@@ -47,7 +47,7 @@ static void wake_view(const struct live_view *view)
 	const uint64_t one = 1;
 	ssize_t put = write(view->wake, &one, sizeof(one));
 
-	(void)put; /* already awake */
+	(void)put; /* a failure means that it is awake already */
 }
 
 static bool is_over(struct live_view *view)
@@ -55,7 +55,7 @@ static bool is_over(struct live_view *view)
 	return __atomic_load_n(&view->over, __ATOMIC_ACQUIRE);
 }
 
-/* False at the end of input. */
+/* Reads the keys. Returns false at the end of input. */
 static bool read_keys(struct live_view *view, int revents)
 {
 	int key;
@@ -85,7 +85,10 @@ static void wait_and_read(struct live_view *view, int timeout_ms)
 		view->live.quit = true;
 }
 
-/* The view's thread receives the signals of curses, the watch's thread all others. */
+/*
+ * Blocks or unblocks the signals of curses: the view's thread receives these, the watch's thread
+ * all others.
+ */
 static void set_curses_signals(int how)
 {
 	static const int of_curses[] = {SIGWINCH, SIGTSTP, SIGCONT};
@@ -164,7 +167,7 @@ static void start_colours(struct live *live)
 		nc.init_pair((short)(i + 1), pairs[i], -1);
 }
 
-/* False if curses does not support the terminal. */
+/* Opens the screen. Returns false if curses does not support the terminal. */
 static bool open_screen(struct live_view *view)
 {
 	live_restore_prepare();
@@ -184,7 +187,7 @@ static bool open_screen(struct live_view *view)
 	return true;
 }
 
-/* The thread starts with all signals blocked, so that it receives none of the watch. */
+/* Starts the thread with all signals blocked, so that it receives none of the watch. */
 static bool start_live_thread(struct live_view *view)
 {
 	sigset_t all;

@@ -3,8 +3,9 @@
 #define FLMEM_CLI_WATCH_OUTPUT_H
 
 /*
- * Outputs of a watch. One watch can have several: lines on standard output, a page, a screen. A new
- * kind of output is one function that fills a struct watch_output, and one line in cmd_watch.c.
+ * Declares the outputs of a watch. One watch can have several: lines on standard output, a page, a
+ * screen. A new kind of output is one function that fills a struct watch_output, and one line in
+ * cmd_watch.c.
  */
 
 #include <stdbool.h>
@@ -37,7 +38,7 @@ struct watch_outputs {
 	size_t count;
 };
 
-/* Callbacks that forward to all outputs; the outputs must outlive them. */
+/* Returns callbacks that forward to all outputs; the outputs must outlive them. */
 struct flmem_watch_callbacks watch_outputs_callbacks(struct watch_outputs *outputs);
 
 /* Finishes all outputs, also after one failed. Returns the first failure. */
@@ -47,30 +48,32 @@ int watch_outputs_finish(struct watch_outputs *outputs, const struct flmem_watch
 void watch_outputs_close(struct watch_outputs *outputs);
 
 /*
- * A line for each round, for each sample (as text only of those that changed, or once a minute),
- * and the summary; with `quiet` only that. Warnings on stderr.
+ * Makes an output of lines: one for each round, for each sample (as text only of those that
+ * changed, or once a minute), and the summary; with `quiet` only the summary. Warnings go to
+ * stderr.
  */
 int watch_output_lines(bool json, bool quiet, struct watch_output *ret_output,
 		       struct flmem_error *err);
 
-/* The summary alone: a screen shows the rest. */
+/* Makes an output of the summary alone: a screen shows the rest. */
 void watch_output_summary(struct watch_output *ret_output);
 
 /*
- * A live screen; false without a suitable terminal. The watch with these options gets a snapshot if
- * it has none; close the screen before the snapshot.
+ * Makes an output on a live screen. Returns false without a suitable terminal. The watch with these
+ * options gets a snapshot if it has none; close the screen before the snapshot.
  */
 bool watch_output_live(struct flmem_watch_options *watch, struct watch_output *ret_output);
 
-/* Warnings on stderr alone: standard output is for a page. */
+/* Makes an output of warnings on stderr alone: standard output is for a page. */
 void watch_output_warnings(struct watch_output *ret_output);
 
-/* "-" */
+/* Returns true for "-", which means standard output. */
 bool watch_page_is_stdout(const char *path);
 
 /*
- * One HTML page, written at the end, with the largest sites of heap profiles; `profiles` is kept.
- * FLMEM_EUSAGE if the file cannot be written there, or a profile is none.
+ * Makes an output of one HTML page, written at the end, with the largest sites of heap profiles.
+ * The output keeps `profiles`. Returns FLMEM_EUSAGE if the file cannot be written there, or a
+ * profile is none.
  */
 int watch_output_page(const char *path, const struct opt_texts *profiles,
 		      struct watch_output *ret_output, struct flmem_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch as a page: --report. */
+/* Writes a watch as a page: --report. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,10 @@ static int put_watch_page(const struct page_report *report,
 	return flmem_watch_page_write(report->page, summary, advice, report->path, err);
 }
 
-/* Profiles are read now: those of running programs are of the same moment as the last sample. */
+/*
+ * Writes the page. Profiles are read now: those of running programs are of the same moment as the
+ * last sample.
+ */
 static int finish_page(void *state, const struct flmem_watch_summary *summary,
 		       const struct flmem_watch_advice *advice, struct flmem_error *err)
 {
@@ -102,7 +105,7 @@ int watch_output_page(const char *path, const struct opt_texts *profiles,
 	int rc = is_file ? flmem_output_place_check(path, err) : 0;
 	struct page_report *report;
 
-	/* Check now: a watch of days must not end with an unwritable page. */
+	/* The place is checked now: a watch of days must not end with an unwritable page. */
 	if (!rc && is_file)
 		rc = flmem_watch_page_place(path, err);
 	if (rc)

@@ -3,8 +3,8 @@
 #define FLMEM_CLI_WATCH_PROFILES_H
 
 /*
- * Heap profiles on the page of a watch: --profile. Only the command line joins the two: a watch
- * does not read profiles, and a profile does not know of watches.
+ * Reads heap profiles for the page of a watch: --profile. Only the command line joins the two: a
+ * watch does not read profiles, and a profile does not know of watches.
  */
 
 #include <flmem/watch_page.h>
@@ -13,17 +13,21 @@
 
 struct watch_profiles {
 	struct flmem_watch_page_profile *rows;
-	struct flmem_heap_profile **profiles; /* NULL: could not be read */
+	struct flmem_heap_profile **profiles; /* an entry of NULL could not be read */
 	struct flmem_error *errors;
 	size_t count;
 };
 
-/* FLMEM_EUSAGE for a file that is not a heap profile: a watch of days must not end with that. */
+/*
+ * Returns FLMEM_EUSAGE for a file that is not a heap profile: a watch of days must not end with
+ * that.
+ */
 int watch_profiles_check(const struct opt_texts *paths, struct flmem_error *err);
 
 /*
- * Reads them as they are now. One that cannot be read becomes a row with the reason, and a line on
- * stderr. Release with watch_profiles_clear(); FLMEM_EFAILED when memory is out.
+ * Reads the profiles as they are now. One that cannot be read becomes a row with the reason, and a
+ * line on stderr. Release them with watch_profiles_clear(). Returns FLMEM_EFAILED when memory is
+ * out.
  */
 int watch_profiles_read(const struct opt_texts *paths, struct watch_profiles *ret_profiles,
 			struct flmem_error *err);
