@@ -41,7 +41,7 @@ struct scan_request {
  */
 struct page_filter {
 	uint64_t mask, inverted;
-	/* The same selection in bits of a pagemap entry, as far as there are such bits. */
+	/* This is the same selection in bits of a pagemap entry, as far as there are such bits. */
 	uint64_t entry;
 	uint64_t any, entry_any;
 };

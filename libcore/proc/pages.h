@@ -49,13 +49,13 @@ typedef void flmem_pages_visit(void *context, uint64_t start, uint64_t end);
 int flmem_pages_each(struct flmem_pages *pages, uint64_t start, uint64_t end,
 		     flmem_pages_visit *visit, void *context);
 
-/* As flmem_pages_each(), for resident and for swapped-out pages. */
+/* Does the same as flmem_pages_each(), for resident and for swapped-out pages. */
 int flmem_pages_each_kept(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			  flmem_pages_visit *visit, void *context);
 
 /*
- * As flmem_pages_each(), for pages of files and shared memory: those that a private mapping has not
- * copied.
+ * Does the same as flmem_pages_each(), for pages of files and shared memory: those that a private
+ * mapping has not copied.
  */
 int flmem_pages_of_file(struct flmem_pages *pages, uint64_t start, uint64_t end,
 			flmem_pages_visit *visit, void *context);

@@ -103,8 +103,8 @@ bool flmem_process_shares_mounts(const struct flmem_process *process);
 int flmem_process_open_file(const struct flmem_process *process, const char *path);
 
 /*
- * As flmem_process_open_file(), for a path that may be relative to the working directory of the
- * process.
+ * Does the same as flmem_process_open_file(), for a path that may be relative to the working
+ * directory of the process.
  */
 int flmem_process_open_path(const struct flmem_process *process, const char *path);
 

@@ -317,7 +317,10 @@ static uint64_t calls_mask(const struct flmem_thread_state *state,
 	return (CALLS_MASK | (state->signal_mask & RAISED_ONES)) & ~scratch->unblocked;
 }
 
-/* As on x86-64, the calls run with the vector registers of the thread. */
+/*
+ * Fills the records of the frame. The calls run with the vector registers of the thread, as on
+ * x86-64.
+ */
 static void fill_records(struct flmem_aarch64_frame *frame, const struct flmem_thread_state *state)
 {
 	frame->vectors.magic = FLMEM_AARCH64_FPSIMD_MAGIC;

@@ -60,19 +60,19 @@ mtype:place at = SAFE; /* what its registers say */
 mtype:who tracer = NOBODY;
 mtype:stop cause = NONE;
 bit space = ORIGINAL;
-bool stopped = false; /* by its tracer */
-bool reported = false; /* the stop, for whoever waits for it */
+bool stopped = false; /* its tracer has stopped it */
+bool reported = false; /* the stop is reported to whoever waits for it */
 bool trap = false;     /* an interrupt is on its way */
 bool masked = false;   /* all signals are blocked */
-bool pending = false;  /* a signal */
+bool pending = false;  /* a signal is pending */
 bool cut_off = false;  /* its call ends with EINTR once it runs */
 bool entering = false; /* it stops at its next system call */
 
-/* The stack, in the original address space. */
+/* These are on the stack, in the original address space. */
 bool frames = false, cookie = false, results = false;
-bool inhabited = true; /* used, by the thread or a process that shares it */
+bool inhabited = true; /* the thread, or a process that shares it, uses the space */
 
-/* flmem */
+/* The state of flmem. */
 bool frozen = false, killed = false, window = false, late = false;
 byte armed = 0, called = 0;
 
@@ -117,7 +117,7 @@ end:	do
 		if
 		:: tracer != NOBODY -> stop_for(SIGNALLED)
 		:: tracer == NOBODY && (at == SAFE || at == LOCKED) -> cut_off = false; at = PROGRAM
-		:: tracer == NOBODY && at == BEFORE -> assert(killed || late) /* not ended */
+		:: tracer == NOBODY && at == BEFORE -> assert(killed || late) /* its call is not ended */
 		:: tracer == NOBODY && at != SAFE && at != LOCKED && at != BEFORE ->
 			skip /* its handler ran */
 		fi }
@@ -133,7 +133,7 @@ end:	do
 		stop_for(ENTERED) } /* the call that asks has returned */
 #endif
 	:: atomic { !stopped && !trap && cut_off ->
-		assert(killed); /* a stray EINTR */
+		assert(killed); /* this is a stray EINTR */
 		cut_off = false;
 		at = PROGRAM }
 	:: atomic { !stopped && !trap && !cut_off && (at == SAFE || at == LOCKED) -> at = PROGRAM }
@@ -142,7 +142,7 @@ end:	do
 		:: at = SAFE
 		:: at = LOCKED
 		fi;
-		if /* it uses its stack, or not so deep */
+		if /* it uses its stack down to the frames, or not */
 		:: space == ORIGINAL -> frames = false; cookie = false
 		:: skip
 		fi }
@@ -155,7 +155,7 @@ end:	do
 		at = PARKED }
 #ifndef FAULT_ENDLESS_PARK
 	:: atomic { !stopped && !trap && at == PARKED && !entering ->
-		assert(space == ORIGINAL && frames); /* the last one */
+		assert(space == ORIGINAL && frames); /* the last call needs them */
 		masked = false;
 		cut_off = false;
 		at = SAFE }
@@ -166,7 +166,7 @@ end:	do
 active proctype executor()
 {
 	if
-	:: atomic { true -> /* by another thread: this one is killed, its number lives on */
+	:: atomic { true -> /* another thread executes: this one is killed, its number stays */
 		space = ANOTHER;
 		tracer = NOBODY;
 		stopped = false; reported = false; trap = false; cause = NONE;
@@ -179,7 +179,7 @@ active proctype executor()
 		:: inhabited = false
 		:: skip
 		fi }
-	:: atomic { at == PROGRAM && !stopped && !trap -> /* by itself: it stays traced */
+	:: atomic { at == PROGRAM && !stopped && !trap -> /* the thread itself executes: it stays traced */
 		space = ANOTHER;
 		if
 		:: tracer == FLMEM -> stop_for(EXECUTED)
@@ -189,7 +189,7 @@ active proctype executor()
 		:: inhabited = false
 		:: skip
 		fi }
-	:: true /* never */
+	:: true /* no exec happens */
 	fi
 }
 
@@ -229,7 +229,7 @@ active proctype killer()
 		killed = true;
 		window = false;
 		if
-		:: tracer == FLMEM -> let_go() /* the kernel does */
+		:: tracer == FLMEM -> let_go() /* the kernel detaches */
 		:: else
 		fi }
 	fi
@@ -257,7 +257,7 @@ active proctype freezer()
 	:: true
 	:: frozen = true;
 		if
-		:: true /* without limit */
+		:: true /* it stays frozen */
 		:: frozen = false
 		fi
 	fi
@@ -269,12 +269,12 @@ active proctype freezer()
 #define is_known true
 #endif
 
-/* What a stop that is seen leads to; `got` is NONE while it goes on. */
+/* Handles a stop that flmem sees; `got` stays NONE where the thread goes on. */
 inline sort_stop()
 {
 	reported = false;
 	if
-	:: cause == SIGNALLED -> /* passed on */
+	:: cause == SIGNALLED -> /* the signal is passed on */
 		stopped = false;
 		cause = NONE;
 		if
@@ -285,10 +285,10 @@ inline sort_stop()
 	fi
 }
 
-/* One step of flmem: nothing comes between, and it needs a flmem that runs. */
+/* This is one step of flmem: nothing comes between, and it needs a flmem that runs. */
 #define STEP(condition) atomic { !frozen && !killed && (condition) ->
 
-/* Seizes, interrupts and waits; `got` is NONE when it is not ours or the time is over. */
+/* Seizes, interrupts and waits; `got` is NONE when the thread is not ours or the time is over. */
 inline stop_thread()
 {
 	STEP(true)
@@ -309,7 +309,7 @@ inline stop_thread()
 	od
 }
 
-/* A thread that has not stopped yet is awaited; what its stop cut off is repeated. */
+/* Releases the thread: waits until it has stopped, and repeats what its stop cut off. */
 inline release_thread()
 {
 	do
@@ -389,7 +389,7 @@ inline run_to_call()
 	od
 }
 
-/* In the stop before the delivery of a signal, which is queued again because it is blocked. */
+/* Asks in the stop before the delivery of a signal, which is queued again because it is blocked. */
 inline ask()
 {
 #ifdef FAULT_ASKED_MASK_FIRST

@@ -31,8 +31,8 @@ void flmem_interrupts_limit_hold(bool limited);
 struct flmem_interrupts flmem_interrupts_defer(void);
 
 /*
- * False if this process has a limit that could not be set for this thread: timers count as pending
- * signals of the user, whose number is limited (ulimit -i).
+ * Returns false if this process has a limit that could not be set for this thread: timers count as
+ * pending signals of the user, whose number is limited (ulimit -i).
  */
 bool flmem_interrupts_may_hold(void);
 

@@ -70,7 +70,10 @@ int flmem_tracee_seize_parked(struct flmem_tracee *tracee, pid_t tid, pid_t lead
  */
 int flmem_tracee_status(pid_t tid, int *ret_status);
 
-/* As flmem_tracee_status(), for a child that flmem has started and that nobody else waits for. */
+/*
+ * Does the same as flmem_tracee_status(), for a child that flmem has started and that nobody else
+ * waits for.
+ */
 int flmem_tracee_child_status(pid_t pid, int *ret_status);
 
 /* Interrupts the thread and waits at most timeout_us until it has stopped. */
@@ -90,8 +93,9 @@ enum flmem_tracee_event flmem_tracee_poll(struct flmem_tracee *tracee);
 void flmem_tracee_release(struct flmem_tracee *tracee);
 
 /*
- * False once the time limit has passed for a thread that the calling thread has asked to stop. Each
- * call restarts the limit on held threads: nothing is held before the thread has stopped.
+ * Returns false once the time limit has passed for a thread that the calling thread has asked to
+ * stop. Each call restarts the limit on held threads: nothing is held before the thread has
+ * stopped.
  */
 bool flmem_tracee_is_awaited(pid_t tid, uint64_t spent_us);
 

@@ -97,8 +97,9 @@ static bool was_released(const struct flmem_cpython_session *session, struct gil
 }
 
 /*
- * False when a thread holds the lock inside C code: it is blocked while holding it, or ignores the
- * requests of others. A thread that computes in Python without requests from others is accepted.
+ * Returns false when a thread holds the lock inside C code: it is blocked while holding it, or
+ * ignores the requests of others. A thread that computes in Python without requests from others is
+ * accepted.
  */
 static bool is_lock_usable(const struct flmem_cpython_session *session, pid_t *ret_holder)
 {

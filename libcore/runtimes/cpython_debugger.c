@@ -130,7 +130,7 @@ static int request_script(const struct flmem_cpython_session *session,
 	const size_t length = print_path(script, path);
 	uint8_t byte;
 
-	if (is_pending(session, thread->state)) /* another debugger was faster */
+	if (is_pending(session, thread->state)) /* since the script was begun */
 		return refuse_pending(session, thread, err);
 	if (length >= layout->debugger_path_size ||
 	    flmem_process_write_memory(process, support + layout->debugger_path, path,

@@ -505,7 +505,7 @@ static bool accepts_computing(void *context, const struct flmem_candidate *candi
 	return false;
 }
 
-/* False if the interpreter's file also contains the C library or an allocator. */
+/* Returns false if the interpreter's file also contains the C library or an allocator. */
 static bool has_own_file(const struct flmem_cpython_session *session)
 {
 	uint64_t unused;

@@ -47,7 +47,9 @@ FLMEM_API const char *flmem_attach_way_name(enum flmem_attach_way way);
 
 struct flmem_attach_options {
 	enum flmem_attach_engine engine;
-	/* Its follow_children and python_allocators must be false. */
+	/*
+	 * The profile that is asked for. Its follow_children and python_allocators must be false.
+	 */
 	struct flmem_profile_request profile;
 	uint64_t timeout_us; /* time limit for finding a safe moment; 0: the default */
 	bool assume_seccomp; /* as in struct flmem_trim_options */

@@ -28,8 +28,8 @@ struct flmem_convert_request {
 	 */
 	const char *dtype;
 	/*
-	 * As in struct flmem_aggregate_request; if it returns false, the call fails with
-	 * FLMEM_EFAILED.
+	 * Reports progress as in struct flmem_aggregate_request. If it returns false, the call
+	 * fails with FLMEM_EFAILED.
 	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;

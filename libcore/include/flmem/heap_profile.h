@@ -184,7 +184,9 @@ struct flmem_heap_profile {
 	 */
 	bool began_late;
 	bool restricted; /* sampling ended because the program restricted its system calls */
-	/* Until the program's end, or until the latest sample if it has not ended. */
+	/*
+	 * Time from the start of sampling to its end, or to the latest sample if it has not ended.
+	 */
 	uint64_t duration_us;
 	uint64_t interval_bytes; /* requested mean number of allocated bytes between two samples */
 	/* Distance of samples at the end; larger than requested if the file was filling up. */
@@ -369,8 +371,8 @@ enum flmem_heap_key {
 	FLMEM_HEAP_BY_LINE,	/* frames with the same function, file and line */
 	FLMEM_HEAP_BY_FUNCTION, /* frames with the same function and file */
 	/*
-	 * As FLMEM_HEAP_BY_FUNCTION, but native code counts as part of the Python function that
-	 * called it.
+	 * The key is the function and file, but native code counts as part of the Python function
+	 * that called it.
 	 */
 	FLMEM_HEAP_BY_PYTHON_FUNCTION,
 };

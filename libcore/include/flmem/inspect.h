@@ -71,8 +71,8 @@ struct flmem_inspect_request {
 	/* For a path that is an address; NULL: the defaults. */
 	const struct flmem_http_options *http;
 	/*
-	 * As in struct flmem_aggregate_request; if it returns false, the call fails with
-	 * FLMEM_EFAILED.
+	 * Reports progress as in struct flmem_aggregate_request. If it returns false, the call
+	 * fails with FLMEM_EFAILED.
 	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;

@@ -41,9 +41,10 @@ enum flmem_cleanup {
 };
 
 /*
- * As flmem_cleanup_memory(), with more steps: `flags` is a sum of enum flmem_cleanup. Every step is
- * tried; the first failure is reported: FLMEM_EFAILED with CUDA's error number, or the error of
- * flmem_cleanup_memory(). *ret_cuda_bytes (may be NULL): decrease of CUDA's pools in bytes.
+ * Does the same as flmem_cleanup_memory(), with more steps: `flags` is a sum of enum flmem_cleanup.
+ * Every step is tried; the first failure is reported: FLMEM_EFAILED with CUDA's error number, or
+ * the error of flmem_cleanup_memory(). *ret_cuda_bytes (may be NULL): decrease of CUDA's pools in
+ * bytes.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_cleanup_memory_with(unsigned flags, uint64_t *ret_cuda_bytes,
 							 struct flmem_error *err);

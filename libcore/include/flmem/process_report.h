@@ -248,7 +248,7 @@ struct flmem_python_report {
 struct flmem_limit_report {
 	/* Lowest memory limit of the control groups from the process up to the root. */
 	struct flmem_u64 cgroup_max_bytes;
-	/* That limit minus the memory that its control group uses. */
+	/* The limit in cgroup_max_bytes minus the memory that its control group uses. */
 	struct flmem_u64 headroom_bytes;
 	/* The process's own limits (ulimit), and the memory left below them. */
 	struct flmem_u64 address_space_max_bytes; /* RLIMIT_AS, ulimit -v */

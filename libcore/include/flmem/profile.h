@@ -44,10 +44,10 @@ FLMEM_API FLMEM_MUST_CHECK int
 flmem_profile_ready(char *const *environment, char ***ret_environment, struct flmem_error *err);
 
 /*
- * As flmem_profile_ready(), and each program opens a socket in a new thread, for attaching without
- * tracing. This has side effects (docs/guides/profile.md). A program under seccomp filters opens
- * the socket only with `assume_seccomp`: a filter may kill it for the system calls that the socket
- * needs. FLMEM_EUNSUPPORTED if the sampler is not installed.
+ * Makes the environment as flmem_profile_ready() does, but each program also opens a socket in a
+ * new thread, for attaching without tracing. This has side effects (docs/guides/profile.md). A
+ * program under seccomp filters opens the socket only with `assume_seccomp`: a filter may kill it
+ * for the system calls that the socket needs. FLMEM_EUNSUPPORTED if the sampler is not installed.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 							  char *const *environment,

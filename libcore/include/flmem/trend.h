@@ -80,7 +80,7 @@ FLMEM_API void flmem_trend_measure(const struct flmem_trend_point *points, size_
 struct flmem_forecast {
 	/* Time until the headroom is used up at the estimated growth. */
 	struct flmem_u64 exhausted_in_s;
-	/* The same at the upper end of the growth's interval. */
+	/* The same time at the upper end of the growth's interval. */
 	struct flmem_u64 exhausted_earliest_s;
 	struct flmem_u64 exhausted_in_rounds;
 };

@@ -53,9 +53,9 @@ int flmem_direct_descriptor(const struct flmem_input_file *file);
 bool flmem_direct_takes(const struct flmem_input_piece *piece);
 
 /*
- * As flmem_input_read(), for bytes that are not in the page cache, or only a few of which are.
- * Bytes that follow in the file are read in advance. What cannot be read directly is read through
- * the page cache.
+ * Reads as flmem_input_read() does, for bytes that are not in the page cache, or only a few of
+ * which are. Bytes that follow in the file are read in advance. What cannot be read directly is
+ * read through the page cache. Returns 0 or the code of the failure.
  */
 int flmem_direct_read(struct flmem_direct_window *window, const struct flmem_layout *layout,
 		      uint64_t begin, uint64_t end, char *out, struct flmem_error *err);

@@ -72,7 +72,7 @@ static bool add_state_tensor(struct flmem_state *state, const struct flmem_layou
 		.bytes = tensor->bytes / flmem_element_bytes(element) * (wide ? 8 : 4),
 		.shape = tensor->shape,
 		.rank = tensor->rank,
-		/* Not used after find_state_places(). */
+		/* The file is not used after find_state_places(). */
 		.file = (uint32_t)(slot * state->tensors + t),
 	};
 	return true;

@@ -144,9 +144,9 @@ bool flmem_attached_profile_is_elsewhere(const struct flmem_process *process,
 					 const struct flmem_attached_profile *profile);
 
 /*
- * As flmem_attached_profile_is_elsewhere(), for a sampler that was detached: also true if the file
- * does not say that sampling has ended, because something had changed the file and sampling ended
- * by itself.
+ * Does the same as flmem_attached_profile_is_elsewhere(), for a sampler that was detached. It also
+ * returns true if the file does not say that sampling has ended, because something had changed the
+ * file and sampling ended by itself.
  */
 bool flmem_attached_profile_has_left(const struct flmem_process *process,
 				     struct flmem_attached_profile *profile);

@@ -16,7 +16,7 @@
 #define FLMEM_PROFILE_ROOM_HOW "give it a smaller --limit"
 
 #define FLMEM_SAMPLER_LIBRARY "libflmem-sampler.so"
-/* The same sampler, which stays dormant until an attach. */
+/* This file has the same sampler, which stays dormant until an attach. */
 #define FLMEM_SAMPLER_READY_LIBRARY "libflmem-sampler-ready.so"
 
 /* Checks the sizes in a request. FLMEM_EUSAGE for an invalid one. */

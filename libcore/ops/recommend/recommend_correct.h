@@ -29,8 +29,8 @@ bool flmem_corrections_add(struct flmem_corrections *corrections, const char *fi
 			   const struct flmem_read_file *read);
 
 /*
- * As flmem_recommend(), with the texts in `texts`; texts of other files are read from disk and
- * added to it. NULL: all texts are read from disk.
+ * Does the same as flmem_recommend(), with the texts in `texts`. Texts of other files are read from
+ * disk and added to it. NULL: all texts are read from disk.
  */
 int flmem_recommend_over(const char *const *paths, size_t count,
 			 const struct flmem_recommend_options *options,

@@ -6,7 +6,7 @@
 
 #include <flmem/error.h>
 
-/* Where the directory of an emitted file is. */
+/* This says where the directory of an emitted file is. */
 enum flmem_emit_place {
 	FLMEM_PLACE_SCRIPT,    /* where the script runs; any path, the script changes to it */
 	FLMEM_PLACE_HOST,      /* on this host, absolute and without . and .. */

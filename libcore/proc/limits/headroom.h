@@ -26,8 +26,8 @@ int flmem_headroom_check(const struct flmem_process *process, uint64_t bytes,
 			 struct flmem_error *err);
 
 /*
- * As flmem_headroom_check(), before a thread is started in the process, whose stack may be larger
- * than usual (ulimit -s).
+ * Does the same as flmem_headroom_check() before a thread is started in the process, whose stack
+ * may be larger than usual (ulimit -s).
  */
 int flmem_headroom_check_thread(const struct flmem_process *process, uint64_t bytes,
 				struct flmem_error *err);

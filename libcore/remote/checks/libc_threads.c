@@ -47,7 +47,7 @@ static bool is_of_namespace(const struct flmem_modules *modules, const struct fl
 	return !modules->has_link_map || module->lookup_rank >= 0;
 }
 
-/* False if one of these modules has the variable and its value is 0. */
+/* Returns false if one of these modules has the variable and its value is 0. */
 static bool all_single_threaded(const struct flmem_view *view, bool libc, bool *found)
 {
 	uint64_t address;

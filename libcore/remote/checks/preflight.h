@@ -43,8 +43,8 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 int flmem_preflight_now(const struct flmem_process *process, struct flmem_error *err);
 
 /*
- * As flmem_preflight_now(), for requests that the process answers itself: another process may trace
- * it.
+ * Does the same as flmem_preflight_now(), for requests that the process answers itself: another
+ * process may trace it.
  */
 int flmem_preflight_stopped(const struct flmem_process *process, struct flmem_error *err);
 

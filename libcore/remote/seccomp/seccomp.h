@@ -68,8 +68,8 @@ int flmem_seccomp_check_thread(pid_t pid, pid_t tid, const struct flmem_status *
 			       const struct flmem_seccomp_calls *calls, struct flmem_error *err);
 
 /*
- * As flmem_seccomp_check_thread(), for a running thread, which is stopped briefly if it has filters
- * and otherwise not at all. FLMEM_EUNSAFE if it could not be stopped now.
+ * Does the same as flmem_seccomp_check_thread(), for a running thread, which is stopped briefly if
+ * it has filters and otherwise not at all. FLMEM_EUNSAFE if it could not be stopped now.
  */
 int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 				const struct flmem_seccomp_calls *calls, struct flmem_error *err);

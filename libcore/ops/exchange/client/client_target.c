@@ -353,8 +353,7 @@ int flmem_pull_target_finish(struct flmem_pull_target *target, struct flmem_erro
 	}
 	if (!target->unwritten && fsync(target->fd)) {
 		error = errno;
-		/* The page cache has bytes that the disk lacks, so the part cannot be continued. */
-		remove_part(target, true);
+		remove_part(target, true); /* the page cache has bytes that the disk lacks */
 		return report_write(target, error, err);
 	}
 	if (!target->unwritten && fstat(target->fd, &target->part))

@@ -254,7 +254,7 @@ struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 	struct flmem_error err = {0};
 	int rc;
 
-	/* Also in an ended round: a client that lost the answer learns that it was complete. */
+	/* An ended round accepts it, too: a client may have lost the answer that it is complete. */
 	if (upload && is_same_upload(&upload->record, record))
 		return upload;
 	if (!check_round(x, request, &record->metadata))

@@ -23,7 +23,10 @@ void flmem_exchange_refuse(struct flmem_http_request *request, unsigned status, 
 void flmem_exchange_refuse_failed(struct flmem_exchange *x, struct flmem_http_request *request,
 				  unsigned status, const char *id, const char *detail);
 
-/* As above, with the name of the client, or NULL. The caller may hold x->lock. */
+/*
+ * Does the same as flmem_exchange_refuse_failed(), with the name of the client, or NULL. The caller
+ * may hold x->lock.
+ */
 void flmem_exchange_refuse_failed_client(struct flmem_exchange *x,
 					 struct flmem_http_request *request, unsigned status,
 					 const char *client, const char *detail);
