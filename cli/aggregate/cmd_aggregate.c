@@ -130,7 +130,6 @@ static const struct opt aggregate_options_table[] = {
 	{0},
 };
 
-/* One number per input. `list` is cut into its words. */
 /*
  * Returns whether the text has a digit above 0. This is also true for a number below the smallest
  * double.
@@ -140,6 +139,7 @@ static bool is_not_zero(const char *number)
 	return strcspn(number, "123456789") < strcspn(number, "eE");
 }
 
+/* Reads one weight per input. The words of `list` are cut in place. */
 static int read_weights(char *list, double *weights, size_t count, struct flmem_error *err)
 {
 	char given[FLMEM_TEXT_COUNTED_MAX], inputs[FLMEM_TEXT_COUNTED_MAX];

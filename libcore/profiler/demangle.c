@@ -66,8 +66,7 @@ static size_t take_count(struct demangler *m)
 	return value;
 }
 
-/* Takes "<length>" and that many characters. */
-/* True for characters that no source name has; a terminal would obey some of them. */
+/* Returns true for characters that no source name has; a terminal would obey some of them. */
 static bool has_control_bytes(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -76,6 +75,7 @@ static bool has_control_bytes(const char *text, size_t length)
 	return false;
 }
 
+/* Takes "<length>" and that many characters. */
 static void take_source_name(struct demangler *m)
 {
 	size_t length = take_count(m);

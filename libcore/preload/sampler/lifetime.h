@@ -52,7 +52,7 @@ HIDDEN void sampler_header_own(struct flmem_profile_header *header);
  * or NULL.
  */
 HIDDEN int sampler_begin_file(int fd, const char **ret_why);
-/* child_profile.c */
+/* child_profile.c: begins the profile of a child, and counts the child as lost where that fails. */
 HIDDEN void sampler_begin_child_file(void);
 HIDDEN bool sampler_is_vforked(void);
 /*

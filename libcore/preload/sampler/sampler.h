@@ -419,13 +419,14 @@ static inline uint32_t sampler_section_used(unsigned section)
 	return used < capacity ? used : capacity;
 }
 
-/* lifetime.c */
-/* Stops sampling permanently: the file can no longer be written. */
+/* lifetime.c: stops sampling permanently: the file can no longer be written. */
 HIDDEN void sampler_stop(void);
 HIDDEN uint64_t sampler_now_ms(void);
 
-/* child_profile.c */
-/* Returns whether this may be a child that must begin a profile. It does not call the kernel. */
+/*
+ * child_profile.c: returns whether this may be a child that must begin a profile. It does not call
+ * the kernel.
+ */
 HIDDEN bool sampler_child_may_begin(void);
 HIDDEN void sampler_child_begin(void);
 /* Called in a child before anything else: data on its way into the parent's profile is dropped. */
@@ -502,7 +503,7 @@ HIDDEN uint32_t sampler_cell_find(uint32_t site, uint32_t round);
 HIDDEN uint32_t sampler_section_add(unsigned section);
 HIDDEN void sampler_drop(enum flmem_profile_drop drop);
 
-/* round_records.c */
+/* round_records.c: these return the record of the current round, and that of this thread. */
 HIDDEN uint32_t sampler_round_find(uint64_t now_ms);
 HIDDEN uint32_t sampler_thread_find(uint64_t now_ms);
 
@@ -513,13 +514,14 @@ HIDDEN bool sampler_live_may_have(uintptr_t address);
 HIDDEN bool sampler_live_has(uintptr_t address);
 HIDDEN bool sampler_live_take(uintptr_t address, struct flmem_profile_live *ret_live);
 
-/* totals.c */
+/* totals.c: these add an allocation, and a free, to all totals that it belongs to. */
 HIDDEN void sampler_count_allocated(const struct flmem_profile_live *live, uint64_t now_ms);
 HIDDEN void sampler_count_freed(const struct flmem_profile_live *live, uint64_t bytes,
 				uint64_t count, uint64_t now_ms);
 /* Undoes a free that was counted in the same round. */
 HIDDEN void sampler_count_returned(const struct flmem_profile_live *live, uint32_t round,
 				   uint64_t now_ms);
+/* Adds a point to the timeline if its period has passed, or `at_once`. */
 HIDDEN void sampler_timeline_tick(uint64_t now_ms, bool at_once);
 
 /* stack.c: returns the node of the calling stack; `frame` is that of the hook. */
@@ -533,7 +535,7 @@ HIDDEN struct sampler_rule sampler_rule_find(struct sampler_scratch *scratch, ui
 HIDDEN bool sampler_code_range_find(struct sampler_scratch *scratch, uintptr_t pc,
 				    struct sampler_code_range *ret_range);
 
-/* python_frames.c */
+/* python_frames.c: finds the interpreter; adds the Python frames of this thread to a stack. */
 HIDDEN void sampler_python_find(struct flmem_profile_header *header);
 HIDDEN void sampler_python_walk(struct sampler_scratch *scratch);
 
