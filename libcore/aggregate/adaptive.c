@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Rates and tau of Reddi et al., 2021, where they did well on most tasks. */
+/* Defaults that Reddi et al., 2021, found to work well on most of their tasks. */
 #define RATE_DEFAULT 0.1
 #define TAU_DEFAULT  1e-3
 

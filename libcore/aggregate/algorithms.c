@@ -45,7 +45,7 @@ int flmem_weights_scale(double *weights, size_t count, double *ret_total, struct
 	if (largest == 0)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "all weights are 0");
 	frexp(largest, &exponent);
-	for (size_t i = 0; i < count; i++) { /* the largest is below 1 now */
+	for (size_t i = 0; i < count; i++) { /* the largest weight is below 1 now */
 		double scaled = ldexp(weights[i], -exponent);
 
 		if (weights[i] > 0 && scaled < 0x1p-500)

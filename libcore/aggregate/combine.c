@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_BYTES   (24U << 10) /* most first-level caches have 32 KiB or more */
+#define ROWS_BYTES   (24U << 10) /* fits the first-level cache, which mostly has 32 KiB or more */
 #define ROW_SHORTEST 64U
 
 bool flmem_combine_rows_init(struct flmem_combine_rows *rows, size_t inputs)
@@ -32,7 +32,10 @@ void flmem_combine_rows_clear(struct flmem_combine_rows *rows)
 	*rows = (struct flmem_combine_rows){0};
 }
 
-/* 64-bit integers beyond 2^53 are not doubles; where all agree there is nothing to compute. */
+/*
+ * 64-bit integers beyond 2^53 are not exact as doubles. Where all inputs agree, their value is
+ * copied and nothing has to be computed.
+ */
 static void copy_equal(const struct flmem_combination *c, size_t bytes, char *const *buffers,
 		       size_t at, size_t end)
 {
@@ -67,8 +70,8 @@ static void store_state(const struct flmem_combination *c, const struct flmem_co
 }
 
 /*
- * A value that is finite in 64 bits may be infinite in the stored type, and would then stay so in
- * all later rounds.
+ * Checks the result and the state as they are stored: a value that is finite in 64 bits may be
+ * infinite in the stored type, and would stay so in all later rounds.
  */
 static bool is_stored_finite(const struct flmem_combination *c,
 			     const struct flmem_combine_rows *rows,
@@ -87,7 +90,9 @@ static bool is_stored_finite(const struct flmem_combination *c,
 	return finite;
 }
 
-/* As many elements as fit a row. */
+/*
+ * Combines `count` elements, at most as many as fit a row. True if all that were read are finite.
+ */
 static bool combine_rows(const struct flmem_combination *c, struct flmem_combine_rows *rows,
 			 const struct flmem_combine_array *array, size_t done, size_t count)
 {

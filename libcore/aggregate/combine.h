@@ -9,14 +9,14 @@
 
 #include "aggregate/algorithm.h"
 
-/* Memory of one thread: a row of doubles per input and one for the result. */
+/* Memory of one thread: one row of doubles per input and one for the result. */
 struct flmem_combine_rows {
-	double **rows; /* with one for the result after the inputs' */
+	double **rows; /* the rows of the inputs, then that of the result */
 	size_t length; /* elements of a row */
 	double *memory;
 };
 
-/* `inputs`: all rows but that of the result. */
+/* Allocates the rows. `inputs` counts all rows except that of the result. False: out of memory. */
 bool flmem_combine_rows_init(struct flmem_combine_rows *rows, size_t inputs);
 void flmem_combine_rows_clear(struct flmem_combine_rows *rows);
 
@@ -26,17 +26,17 @@ struct flmem_combine_state {
 	char *slots[FLMEM_SLOTS_MAX];
 };
 
-/* Elements of one type: `count` from byte `at` of each buffer. */
+/* An array of `count` elements of one type, which begins at byte `at` of each buffer. */
 struct flmem_combine_array {
 	enum flmem_element element;
 	char *const *buffers; /* of the inputs, the base and the output */
 	size_t at, count;
-	const struct flmem_combine_state *state; /* NULL: none is kept */
+	const struct flmem_combine_state *state; /* NULL: the algorithm keeps no state */
 };
 
 /*
- * Combines an array of the inputs into the same place of the output. True if all that were read are
- * finite. A whole number that is equal in all inputs is copied.
+ * Combines an array of the inputs into the same place of the output. Returns true if all elements
+ * that were read are finite. An integer that is equal in all inputs is copied.
  */
 bool flmem_combine(const struct flmem_combination *combination, struct flmem_combine_rows *rows,
 		   const struct flmem_combine_array *array);

@@ -7,8 +7,8 @@
 #define GROUP FLMEM_GENERATOR_GROUP
 
 /*
- * For a function that is worth compiling for several instruction sets; the loader chooses. Other
- * compilers and processors have one version.
+ * Marks a function that is compiled for several instruction sets, of which the loader chooses one.
+ * With other compilers and processors there is one version.
  */
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define VERSIONS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -16,7 +16,10 @@
 #define VERSIONS
 #endif
 
-/* Binary formats: digits with the leading one, and exponent of the smallest normal number. */
+/*
+ * Parameters of the binary formats: digits with the leading one, and exponent of the smallest
+ * normal number.
+ */
 static const struct float_format {
 	int digits, lowest, exponent_bits;
 } exact_mean_formats[] = {
@@ -26,8 +29,8 @@ static const struct float_format {
 };
 
 /*
- * To the nearest number of the format, ties to even. The quantum is a power of two, so dividing by
- * it is exact; adding 1.5 x 2^52 rounds to a whole number (IEEE 754).
+ * Rounds to the nearest number of the format, ties to even. The quantum is a power of two, so
+ * dividing by it is exact; adding 1.5 x 2^52 rounds to an integer (IEEE 754).
  */
 static inline double round_to(const struct float_format *format, double x)
 {
@@ -46,7 +49,7 @@ static inline double round_to(const struct float_format *format, double x)
 	return (x * down + whole - whole) * up;
 }
 
-/* The number with these bits, of a format with 8 or 16 bits. */
+/* Returns the number with these bits in a format of 8 or 16 bits. */
 static double decode_small(const struct float_format *format, unsigned bits)
 {
 	int fraction_bits = format->digits - 1;
@@ -96,15 +99,15 @@ static void decode_elements(enum flmem_element element, const void *from, double
 static void round_row(const struct float_format *format, double *row)
 {
 	if (format->digits == 53)
-		return; /* a double is one already */
+		return; /* a double needs no rounding */
 	for (size_t e = 0; e < GROUP; e++)
 		row[e] = round_to(format, row[e]);
 }
 
-/* Elements of a group. */
+/* The part of one group that a call compares. */
 struct group_part {
-	size_t skip, count; /* in the group */
-	uint64_t done;	    /* elements of the call in front of it */
+	size_t skip, count; /* elements within the group */
+	uint64_t done;	    /* elements that the call has compared before this part */
 };
 
 /* Notes the first element of an input that is not the value of its generator. */
@@ -119,7 +122,7 @@ static size_t compare_input(struct flmem_exact_mean *mean, size_t input,
 	for (size_t i = 0; i < limit; i++) {
 		size_t e = part->skip + i;
 
-		/* Rounding keeps the sign, of zero as well. */
+		/* Rounding keeps the sign, also that of zero. */
 		if (found[i] == row[e] && !signbit(found[i]) == (units[e] >= 0))
 			continue;
 		mean->wrong_input = input;
@@ -129,8 +132,8 @@ static size_t compare_input(struct flmem_exact_mean *mean, size_t input,
 }
 
 /*
- * The exact means of a group. Each input is rounded to the type, as it is in its model. Returns how
- * many elements of the part are right in all inputs.
+ * Computes the exact means of a group. Each input is rounded to the type first, as it is stored in
+ * its model. Returns how many elements of the part are right in all inputs.
  */
 VERSIONS static size_t make_means(struct flmem_exact_mean *mean, uint64_t group,
 				  const struct group_part *part, double *ret_means)
@@ -149,13 +152,14 @@ VERSIONS static size_t make_means(struct flmem_exact_mean *mean, uint64_t group,
 		round_row(format, row);
 		if (mean->found)
 			right.count = compare_input(mean, i, &right, row, units);
-		for (size_t e = 0; e < GROUP; e++) /* whole numbers below 2^53: exact */
+		for (size_t e = 0; e < GROUP; e++) /* integers below 2^53, so the sums are exact */
 			sums[e] += weight * (row[e] * (1 / FLMEM_GENERATOR_UNIT));
 		total += weight;
 	}
 	/*
-	 * A quotient of these that is not a tie of the format differs from one by more than the
-	 * rounding of a double, so rounding twice is rounding once.
+	 * The quotient is rounded twice: to a double, then to the format. That gives the same as
+	 * one rounding: a quotient of such integers that is no tie of the format differs from a tie
+	 * by more than the rounding of a double.
 	 */
 	for (size_t e = 0; e < GROUP; e++)
 		ret_means[e] = sums[e] / total * FLMEM_GENERATOR_UNIT;

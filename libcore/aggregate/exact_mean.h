@@ -13,24 +13,27 @@
 #include "aggregate/generator.h"
 #include "aggregate/kernels.h"
 
-/* Weights are whole numbers; with a sum up to this every total is an exact double. */
+/* Weights are integers. While their sum is at most this, every total is an exact double. */
 #define FLMEM_EXACT_MEAN_WEIGHTS (INT64_C(1) << 20)
 
 struct flmem_exact_mean {
 	const struct flmem_generator *const *generators; /* one per input, of this tensor */
 	const int64_t *weights;
 	size_t inputs;
-	enum flmem_element element; /* a real one */
-	/* Inputs from elsewhere, to be compared bit by bit, or NULL. */
+	enum flmem_element element; /* a floating-point type */
+	/* Inputs from another source, compared bit by bit with the generated ones, or NULL. */
 	const void *const *found;
-	/* Of the first wrong element; `inputs`: all are right, the mean is not. */
+	/*
+	 * The input with the first wrong element; `inputs`: all inputs are right, but the mean is
+	 * not.
+	 */
 	size_t wrong_input;
 };
 
 /*
  * Compares `count` elements from index `first` of a tensor with their exact means, and those of
- * `found` with the values that are averaged. Returns how many are right up to the first wrong one.
- * Zeros of either sign are equal as a mean.
+ * `found` with the generated values that are averaged. Returns the number of elements before the
+ * first wrong one. Zeros of either sign are equal as a mean.
  */
 uint64_t flmem_exact_mean_compare(struct flmem_exact_mean *mean, uint64_t first, uint64_t count,
 				  const void *values);

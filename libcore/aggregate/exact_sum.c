@@ -29,7 +29,10 @@ void flmem_exact_sum_add(struct flmem_exact_sum *sum, double x)
 		sum->infinite = true;
 		return;
 	}
-	/* Of a double below 2^-1022 the lowest bits are 0, so that `place` is not negative. */
+	/*
+	 * A double below 2^-1022 has zeros in its lowest bits, which are shifted out below, so that
+	 * `place` is not negative.
+	 */
 	bits = (uint64_t)ldexp(frexp(x, &exponent), FRACTION_BITS);
 	if (!bits)
 		return;

@@ -13,12 +13,13 @@
 #define FLMEM_EXACT_SUM_LIMBS 68U
 
 struct flmem_exact_sum {
-	uint64_t limbs[FLMEM_EXACT_SUM_LIMBS]; /* 32 bits each, and room for carries */
-	uint32_t adds;			       /* since the carries were moved */
+	/* each holds 32 bits of the sum and has room for carries */
+	uint64_t limbs[FLMEM_EXACT_SUM_LIMBS];
+	uint32_t adds; /* additions since the carries were moved */
 	bool infinite;
 };
 
-/* `x` is not negative; a NaN or an infinity makes the sum infinite. */
+/* Adds `x`, which is not negative. A NaN or an infinity makes the sum infinite. */
 void flmem_exact_sum_add(struct flmem_exact_sum *sum, double x);
 
 /* Adds one sum to another. */

@@ -19,7 +19,7 @@ const struct flmem_algorithm flmem_fedadagrad = {
 	.passes_special = true,
 	.takes_base = true,
 	.slots = 3,
-	.beta1 = 0, /* in their experiments */
+	.beta1 = 0, /* as in the experiments of the paper */
 	.prepare = flmem_adaptive_prepare,
 	.combine = combine_fedadagrad,
 };

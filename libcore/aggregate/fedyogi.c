@@ -13,7 +13,7 @@ static void combine_fedyogi(const struct flmem_combination *c, double *const *ro
 
 		if (a.variance[e] > square)
 			a.variance[e] -= more;
-		else if (!(a.variance[e] == square)) /* also for a NaN */
+		else if (!(a.variance[e] == square)) /* true for a NaN, too */
 			a.variance[e] += more;
 	}
 	flmem_adaptive_move(c, &a, count);

@@ -3,30 +3,32 @@
 #define FLMEM_AGGREGATE_GENERATOR_H
 
 /*
- * Values of generated models. Each is a function of the tensor's name, its index, the seed and the
- * client, so any part can be made by itself, in any order, with the same bits on every machine. The
- * numbers are those of SplitMix64 (Steele, Lea, Flood, 2014), whose n-th one needs no earlier one.
+ * Values of generated models. Each value is a function of the tensor's name, its index, the seed
+ * and the client, so any part can be made by itself, in any order, with the same bits on every
+ * machine. The random numbers are those of SplitMix64 (Steele, Lea, Flood, 2014), which computes
+ * the n-th number without the earlier ones.
  *
- * A value is a whole number of units of 2^-28: 24 random bits, which is below 1/32, and for a
- * client a variation of it below 1/512. Scales, as of a normalisation, are 1 more.
+ * A value is a whole number of units of 2^-28. It consists of 24 random bits, which is below 1/32,
+ * and for a client of a variation below 1/512. The values of scales (as of a normalisation layer)
+ * are larger by 1.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FLMEM_GENERATOR_GROUP	   32U /* elements that share their numbers */
-#define FLMEM_GENERATOR_BASES	   16U /* numbers of a group, each for two elements */
-#define FLMEM_GENERATOR_VARIATIONS 8U  /* each for four */
+#define FLMEM_GENERATOR_GROUP	   32U /* number of elements that share their random numbers */
+#define FLMEM_GENERATOR_BASES	   16U /* random numbers per group, each for two elements */
+#define FLMEM_GENERATOR_VARIATIONS 8U  /* random numbers for variations, each for four elements */
 #define FLMEM_GENERATOR_UNIT	   0x1p-28
 
 /* The parameters of one tensor. */
 struct flmem_generator {
 	uint64_t key, client_key;
-	bool varied;	/* by client_key */
-	int32_t centre; /* in units */
+	bool varied;	/* each value gets a variation by client_key */
+	int32_t centre; /* the value without the random bits, in units */
 };
 
-/* Client 0 is the model that the clients started from. */
+/* Sets up the generator of one tensor. Client 0 is the model that the clients started from. */
 void flmem_generator_init(struct flmem_generator *generator, const char *tensor, bool is_scale,
 			  uint64_t seed, uint64_t client);
 
@@ -39,19 +41,19 @@ static inline uint64_t flmem_generator_number(uint64_t key, uint64_t n)
 	return z ^ z >> 31;
 }
 
-/* 24 bits of the lower or upper half of a number, in units. */
+/* Takes 24 bits of the lower or upper half of a random number, in units. */
 static inline int32_t flmem_generator_base(uint64_t number, unsigned half)
 {
 	return (int32_t)(uint32_t)(number >> 32 * half) >> 8;
 }
 
-/* 16 bits of a quarter of a number, in units. */
+/* Takes 16 bits of a quarter of a random number, in units. */
 static inline int32_t flmem_generator_variation(uint64_t number, unsigned quarter)
 {
 	return (int16_t)(uint16_t)(number >> 16 * quarter) * 16;
 }
 
-/* The values of a group, in units. */
+/* Computes the values of one group, in units. */
 static inline void flmem_generator_units(const struct flmem_generator *generator, uint64_t group,
 					 int32_t ret_units[FLMEM_GENERATOR_GROUP])
 {

@@ -11,7 +11,7 @@
 
 #define MAGIC UINT64_C(0x314a41454d4c46) /* "FLMEAJ1", little-endian */
 
-/* 16 bytes each; `check` is the CRC-32C of what is before it. */
+/* The head and each record have 16 bytes. `check` is the CRC-32C of the fields before it. */
 struct journal_head {
 	uint64_t magic, fingerprint;
 };
@@ -24,7 +24,8 @@ struct journal_record {
 
 #define RECORDS_AT_ONCE 256U
 
-#define MARK (UINT64_C(1) << 63) /* no chunk has such a number */
+/* bit that marks a number of flmem_journal_mark(); no chunk has such a number */
+#define MARK (UINT64_C(1) << 63)
 
 static uint32_t check_of(const struct journal_record *record)
 {
@@ -46,11 +47,11 @@ int flmem_journal_is_own(int fd, bool *ret_own)
 
 	if (fstat(fd, &status) < 0)
 		return -errno;
-	errno = 0; /* the end of the file is not a failure */
+	errno = 0; /* a short read at the end of the file is not a failure */
 	*ret_own = !status.st_size || flmem_io_read_at(fd, 0, &magic, sizeof(magic));
 	if (!*ret_own)
 		return -errno;
-	/* A head of zeros was lost by a disk that failed or had no power. */
+	/* A head of zeros is an own one that a failed disk or a power cut has lost. */
 	*ret_own = !status.st_size || magic == MAGIC ||
 		   (!magic && status.st_size == (off_t)sizeof(struct journal_head));
 	return 0;
@@ -76,7 +77,7 @@ bool flmem_journal_read(int fd, uint64_t fingerprint, struct flmem_journal_chunk
 				};
 		at += (off_t)(whole * sizeof(records[0]));
 	}
-	/* A truncated record must not shift later ones. */
+	/* Cut off a partly written record, which would shift later ones. */
 	return ftruncate(fd, at) == 0;
 }
 

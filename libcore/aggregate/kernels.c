@@ -53,7 +53,7 @@ static const struct flmem_kernels *choose_kernels(void)
 	return &flmem_kernels_portable;
 }
 
-/* In a virtual machine each cpuid query is an exit to the host: some 10 us. */
+/* Detected once: in a virtual machine each cpuid query is an exit to the host, some 10 us. */
 const struct flmem_kernels *flmem_kernels_best(void)
 {
 	static _Atomic(const struct flmem_kernels *) best;

@@ -3,16 +3,16 @@
 #define FLMEM_AGGREGATE_KERNELS_H
 
 /*
- * Arithmetic on arrays of tensor elements: all is computed in double and rounded once, to nearest
- * with ties to even, when it is stored. kernels_body.inc is compiled once per instruction set; the
- * results have the same bits, since no compiler may contract or reorder the operations.
+ * Arithmetic on arrays of tensor elements. Everything is computed in double and rounded once, to
+ * nearest with ties to even, when it is stored. kernels_body.inc is compiled once per instruction
+ * set; the results have the same bits, since no compiler may contract or reorder the operations.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(NAME, stored name of the type, C type, bytes); the real ones first. */
+/* X(NAME, stored name of the type, C type, bytes); the floating-point types first. */
 #define FLMEM_ELEMENTS(X)                \
 	X(F16, "F16", f16, 2)            \
 	X(BF16, "BF16", bf16, 2)         \
@@ -37,7 +37,7 @@ enum flmem_element {
 	FLMEM_ELEMENTS_COUNT, /* a type without arithmetic */
 };
 
-/* FLMEM_ELEMENTS_COUNT for other types. */
+/* Finds a type by its stored name; FLMEM_ELEMENTS_COUNT for types without arithmetic. */
 enum flmem_element flmem_element_find(const char *stored);
 
 size_t flmem_element_bytes(enum flmem_element element);
@@ -54,44 +54,52 @@ static inline bool flmem_element_is_integer(enum flmem_element element)
 
 struct flmem_generator;
 
-/* A weighted mean of elements of one type. */
+/* The request for a weighted mean of elements of one type. */
 struct flmem_mean {
 	char *const *from; /* one buffer per input */
 	const double *weights;
 	size_t inputs; /* at least one */
-	double total;  /* the sum is divided by it */
+	double total;  /* divisor of the weighted sum */
 };
 
 struct flmem_kernels {
 	const char *name;
-	bool (*supported)(void); /* by this processor */
+	bool (*supported)(void); /* reports whether this processor has the instructions */
 	/* NaNs of every kind are stored as the one quiet NaN of the type with a clear sign. */
 	void (*load[FLMEM_ELEMENTS_COUNT])(const void *from, double *to, size_t count);
 	void (*store[FLMEM_ELEMENTS_COUNT])(const double *from, void *to, size_t count);
 	/*
-	 * Puts the mean of `count` elements from byte `at` of each buffer, as load, scale, add,
-	 * divide and store give it, but without arrays of doubles in between. True if all are
-	 * finite before they are rounded. NULL for types without it.
+	 * Stores the weighted mean of `count` elements, from byte `at` of each buffer, in `to`. The
+	 * bits are the same as by load, scale, add, divide and store, but no arrays of doubles are
+	 * needed in between. Returns true if all means are finite before they are rounded. NULL for
+	 * types without this kernel.
 	 */
 	bool (*mean[FLMEM_ELEMENTS_COUNT])(const struct flmem_mean *mean, size_t at, void *to,
 					   size_t count);
 	void (*scale)(const double *from, double factor, double *to, size_t count);
 	void (*add)(const double *from, double factor, double *to, size_t count); /* to += */
 	void (*divide)(double *values, double divisor, size_t count);
-	/* Exchanges the values that are in the wrong order. One that is NaN stays where it is. */
+	/*
+	 * Exchanges the values of each pair that are in the wrong order. A pair with a NaN is left
+	 * as it is.
+	 */
 	void (*order)(double *lower, double *upper, size_t count);
-	/* The sum of the squared differences. */
+	/* Returns the sum of the squared differences. */
 	double (*distance)(const double *a, const double *b, size_t count);
-	bool (*finite)(const double *values, size_t count); /* no NaN, no infinity */
-	/* The values of some groups of a generated tensor; see generator.h. */
+	/* true if there is no NaN and no infinity */
+	bool (*finite)(const double *values, size_t count);
+	/* Computes the values of whole groups of a generated tensor; see generator.h. */
 	void (*generate)(const struct flmem_generator *generator, uint64_t group, double *to,
 			 size_t groups);
 };
 
-/* The fastest that this processor runs. */
+/* The fastest table that this processor supports. */
 const struct flmem_kernels *flmem_kernels_best(void);
 
-/* By index, the fastest first; NULL after the last. Those that are not supported are included. */
+/*
+ * Returns a table by index, the fastest first; NULL after the last. Tables that this processor does
+ * not support are included.
+ */
 const struct flmem_kernels *flmem_kernels_at(size_t index);
 
 #endif

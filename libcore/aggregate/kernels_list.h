@@ -2,7 +2,7 @@
 #ifndef FLMEM_AGGREGATE_KERNELS_LIST_H
 #define FLMEM_AGGREGATE_KERNELS_LIST_H
 
-/* The tables of each instruction set, for kernels.c. */
+/* The kernel tables of all instruction sets, for kernels.c. */
 
 #include "aggregate/kernels.h"
 

@@ -12,15 +12,15 @@ static bool has_neon(void)
 }
 
 /*
- * FCVTXN rounds a double to a float to odd, so that a second rounding to a type with at least two
- * digits less gives what one rounding would (Arm ARM, C7.2).
+ * FCVTXN rounds a double to a float to odd. A second rounding, to a type with at least two digits
+ * less, then gives what one rounding would (Arm ARM, C7.2).
  */
 static inline float32x4_t to_odd(const double *from)
 {
 	return vcvtx_high_f32_f64(vcvtx_f32_f64(vld1q_f64(from)), vld1q_f64(from + 2));
 }
 
-/* All ones where a number is not NaN. */
+/* Returns all ones in each lane whose number is not NaN. */
 static inline uint32x4_t are_numbers(const double *from)
 {
 	float64x2_t low = vld1q_f64(from), high = vld1q_f64(from + 2);
@@ -51,7 +51,7 @@ static inline void load_bfloats(const uint16_t *from, double *to)
 	widen_floats(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16)), to);
 }
 
-/* To nearest, ties to even, on the bits: a carry from the fraction raises the exponent. */
+/* Rounds to nearest, ties to even, on the bits: a carry from the fraction raises the exponent. */
 static inline void store_bfloats(const double *from, uint16_t *to)
 {
 	uint32x4_t bits = vreinterpretq_u32_f32(to_odd(from));
@@ -64,7 +64,7 @@ static inline void store_bfloats(const double *from, uint16_t *to)
 	vst1_u16(to, vbsl_u16(vmovn_u32(are_numbers(from)), brains, vdup_n_u16(0x7fc0)));
 }
 
-/* Four at a time; the last ones through an array of four. */
+/* Applies `load` to four elements at a time; the last ones pass through an array of four. */
 static void load_by_four(const void *from, double *to, size_t count,
 			 void load(const uint16_t *, double *))
 {
@@ -121,6 +121,6 @@ static void store_bf16(const double *from, void *to, size_t count)
 #define KERNELS		   flmem_kernels_neon
 #define KERNELS_NAME	   "neon"
 #define KERNELS_SUPPORTED  has_neon
-#define KERNELS_OWN_HALVES /* F16 and BF16, by the instructions for them */
+#define KERNELS_OWN_HALVES /* this file has the functions for F16 and BF16 */
 #include "aggregate/kernels_body.inc"
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The median of each element (Yin et al., 2018); of an even number the mean of the middle two. */
+/*
+ * The median of each element (Yin et al., 2018); for an even number of inputs, the mean of the two
+ * middle values.
+ */
 #include "aggregate/sort_inputs.h"
 
 static void combine_median(const struct flmem_combination *c, double *const *rows, size_t count,
@@ -11,7 +14,7 @@ static void combine_median(const struct flmem_combination *c, double *const *row
 	flmem_rows_sort(c, rows, count, &marks);
 	if (c->inputs % 2) {
 		c->kernels->scale(rows[middle], 1, ret_result, count);
-	} else { /* halved first: the sum of two large numbers could be infinite */
+	} else { /* halve first: the sum of two large numbers could be infinite */
 		c->kernels->scale(rows[middle - 1], 0.5, ret_result, count);
 		c->kernels->add(rows[middle], 0.5, ret_result, count);
 	}

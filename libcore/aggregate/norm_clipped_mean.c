@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The weighted mean of updates, each scaled down to a norm that it may have at most (Sun et al.,
- * 2019). An update is what an input differs from the base; without a base it is the input.
+ * The weighted mean of updates, each scaled down to a maximal norm (Sun et al., 2019). An update is
+ * the difference of an input from the base; without a base it is the input.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int compare_norms(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* Half of the inputs decide, so a few large ones cannot raise it. */
+/* The median depends on half of the inputs, so a few large norms cannot raise it. */
 static double find_median_norm(const struct flmem_combination *c, const double *squares,
 			       double *scratch)
 {
@@ -36,7 +36,8 @@ static void judge_norm_clipped_mean(const struct flmem_combination *c, const dou
 		double norm = sqrt(squares[i]);
 
 		if (isinf(norm))
-			factors[i] = 0; /* also where that is the median, which clips nothing */
+			/* leave it out even if the median is infinite, too, and clips nothing */
+			factors[i] = 0;
 		else
 			factors[i] = norm > most ? most / norm : 1;
 	}

@@ -19,7 +19,10 @@ static void mark_nans(const struct flmem_combination *c, double *const *rows, si
 	}
 }
 
-/* One step of the network: pairs at distance `gap` within sorted groups of 2 x `size`. */
+/*
+ * One step of the sorting network: orders pairs at distance `gap` within sorted groups of 2 x
+ * `size`.
+ */
 static void merge_step(const struct flmem_combination *c, double *const *rows, size_t count,
 		       size_t size, size_t gap)
 {

@@ -6,17 +6,20 @@
 
 #include "aggregate/algorithm.h"
 
-/* Marks, for one row's worth of elements, which have a NaN in an input. */
+/* Marks the elements of one row that are NaN in any input. */
 struct flmem_nan_marks {
 	bool any;
 	unsigned char marks[FLMEM_ROW_LONGEST];
 };
 
-/* Afterwards rows[i][e] <= rows[i + 1][e]; NaNs are anywhere, and marked. */
+/*
+ * Sorts, so that rows[i][e] <= rows[i + 1][e] for every element e without a NaN. An element with a
+ * NaN in any input is in no order and gets a mark.
+ */
 void flmem_rows_sort(const struct flmem_combination *combination, double *const *rows, size_t count,
 		     struct flmem_nan_marks *ret_marks);
 
-/* Makes the marked elements NaN. */
+/* Sets the marked elements to NaN. */
 void flmem_nan_marks_apply(const struct flmem_nan_marks *marks, double *values, size_t count);
 
 #endif

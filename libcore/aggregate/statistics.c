@@ -5,7 +5,7 @@
 
 static void add_sum(struct flmem_statistics *s, double x)
 {
-	/* Neumaier's form of the compensated sum. */
+	/* Neumaier's variant of compensated summation. */
 	double sum = s->sum + x;
 
 	s->lost += fabs(s->sum) >= fabs(x) ? (s->sum - sum) + x : (x - sum) + s->sum;
@@ -21,7 +21,10 @@ static void add_element(struct flmem_statistics *s, double x)
 	add_sum(s, x);
 }
 
-/* Squares of elements divided by a power of two near the largest: they do not overflow. */
+/*
+ * Squares the elements after division by a power of two near the largest, so that no square
+ * overflows.
+ */
 static double row_norm(const double *row, size_t count, double largest)
 {
 	double sum = 0;

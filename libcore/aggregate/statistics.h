@@ -3,23 +3,24 @@
 #define FLMEM_AGGREGATE_STATISTICS_H
 
 /*
- * Smallest, largest and mean element and L2 norm of a tensor, row by row. With the same rows the
- * result has the same bits on every machine. Elements that are not finite are only counted.
+ * Computes the smallest, largest and mean element and the L2 norm of a tensor, row by row. With the
+ * same rows the result has the same bits on every machine. Elements that are not finite are only
+ * counted.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct flmem_statistics {
-	double min, max;  /* valid if there are finite elements */
-	double sum, lost; /* what adding to the sum has rounded off */
+	double min, max;  /* valid if there is a finite element */
+	double sum, lost; /* `lost` is what additions to `sum` have rounded off */
 	double norm;
 	uint64_t finite, nans, infinities;
 };
 
 void flmem_statistics_add(struct flmem_statistics *statistics, const double *row, size_t count);
 
-/* NaN without finite elements, and where the sum exceeds a double. */
+/* Returns the mean; NaN without finite elements, and where the sum exceeds a double. */
 double flmem_statistics_mean(const struct flmem_statistics *statistics);
 
 #endif

@@ -17,7 +17,7 @@ static int prepare_trimmed_mean(struct flmem_combination *c, struct flmem_error 
 {
 	double trim = c->trim > 0 ? c->trim : TRIM_DEFAULT;
 
-	/* A share like 0.3 of 10 is just below 3 in binary. */
+	/* In binary 0.3 x 10 may be just below 3; a small amount is added before rounding down. */
 	c->trimmed = trim < 0.5 ? (size_t)(trim * (double)c->inputs + 1e-9) : c->inputs;
 	if (2 * c->trimmed >= c->inputs)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
@@ -44,7 +44,10 @@ static void combine_trimmed_mean(const struct flmem_combination *c, double *cons
 	struct flmem_nan_marks marks;
 
 	flmem_rows_sort(c, rows, count, &marks);
-	/* A power of two, so exact: no sum of finite numbers is infinite. */
+	/*
+	 * `part` is a power of two, so multiplying by it is exact. It keeps sums of finite numbers
+	 * finite.
+	 */
 	double part = 1;
 
 	while (part * (double)left >= 1)
