@@ -12,7 +12,7 @@
 /* The state of a row of elements. What an algorithm writes here is kept for the next round. */
 struct flmem_adaptive {
 	double *model, *momentum, *variance; /* `variance` is NULL where the algorithm keeps none */
-	/* the difference from the model to the mean of the inputs */
+	/* The difference from the model to the mean of the inputs. */
 	double *step;
 };
 

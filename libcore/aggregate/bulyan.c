@@ -30,7 +30,7 @@ static double mean_of_nearest(const struct flmem_combination *c, double *const *
 
 	while (first < 2 * c->hostile && median - rows[first][e] > rows[first + left][e] - median)
 		first++;
-	/* scale the terms as the trimmed mean does, so that the sum stays finite */
+	/* Scale the terms as the trimmed mean does, so that the sum stays finite. */
 	while (part * (double)left >= 1)
 		part /= 2;
 	for (size_t i = first; i < first + left; i++)

@@ -13,7 +13,7 @@
 #define FLMEM_EXACT_SUM_LIMBS 68U
 
 struct flmem_exact_sum {
-	/* each holds 32 bits of the sum and has room for carries */
+	/* Each holds 32 bits of the sum and has room for carries. */
 	uint64_t limbs[FLMEM_EXACT_SUM_LIMBS];
 	uint32_t adds; /* additions since the carries were moved */
 	bool infinite;

@@ -24,7 +24,7 @@ struct journal_record {
 
 #define RECORDS_AT_ONCE 256U
 
-/* bit that marks a number of flmem_journal_mark(); no chunk has such a number */
+/* Bit that marks a number of flmem_journal_mark(); no chunk has such a number. */
 #define MARK (UINT64_C(1) << 63)
 
 static uint32_t check_of(const struct journal_record *record)

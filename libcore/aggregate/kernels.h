@@ -86,7 +86,7 @@ struct flmem_kernels {
 	void (*order)(double *lower, double *upper, size_t count);
 	/* Returns the sum of the squared differences. */
 	double (*distance)(const double *a, const double *b, size_t count);
-	/* true if there is no NaN and no infinity */
+	/* True if there is no NaN and no infinity. */
 	bool (*finite)(const double *values, size_t count);
 	/* Computes the values of whole groups of a generated tensor; see generator.h. */
 	void (*generate)(const struct flmem_generator *generator, uint64_t group, double *to,

@@ -36,7 +36,7 @@ static void judge_norm_clipped_mean(const struct flmem_combination *c, const dou
 		double norm = sqrt(squares[i]);
 
 		if (isinf(norm))
-			/* leave it out even if the median is infinite, too, and clips nothing */
+			/* Leave it out even if the median is infinite, too, and clips nothing. */
 			factors[i] = 0;
 		else
 			factors[i] = norm > most ? most / norm : 1;
