@@ -29,23 +29,24 @@ struct flmem_allocator {
 	const struct flmem_allocator_ops *ops;
 	const struct flmem_module *module;
 	enum flmem_linkage linkage;
-	unsigned variant; /* which of several with one name; numbered in its file */
+	/* Number of a variant where several share a name; numbered in the allocator's file. */
+	unsigned variant;
 	char version[FLMEM_ALLOCATOR_VERSION_MAX]; /* "" when unknown */
 	const char *prefix;			   /* static; NULL when unknown */
 	const char *evidence;			   /* static: how it was recognised */
-	const char *caveat; /* static: as in the operations, of this version */
+	const char *caveat; /* static: memory that this version does not release, or NULL */
 	/*
-	 * It may release pages with MADV_FREE and stop counting them: they stay in RSS until memory
-	 * pressure.
+	 * The allocator may release pages with MADV_FREE and stop counting them: they stay in RSS
+	 * until memory pressure.
 	 */
 	bool leaves_pages;
-	const char *unpredictable; /* static: why RSS may not fall by what it releases, or NULL */
+	const char *unpredictable; /* static: why RSS may not fall by the released bytes, or NULL */
 	bool serves_malloc;
 };
 
 /* How much reading a heap may cost. */
 struct flmem_heap_limits {
-	uint64_t budget_us; /* afterwards the rest is estimated from a sample */
+	uint64_t budget_us; /* when it is used up, the rest is estimated from a sample */
 };
 
 /* How much the check of a heap may cost. */
@@ -56,7 +57,10 @@ struct flmem_check_limits {
 
 struct flmem_allocator_ops {
 	enum flmem_allocator_kind kind;
-	/* Parts of the file names of its libraries; in any other file it is linked statically. */
+	/*
+	 * Parts of the file names of the allocator's libraries. An allocator found in any other
+	 * file counts as linked statically.
+	 */
 	const char *files[3];
 	/*
 	 * Checks whether `module` holds this allocator; fills version, prefix and evidence, and the
@@ -66,22 +70,22 @@ struct flmem_allocator_ops {
 			  struct flmem_allocator *ret_found);
 	/*
 	 * Appends calls whose results plan_trim needs and returns their offset in the chain's data.
-	 * A NULL slot or nothing appended: it needs none.
+	 * A NULL slot, or nothing appended: plan_trim needs no results.
 	 */
 	uint64_t (*plan_query)(const struct flmem_view *view, const struct flmem_allocator *found,
 			       struct flmem_chain *chain);
 	/*
-	 * Appends the calls that release memory; `answers` holds the results of plan_query's calls,
-	 * NULL without such calls and in a dry run. A NULL slot: it cannot be called from outside,
-	 * and `trim_advice` is the alternative. FLMEM_EUNSUPPORTED when this build cannot be
-	 * called.
+	 * Appends the calls that release memory. `answers` holds the results of plan_query's calls;
+	 * it is NULL without such calls and in a dry run. A NULL slot: the allocator cannot be
+	 * called from outside, and `trim_advice` is the alternative. FLMEM_EUNSUPPORTED when this
+	 * build cannot be called.
 	 */
 	int (*plan_trim)(const struct flmem_view *view, const struct flmem_allocator *found,
 			 const unsigned char *answers, struct flmem_chain *chain,
 			 struct flmem_error *err);
 	/*
-	 * Adds the code that must not be on a borrowed thread's stack and the memory that holds its
-	 * locks. NULL: all code and all data of its module.
+	 * Adds the code that must not be on a borrowed thread's stack and the memory that holds the
+	 * allocator's locks. NULL: all code and all data of its module.
 	 */
 	void (*guard)(const struct flmem_view *view, const struct flmem_allocator *found,
 		      struct flmem_guard *guard);
@@ -94,30 +98,31 @@ struct flmem_allocator_ops {
 	/*
 	 * FLMEM_EUNSUPPORTED if the program has given the allocator a function (a hook) that the
 	 * calls would run on the borrowed thread, which may hold a lock that the hook takes. Reads
-	 * from outside; FLMEM_EUNSAFE if the place of a hook is known but cannot be read. NULL: it
-	 * has no hooks, or only calls show them.
+	 * from outside; FLMEM_EUNSAFE if the place of a hook is known but cannot be read. NULL: the
+	 * allocator has no hooks, or only calls show them (plan_hooks).
 	 */
 	int (*check_hooks)(const struct flmem_view *view, const struct flmem_allocator *found,
 			   struct flmem_error *err);
 	/*
-	 * The same for hooks of malloc() and free(), which a trim never calls but pthread_create()
-	 * does.
+	 * As check_hooks, for the hooks of malloc() and free(), which a trim never calls but
+	 * pthread_create() does.
 	 */
 	int (*check_malloc_hooks)(const struct flmem_view *view,
 				  const struct flmem_allocator *found, struct flmem_error *err);
 	/*
-	 * The same for hooks that only calls show, several arenas per chain from number `first` on:
-	 * appends the calls and returns the offset of their answers. take_hooks returns the next
-	 * number to query, 0 after the last. NULL, or nothing appended: not needed or not possible.
+	 * As check_hooks, for hooks that only calls show, several arenas per chain from number
+	 * `first` on. plan_hooks appends the calls and returns the offset of their answers.
+	 * take_hooks checks them and sets `first` to the next number to query, 0 after the last.
+	 * NULL, or nothing appended: not needed or not possible.
 	 */
 	uint64_t (*plan_hooks)(const struct flmem_allocator *found, uint64_t first,
 			       struct flmem_chain *chain);
 	int (*take_hooks)(const struct flmem_view *view, const struct flmem_allocator *found,
 			  const unsigned char *answers, uint64_t *first, struct flmem_error *err);
 	/*
-	 * Reads the state of its heap from outside, without stopping a thread or mapping a page
-	 * that was not present. Fields that cannot be read are unknown with their reason. NULL: its
-	 * state needs calls (plan_state).
+	 * Reads the state of the allocator's heap from outside, without stopping a thread or
+	 * mapping a page that was not present. Fields that cannot be read are unknown with their
+	 * reason. NULL: reading the state needs calls (plan_state).
 	 */
 	void (*read_heap)(const struct flmem_view *view, const struct flmem_allocator *found,
 			  const struct flmem_heap_limits *limits,
@@ -132,9 +137,10 @@ struct flmem_allocator_ops {
 	void (*take_state)(const struct flmem_allocator *found, const unsigned char *answers,
 			   struct flmem_heap_report *ret_heap);
 	/*
-	 * The same for its arenas, several per chain from number `first` on, after take_state.
-	 * take_arenas adds them to the list of `heap` and returns the next number to query, 0 after
-	 * the last. NULL: it has no arenas, or they need no calls.
+	 * As plan_state and take_state, for the allocator's arenas, several per chain from number
+	 * `first` on; used after take_state. take_arenas adds them to the list of `heap` and
+	 * returns the next number to query, 0 after the last. NULL: the allocator has no arenas, or
+	 * they need no calls.
 	 */
 	uint64_t (*plan_arenas)(const struct flmem_allocator *found, uint64_t first,
 				struct flmem_chain *chain);
@@ -147,13 +153,13 @@ struct flmem_allocator_ops {
 	 * any call is refused.
 	 */
 	const struct flmem_syscall_table *(*syscalls)(const struct flmem_allocator *found);
-	/* Why its state cannot be queried; NULL: it can be queried. */
+	/* Why the allocator's state cannot be queried; NULL: it can be queried. */
 	const char *unreadable_reason;
 	const char *trim_advice;
 	const char *caveat; /* memory that plan_trim's calls do not release, or NULL */
 	/*
-	 * Its threads belong to its runtime and must not be borrowed, whatever other allocators
-	 * there are.
+	 * The threads of this kind belong to the language's runtime and must not be borrowed,
+	 * whatever other allocators there are.
 	 */
 	bool is_runtime;
 };
@@ -165,7 +171,7 @@ extern const struct flmem_allocator_ops *const flmem_allocators[]; /* ends in NU
 struct flmem_allocator_list {
 	struct flmem_allocator rows[FLMEM_ALLOCATORS_MAX];
 	size_t count;
-	bool is_cut; /* more were found than fit */
+	bool is_cut; /* more allocators were found than fit */
 };
 
 /*
@@ -174,10 +180,10 @@ struct flmem_allocator_list {
  */
 void flmem_allocators_find(const struct flmem_view *view, struct flmem_allocator_list *ret_list);
 
-/* The one that plain malloc reaches; NULL if it is not known. */
+/* The allocator that plain malloc reaches; NULL if it is not known. */
 const struct flmem_allocator *flmem_allocators_serving(const struct flmem_allocator_list *list);
 
-/* Appends the system calls of its functions. */
+/* Appends the system calls of the allocator's functions. */
 void flmem_allocator_add_syscalls(const struct flmem_allocator *found,
 				  struct flmem_syscall_list *list);
 

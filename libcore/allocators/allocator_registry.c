@@ -94,10 +94,10 @@ static bool has_allocator(const struct flmem_allocator_list *list,
 }
 
 /*
- * The target of calls to malloc, from the slot of the first module that imports it. When a program
- * at a fixed address takes the address of malloc, the address is that of its PLT entry, and the
- * slots of the libraries point there; a program that serves malloc exports it, else its libraries
- * would not reach it.
+ * Finds the module that calls to malloc reach, from the GOT slot of the first module that imports
+ * malloc. When a program at a fixed address takes the address of malloc, the address is that of its
+ * PLT entry, and the slots of the libraries point there; a program that serves malloc exports it,
+ * else its libraries would not reach it.
  */
 static const struct flmem_module *find_got_server(const struct flmem_modules *modules)
 {
@@ -140,7 +140,7 @@ static int rate_allocator(const struct flmem_allocator *row)
 	switch (row->ops->kind) {
 	case FLMEM_ALLOCATOR_GO:
 	case FLMEM_ALLOCATOR_JAVA:
-		return 0; /* these have a separate heap besides malloc */
+		return 0; /* the allocator's heap is separate from malloc */
 	case FLMEM_ALLOCATOR_GLIBC:
 	case FLMEM_ALLOCATOR_MUSL:
 		/*

@@ -26,7 +26,7 @@ static void set_arm_register(struct arm_registers *registers, unsigned number, b
 	registers->values[number] = value;
 }
 
-/* adrp and adr: 21 signed bits, in pages or bytes. */
+/* Address that adrp or adr computes: 21 signed bits, in pages or bytes. */
 static uint64_t relative_address(uint32_t code, uint64_t at)
 {
 	int64_t distance = (int64_t)((code >> 5 & 0x7ffff) << 2 | (code >> 29 & 3));
@@ -38,11 +38,15 @@ static uint64_t relative_address(uint32_t code, uint64_t at)
 	return at + (uint64_t)distance;
 }
 
-/* Any instruction may write the registers named in these two fields; some do not. */
+/*
+ * Forgets the registers that these two fields of an instruction name. Some instructions do not
+ * write them, but any may.
+ */
 static void forget_results(struct arm_registers *registers, uint32_t code)
 {
 	registers->known[code & 31] = false;
-	if ((code & 0x0a000000) == 0x08000000) { /* load or store: a pair, or moves its base */
+	/* A load or store of a pair, or one that moves its base register. */
+	if ((code & 0x0a000000) == 0x08000000) {
 		registers->known[code >> 10 & 31] = false;
 		registers->known[first_operand(code)] = false;
 	}
@@ -53,14 +57,14 @@ static bool is_register_branch(uint32_t code)
 	return (code & 0xfe000000) == 0xd6000000;
 }
 
-/* bl, blr, and blr with a signed address. */
+/* True for bl, blr, and blr with a signed address. */
 static bool is_arm_call(uint32_t code)
 {
 	return (code & 0xfc000000) == 0x94000000 ||
 	       (is_register_branch(code) && (code >> 21 & 7) == 1);
 }
 
-/* b, br, ret, and the conditional ones. */
+/* True for b, br, ret, and the conditional branches. */
 static bool is_arm_jump(uint32_t code)
 {
 	return (code & 0xfc000000) == 0x14000000 || (code & 0xff000000) == 0x54000000 ||
@@ -90,7 +94,8 @@ static void follow_arm_code(struct arm_registers *registers, uint32_t code, uint
 }
 
 /*
- * Whether this instruction is the requested use of a variable; its address is then in *ret_address.
+ * Reports whether this instruction is the requested use of a variable; sets *ret_address to the
+ * variable's address.
  */
 static bool uses_variable(const struct arm_registers *registers, uint32_t code,
 			  enum flmem_arm_use use, uint64_t *ret_address)

@@ -9,15 +9,16 @@
 #include <stdint.h>
 
 enum flmem_arm_use {
-	FLMEM_ARM_LOAD,	    /* its first 64-bit load of a variable */
-	FLMEM_ARM_STORE,    /* its first store of its first argument */
-	FLMEM_ARM_ARGUMENT, /* the first variable whose address it passes as a first argument */
+	FLMEM_ARM_LOAD,	 /* the function's first 64-bit load of a variable */
+	FLMEM_ARM_STORE, /* the function's first store of its first argument */
+	/* The first variable whose address the function passes as a first argument. */
+	FLMEM_ARM_ARGUMENT,
 };
 
 /*
- * The address of the variable, in the same address space as `at`, the address of these
- * instructions. Decodes them in order up to the first jump, and skips calls. False: no such use of
- * a variable whose address follows from the code.
+ * Finds the address of the variable, in the same address space as `at`, the address of the first
+ * instruction. Decodes the instructions in order up to the first jump, and skips calls. Returns
+ * false if there is no such use of a variable whose address follows from the code.
  */
 bool flmem_arm_code_variable(const unsigned char *code, size_t bytes, uint64_t at,
 			     enum flmem_arm_use use, uint64_t *ret_address);

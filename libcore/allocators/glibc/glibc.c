@@ -14,7 +14,8 @@
 #include "elf/modules.h"
 #include "proc/status.h"
 
-#define LOCKED_LITTLE 64 /* error of at most 1/PRECISION of the resident bytes */
+/* Locked memory that is ignored: at most 1/LOCKED_LITTLE of the resident bytes. */
+#define LOCKED_LITTLE 64
 #define FIND_LOOKS    8U
 #define FIND_PAUSE_US 1000U
 #define USUAL_MAX     (UINT64_C(1) << 20) /* multiple of the usual effort */
@@ -300,11 +301,12 @@ static int check_break(const struct flmem_view *view, struct flmem_error *err)
 }
 
 /*
- * free() raises a threshold that was not set up to this value (DEFAULT_MMAP_THRESHOLD_MAX, twice).
+ * A trim threshold that is not set is raised by free() up to this value
+ * (DEFAULT_MMAP_THRESHOLD_MAX, twice).
  */
 #define MOVED_MAX (UINT64_C(64) << 20)
 
-/* Also true where it cannot be read. */
+/* True also if the settings cannot be read. */
 static bool keeps_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = NULL;

@@ -35,7 +35,8 @@ bool flmem_glibc_arena_max_until_2_38(const char *value)
 
 		snprintf(number, sizeof(number), "%.*s", (int)length, value);
 		if (flmem_glibc_arena_max_parse(number, &limit))
-			return behind < '0' || behind > '9'; /* otherwise it exceeds 32 bits */
+			/* With a digit here the whole number exceeds 32 bits. */
+			return behind < '0' || behind > '9';
 	}
 	return false;
 }

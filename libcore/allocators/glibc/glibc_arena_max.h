@@ -2,7 +2,7 @@
 #ifndef FLMEM_ALLOCATORS_GLIBC_GLIBC_ARENA_MAX_H
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_ARENA_MAX_H
 
-/* The limit of arenas as glibc reads it from MALLOC_ARENA_MAX and GLIBC_TUNABLES. */
+/* Parses the limit of arenas as glibc does, from MALLOC_ARENA_MAX and GLIBC_TUNABLES. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,18 +14,24 @@
  */
 bool flmem_glibc_arena_max_parse(const char *value, uint64_t *ret_limit);
 
-/* A number above 0 with text after it ("4x"), which releases up to 2.38 take for the number. */
+/*
+ * True for a number above 0 with text after it ("4x"). Releases up to 2.38 take the number and
+ * ignore the text.
+ */
 bool flmem_glibc_arena_max_until_2_38(const char *value);
 
 #define FLMEM_GLIBC_ARENA_MAX_UNTIL_2_38 "from 2.39 on; earlier releases take the number in front"
 
 /*
- * The limit from both variables, which may be NULL; false when there is none. A valid tunable
+ * Finds the limit from both variables, which may be NULL; false when there is none. A valid tunable
  * overrides the older variable.
  */
 bool flmem_glibc_arena_max_find(const char *variable, const char *tunables, uint64_t *ret_limit);
 
-/* The tunables with this limit in place of theirs, to be freed; NULL: out of memory. */
+/*
+ * Returns the tunables with this limit in place of theirs; the caller frees them. NULL: out of
+ * memory.
+ */
 char *flmem_glibc_arena_max_replace(const char *tunables, const char *limit);
 
 /* True when GLIBC_TUNABLES has an entry for the limit, valid or not. */

@@ -7,8 +7,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define TIME_EVERY   64U
-#define LONGER_AGAIN 4U /* than for the first check: a damaged list may have grown by then */
+#define TIME_EVERY 64U
+/* Factor of the budget of later checks: a damaged list may have grown by then. */
+#define LONGER_AGAIN 4U
 
 /* Pauses between two checks. */
 static const uint64_t pauses_us[FLMEM_GLIBC_CHECKS - 1] = {200, 2000, 10000, 60000};
@@ -20,8 +21,9 @@ struct list_check {
 	uint64_t budget_ns, cpu_deadline_ns, deadline_ns;
 	size_t steps;
 	unsigned checks;
-	bool late;			/* not all lists were seen */
-	bool waited;			/* out of time without having used the budget */
+	bool late; /* not all lists were seen */
+	/* The time limit was reached before the budget of processor time was used. */
+	bool waited;
 	bool unread;			/* an arena could not be read */
 	const struct flmem_map *usable; /* the mapping that was used last */
 	struct flmem_glibc_damage *damage;
@@ -34,7 +36,10 @@ static void start_budget(struct list_check *check, uint64_t budget_ns)
 	check->deadline_ns = flmem_clock_ns() + FLMEM_GLIBC_WAIT_FACTOR * budget_ns;
 }
 
-/* In processor time, so that a check does not pass on a busy machine because it could not run. */
+/*
+ * The budget is in processor time, so that a check does not pass on a busy machine because it could
+ * not run.
+ */
 static bool is_check_late(struct list_check *check)
 {
 	if (!check->late && flmem_clock_cpu_ns() >= check->cpu_deadline_ns)
@@ -57,7 +62,10 @@ static bool report_damage(const struct list_check *check, uint64_t chunk, uint64
 	return true;
 }
 
-/* malloc_trim writes there, and a signal would end the program. */
+/*
+ * malloc_trim writes to each chunk; one in memory that is not writable would end the program with a
+ * signal.
+ */
 static bool is_unusable(struct list_check *check, uint64_t address)
 {
 	const struct flmem_map *map = check->usable;
@@ -250,12 +258,15 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 	const char *why;
 	bool damaged = false;
 
-	/* The lists of a newer release are unknown. */
+	/*
+	 * The lists of a release newer than the known ones are not checked: their form is unknown.
+	 */
 	if (space->minor > flmem_glibc_layouts->minor)
 		return false;
 	if (!flmem_glibc_find(space, &glibc, &why))
 		damaged = is_ring_broken(&check);
-	start_budget(&check, check.budget_ns); /* of the lists: their arenas are found earlier */
+	/* The budget is for the lists alone; the arenas are found before. */
+	start_budget(&check, check.budget_ns);
 	for (size_t i = 0; !damaged && check_glibc_arenas(&check, &i); i++)
 		damaged = is_damage_stable(&check, i);
 	if (!damaged && (check.waited || check.unread)) {

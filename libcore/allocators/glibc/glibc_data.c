@@ -39,7 +39,7 @@ static bool is_data(const struct flmem_glibc_space *space, const struct flmem_ma
 		return false;
 	if (map->start < space->module_end && map->end > space->module_start)
 		return true;
-	/* .bss follows the file's mappings. */
+	/* .bss, without a file, follows the mappings of the file. */
 	return map->start == after && !map->inode && strcmp(map->name, "[heap]") != 0;
 }
 

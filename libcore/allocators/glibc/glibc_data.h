@@ -2,7 +2,10 @@
 #ifndef FLMEM_ALLOCATORS_GLIBC_GLIBC_DATA_H
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_DATA_H
 
-/* The memory in which glibc's malloc keeps its data: that of its file, and the kernel's [heap]. */
+/*
+ * Searches the memory in which glibc's malloc keeps its data: the data of its file, and the
+ * kernel's [heap].
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,11 +14,11 @@
 #include "proc/maps.h"
 #include "proc/peek.h"
 
-/* Where to search. */
+/* The process and the file in which to search. */
 struct flmem_glibc_space {
 	struct flmem_peek *peek;
 	const struct flmem_maps *maps;
-	uint64_t module_start, module_end; /* of the mappings of the file */
+	uint64_t module_start, module_end; /* the range of the file's mappings */
 	int minor;			   /* glibc 2.minor; -1: unknown */
 };
 
@@ -41,7 +44,7 @@ struct flmem_glibc_piece {
 	uint64_t address;
 };
 
-/* Returns true to end the search. */
+/* Called for each piece; returns true to end the search. */
 typedef bool flmem_glibc_visit_piece(void *context, const struct flmem_glibc_piece *piece);
 
 /*

@@ -7,10 +7,12 @@
 #include "allocators/glibc/glibc_data.h"
 #include "allocators/glibc/glibc_links.h"
 
-#define BINS_WORDS    (2 * FLMEM_GLIBC_BINS)
-#define NEXT_WORD     (FLMEM_GLIBC_FROM_BINS_NEXT / 8)
-#define ADDRESS_LIMIT (UINT64_C(1) << 57) /* with five levels of page tables */
-#define ATTACHED_MAX  4096U		  /* below any system_mem, above any number of threads */
+#define BINS_WORDS (2 * FLMEM_GLIBC_BINS)
+#define NEXT_WORD  (FLMEM_GLIBC_FROM_BINS_NEXT / 8)
+/* The end of user space with five levels of page tables. */
+#define ADDRESS_LIMIT (UINT64_C(1) << 57)
+/* More than any number of threads, less than any system_mem. */
+#define ATTACHED_MAX 4096U
 
 static const char glibc_find_no_state[] =
 	"malloc's data was not found in the memory of the process";
@@ -43,12 +45,12 @@ struct main_arena_search {
 	const struct flmem_glibc_space *space;
 	struct flmem_glibc *glibc;
 	bool unused, no_memory;
-	unsigned bins; /* offset in the arena, once it is found */
-	/* Fields for malloc_par. */
+	unsigned bins; /* offset in the arena, once it has been found */
+	/* State of the search for malloc_par. */
 	struct flmem_glibc_range brk;
 	bool is_in_brk; /* main_arena's top is in [heap], so its first chunk is, too */
-	uint64_t stray; /* where the last ring of arenas pointed to no arena */
-	bool usual;	/* only parameters with the defaults that nearly all programs keep */
+	uint64_t stray; /* address that the last ring of arenas contained but that is no arena */
+	bool usual;	/* accept only parameters with the defaults that nearly all programs keep */
 	const struct flmem_glibc_layout *layout;
 };
 
@@ -107,7 +109,8 @@ static bool add_ring_arena(struct main_arena_search *search, uint64_t arena)
 
 	if (glibc->arena_count >= FLMEM_GLIBC_ARENAS_MAX)
 		return false;
-	if ((glibc->arena_count & (glibc->arena_count - 1)) == 0) { /* a power of two: it is full */
+	/* The array is full when the count is a power of two. */
+	if ((glibc->arena_count & (glibc->arena_count - 1)) == 0) {
 		size_t room = glibc->arena_count ? 2 * glibc->arena_count : 1;
 
 		grown = reallocarray(glibc->arenas, room, sizeof(*grown));
@@ -142,7 +145,7 @@ static bool follow_ring(struct main_arena_search *search, uint64_t main_arena, u
 	return true;
 }
 
-/* Whether the row is possible for this process. */
+/* Reports whether a release with this layout is possible for this process. */
 static bool is_possible_row(const struct flmem_glibc_space *space,
 			    const struct flmem_glibc_layout *row)
 {
@@ -150,8 +153,8 @@ static bool is_possible_row(const struct flmem_glibc_space *space,
 }
 
 /*
- * Before the first call to malloc all lists are zero, but the ring is already closed. What is
- * swapped out reads as zeroes, too.
+ * Before the first call to malloc all lists are zero, but the ring is already closed. Memory that
+ * is swapped out reads as zeroes, too.
  */
 static bool is_unused(const struct main_arena_search *search, const uint64_t *words,
 		      uint64_t address, uint64_t arena)
@@ -194,7 +197,7 @@ static bool find_bins(void *context, const struct flmem_glibc_piece *piece)
 	for (size_t i = 0; i + BINS_WORDS <= piece->count; i++) {
 		const uint64_t last = piece->words[i + BINS_WORDS - 1];
 
-		/* Cheap, since it runs for every word. */
+		/* A cheap test first, since it runs for every word. */
 		if (last && last != piece->address + 8 * (i + BINS_WORDS - 2) - 16)
 			continue;
 		if (try_bins(search, piece, i))
@@ -264,7 +267,7 @@ static bool is_params(const struct main_arena_search *search, const unsigned cha
 		return false;
 	if (base || search->is_in_brk)
 		return flmem_glibc_range_has(&search->brk, base);
-	/* For a malloc_par without the address of the heap. */
+	/* Used for a malloc_par that does not contain the address of the heap. */
 	return has_usual_limits(mp, layout);
 }
 
@@ -336,7 +339,7 @@ static bool fits_links(const struct main_arena_search *search)
 	return true;
 }
 
-/* The newest row that fits; sets `fallback` to the last possible one. */
+/* Takes the newest layout that fits; sets `fallback` to the last possible one. */
 static bool try_layouts(struct main_arena_search *search,
 			const struct flmem_glibc_layout **fallback)
 {
@@ -421,7 +424,7 @@ bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc 
 	return true;
 }
 
-/* Also finds bins at an unknown offset, which a newer release may have. */
+/* Reports whether the arena has bins at the offset of the process's release. */
 static bool has_bins(const struct flmem_glibc_space *space, uint64_t arena)
 {
 	const uint64_t place = arena + flmem_glibc_layout_of(space->minor)->bins;
@@ -445,8 +448,8 @@ bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_addr
 	    has_bins(space, search.stray))
 		return false;
 	/*
-	 * Its heap_info and its start share a page. If that page is swapped out, it may be an
-	 * arena.
+	 * The heap_info and the start of the arena share a page. If that page is swapped out, the
+	 * address may be an arena.
 	 */
 	if (!flmem_peek_is_resident(space->peek, search.stray) &&
 	    flmem_maps_find(space->maps, search.stray))
@@ -495,7 +498,7 @@ bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct 
 		arena.threads = get_word(bytes, layout->bins + FLMEM_GLIBC_FROM_BINS_ATTACHED);
 	for (unsigned i = 0; layout->fastbins && i < FLMEM_GLIBC_FASTBINS; i++)
 		arena.fastbins[i] = get_word(bytes, layout->fastbins + 8 * i);
-	/* Does not include the lock at the start of the arena. */
+	/* The hash leaves out the lock at the start of the arena. */
 	arena.state = hash_words(bytes + 8, glibc->state_bytes - 8);
 	*ret_arena = arena;
 	return true;

@@ -29,11 +29,12 @@ struct flmem_glibc_params {
 /* Fields of an arena. */
 struct flmem_glibc_arena {
 	uint64_t address;
-	uint64_t top; /* address of the chunk at its end */
+	uint64_t top; /* address of the chunk at the arena's end */
 	uint64_t system_mem;
 	uint64_t fastbins[FLMEM_GLIBC_FASTBINS];
-	uint64_t threads; /* threads that allocate from it; 0 where they are not counted */
-	uint64_t state;	  /* hash of its lists, but not of the order within a list */
+	/* Number of threads that allocate from the arena; 0 where glibc does not count them. */
+	uint64_t threads;
+	uint64_t state; /* hash of the lists that does not depend on the order within a list */
 	bool locked;
 };
 
@@ -43,21 +44,23 @@ struct flmem_glibc {
 	const struct flmem_glibc_layout *layout;
 	uint64_t *arenas; /* main_arena first; NULL: malloc has not been used */
 	size_t arena_count;
-	unsigned system_mem;  /* offset in an arena */
-	unsigned state_bytes; /* of an arena */
-	/* Heaps of arenas other than main_arena; 0 when there is none. */
+	unsigned system_mem;  /* offset of system_mem in an arena */
+	unsigned state_bytes; /* length of an arena's state */
+	/*
+	 * Length of heap_info, for the heaps of arenas other than main_arena; 0 when there is none.
+	 */
 	unsigned heap_info_bytes;
-	uint64_t heap_bytes; /* their alignment */
+	uint64_t heap_bytes; /* alignment of these heaps */
 	struct flmem_glibc_params params;
 };
 
-/* False when malloc's data was not found; then `ret_why` is a static text. */
+/* Finds malloc's data. False when it was not found; then `ret_why` is a static text. */
 bool flmem_glibc_find(const struct flmem_glibc_space *space, struct flmem_glibc *ret_glibc,
 		      const char **ret_why);
 
 /*
- * After a failed search: whether the reason is that malloc's arenas, of a known release, do not
- * form a ring. The address is what the ring points to instead of an arena.
+ * After a failed search: reports whether the reason is that malloc's arenas, of a known release, do
+ * not form a ring. Sets `ret_address` to what the ring points to instead of an arena.
  */
 bool flmem_glibc_stray(const struct flmem_glibc_space *space, uint64_t *ret_address);
 
@@ -65,13 +68,14 @@ void flmem_glibc_clear(struct flmem_glibc *glibc);
 
 #define FLMEM_AUTO_GLIBC FLMEM_AUTO(flmem_glibc_clear)
 
-/*
- * Reads the current state of an arena; false when it cannot be read or is not an arena (any more).
- */
+/* Reads the current state of an arena; false when it cannot be read or is no longer an arena. */
 bool flmem_glibc_arena_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    size_t index, struct flmem_glibc_arena *ret_arena);
 
-/* Whether its arenas count their threads: from 2.23 on, and in older ones with backported fixes. */
+/*
+ * Reports whether glibc counts the threads of each arena: from 2.23 on, and in older releases with
+ * backported fixes.
+ */
 bool flmem_glibc_counts_threads(const struct flmem_glibc *glibc);
 
 #endif

@@ -13,17 +13,18 @@
 #include "base/clock.h"
 
 #define ATTEMPTS	  3
-#define ATTEMPTS_CHANGING 8    /* attempts, while each of them finds the arena changing */
+#define ATTEMPTS_CHANGING 8    /* number of attempts while each of them finds the arena changing */
 #define RETRY_US	  5000 /* pause before the second attempt, then six times as long */
 #define MIGRATION_US	  1000
 #define LOCK_WAITS	  20
 #define LOCK_WAIT_US	  100
 #define DEFAULT_MMAP	  ((uint64_t)128 << 10) /* DEFAULT_MMAP_THRESHOLD_MIN */
-#define DEFAULT_TCACHE	  16U			/* bins of the release with the most */
+#define DEFAULT_TCACHE	  16U			/* number of bins in the release with the most */
 #define SAYS_NOTHING	  4   /* the error may be 1/PRECISION of the resident bytes */
 #define NEGLIGIBLE	  128 /* smaller parts are not worth a long search */
 #define LENGTH_PER_WALKED 4   /* longer heaps are walked only if mostly not resident */
-#define MOVING_BYTES	  ((uint64_t)64 << 10) /* what may be allocated or freed during a reading */
+/* Bytes that may be allocated or freed during a reading. */
+#define MOVING_BYTES ((uint64_t)64 << 10)
 
 static const char unused[] = "glibc's malloc has not been used by this process";
 static const char no_params[] = "malloc's parameters were not found in the memory of the process";
@@ -57,15 +58,15 @@ struct heap_reading {
 	const char *why;	 /* static: why all figures are unknown, or NULL */
 };
 
-/* One arena, read once. */
+/* The result of one attempt to read an arena. */
 struct heap_attempt {
 	struct flmem_glibc_sums sums;
 	uint64_t resident, metadata;
-	uint64_t unseen; /* memory that the arena took from the system elsewhere */
+	uint64_t unseen; /* bytes that the arena took from the system but that were not found */
 	uint64_t threads;
 	enum flmem_glibc_walked walked;
 	bool changed; /* the arena changed while it was read */
-	bool rested;  /* it did not change, and no thread was about to change it */
+	bool rested;  /* the arena did not change, and no thread was about to change it */
 };
 
 static const char *explain_walked(enum flmem_glibc_walked walked)
@@ -91,8 +92,8 @@ static uint64_t absolute_difference(uint64_t a, uint64_t b)
 }
 
 /*
- * Reads the lists alone, if each thread of the arena has its tcache where a thread's first request
- * puts it; others are found only by walking.
+ * Reads the lists alone. This works if each thread of the arena has its tcache where a thread's
+ * first request puts it; a tcache elsewhere is found only by walking.
  */
 static bool read_lists(const struct heap_reading *reading, const struct flmem_glibc_arena *arena,
 		       const struct flmem_glibc_stretches *list,
@@ -136,7 +137,7 @@ static void read_chunks(struct heap_reading *reading, size_t index,
 		const struct flmem_glibc_stretch *stretch = &list.rows[i];
 
 		length += flmem_glibc_stretch_finish(stretch) - stretch->begin;
-		/* Memory that cannot be walked is still resident. */
+		/* Memory that cannot be walked still counts as resident. */
 		attempt->resident += flmem_peek_resident(reading->space->peek, stretch->begin,
 							 flmem_glibc_stretch_finish(stretch));
 		attempt->metadata +=
@@ -244,7 +245,7 @@ static void wait_for_change(const struct heap_reading *reading, unsigned attempt
 		flmem_clock_sleep_us(us);
 }
 
-/* The pause before another attempt. */
+/* Pauses before another attempt, as long as the reason for the failure requires. */
 static void pause_reading(const struct heap_reading *reading, unsigned number,
 			  const struct heap_attempt *attempt)
 {
@@ -256,7 +257,7 @@ static void pause_reading(const struct heap_reading *reading, unsigned number,
 	flmem_peek_forget(reading->space->peek);
 }
 
-/* One attempt; false if the arena itself could not be read. */
+/* Reads an arena once; false if the arena itself could not be read. */
 static bool attempt_arena(struct heap_reading *reading, size_t index, struct heap_attempt *attempt)
 {
 	struct flmem_glibc_arena before, after;
@@ -369,18 +370,19 @@ static void walk_arenas(struct heap_reading *reading)
 	reading->method = "walked";
 	for (size_t i = 0; i < reading->glibc->arena_count && !reading->why; i++) {
 		read_one_arena(reading, i);
-		if (reading->skipped_why == no_time) /* no time for the following ones either */
+		/* There is no time for the following arenas either. */
+		if (reading->skipped_why == no_time)
 			return;
 	}
 }
 
-/* Measures of all arenas for an estimate. */
+/* What all arenas together contain, as the basis of an estimate. */
 struct heap_extent {
 	struct flmem_glibc_stretches list;
 	struct flmem_glibc_large large;
 	uint64_t fast_max;
 	uint64_t length, metadata;
-	uint64_t unseen; /* what the arenas took from the system elsewhere */
+	uint64_t unseen; /* bytes that the arenas took from the system but that were not found */
 };
 
 static void free_extent(struct heap_extent **extent)
@@ -455,7 +457,7 @@ static void sample_arenas(struct heap_reading *reading, const struct heap_extent
 	reading->metadata = extent->metadata;
 }
 
-/* Whether the memory ever taken from the system is within the walking limit. */
+/* Reports whether the memory ever taken from the system is within the walking limit. */
 static bool is_small(const struct heap_reading *reading)
 {
 	uint64_t sum = 0;
@@ -472,7 +474,9 @@ static bool is_small(const struct heap_reading *reading)
 	return sum <= reading->walked_max;
 }
 
-/* Whether the resident part, as far as it is cheap to count, is within the walking limit. */
+/*
+ * Reports whether the resident part, as far as it is cheap to count, is within the walking limit.
+ */
 static bool is_worth_walking(const struct heap_reading *reading, const struct heap_extent *extent)
 {
 	uint64_t resident = 0;
@@ -485,7 +489,7 @@ static bool is_worth_walking(const struct heap_reading *reading, const struct he
 	return resident <= reading->walked_max;
 }
 
-/* Walks small heaps, and those that cannot be measured; samples large ones. */
+/* Walks small heaps, and heaps whose size cannot be measured; samples large ones. */
 static void read_heaps(struct heap_reading *reading)
 {
 	FLMEM_AUTO(free_extent) struct heap_extent *extent = NULL;

@@ -15,7 +15,7 @@ struct flmem_glibc_effort {
 	uint64_t precision;  /* a sample's error may be this fraction of the resident bytes (1/n) */
 };
 
-/* What one second is enough for on a slow machine with small chunks. */
+/* The resident bytes that can be walked within one second on a slow machine with small chunks. */
 #define FLMEM_GLIBC_WALKED_MAX ((uint64_t)2 << 30)
 #define FLMEM_GLIBC_PRECISION  128U
 

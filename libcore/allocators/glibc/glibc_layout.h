@@ -11,39 +11,42 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The same in every release so far. */
+/* Sizes that are the same in every release so far. */
 enum {
 	FLMEM_GLIBC_BINS = 127,	       /* pairs of fd and bk */
-	FLMEM_GLIBC_FASTBINS = 10,     /* heads */
+	FLMEM_GLIBC_FASTBINS = 10,     /* number of heads */
 	FLMEM_GLIBC_ALIGNMENT = 16,    /* MALLOC_ALIGNMENT */
 	FLMEM_GLIBC_MIN_CHUNK = 32,    /* MINSIZE */
 	FLMEM_GLIBC_CHUNK_STRUCT = 48, /* sizeof(struct malloc_chunk) */
 	FLMEM_GLIBC_TCACHE_BINS_MAX = 76,
 	FLMEM_GLIBC_TCACHE_CHUNK_MAX = 0x300,
 
-	/* Bits of a chunk's size. */
+	/* Flags in the low bits of a chunk's size. */
 	FLMEM_GLIBC_PREV_INUSE = 1,
 	FLMEM_GLIBC_IS_MMAPPED = 2,
 	FLMEM_GLIBC_NON_MAIN = 4,
 	FLMEM_GLIBC_SIZE_BITS = 7,
 
-	/* malloc_state, relative to its bins: the other offsets differ by release. */
+	/*
+	 * Offsets in malloc_state relative to its bins; the offsets from its start differ by
+	 * release.
+	 */
 	FLMEM_GLIBC_FROM_BINS_TOP = -16,
 	FLMEM_GLIBC_FROM_BINS_NEXT = 2048,
 	FLMEM_GLIBC_FROM_BINS_ATTACHED = 2064, /* system_mem before 2.23 and its backports */
 
-	/* malloc_par, the same in all releases. */
+	/* Offsets in malloc_par that are the same in all releases. */
 	FLMEM_GLIBC_MP_TRIM_THRESHOLD = 0,
 	FLMEM_GLIBC_MP_TOP_PAD = 8,
 	FLMEM_GLIBC_MP_MMAP_THRESHOLD = 16,
 	FLMEM_GLIBC_MP_ARENA_TEST = 24,
 	FLMEM_GLIBC_MP_ARENA_MAX = 32,
-	FLMEM_GLIBC_MP_BYTES = 160, /* larger than the largest */
+	FLMEM_GLIBC_MP_BYTES = 160, /* more than the size of the largest malloc_par */
 };
 
-/* Offsets in malloc_state and malloc_par for consecutive releases. */
+/* Offsets in malloc_state and malloc_par for a range of consecutive releases. */
 struct flmem_glibc_layout {
-	int minor;	   /* 2.minor and later */
+	int minor;	   /* the first release of the range, 2.minor */
 	unsigned bins;	   /* malloc_state.bins */
 	unsigned fastbins; /* malloc_state.fastbinsY; 0: there are none (2.43) */
 	bool mangles;	   /* links of fastbins and tcache are xored with their address (2.32) */
@@ -56,20 +59,20 @@ struct flmem_glibc_layout {
 		unsigned tcache_count; /* 0: no tcache (before 2.26) */
 	} mp;
 	struct {
-		unsigned chunk_bytes; /* of the chunk that holds a tcache_perthread_struct */
+		unsigned chunk_bytes; /* length of the chunk that holds a tcache_perthread_struct */
 		unsigned bins;
 		unsigned count_bytes; /* of each count; the entries follow the counts */
-		bool counts_free;     /* they count the free places (2.42) */
+		bool counts_free;     /* the counts are those of free places (2.42) */
 	} tcache;
 };
 
 /* Newest first; ends in a row whose minor is 0. */
 extern const struct flmem_glibc_layout flmem_glibc_layouts[];
 
-/* 36 for "2.36"; -1 when the text is not a version of glibc 2. */
+/* Returns 36 for "2.36"; -1 when the text is not a version of glibc 2. */
 int flmem_glibc_minor(const char *version);
 
-/* The row for 2.minor, NULL for releases before 2.17. */
+/* Returns the row for 2.minor; NULL for releases before 2.17. */
 const struct flmem_glibc_layout *flmem_glibc_layout_of(int minor);
 
 #endif

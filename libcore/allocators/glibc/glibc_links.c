@@ -41,7 +41,7 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 	return 0;
 }
 
-#define FETCHED_MAX 768U /* the cache has room for some more pages */
+#define FETCHED_MAX 768U /* chunks fetched at once; the cache has room for some more pages */
 
 /* Addresses whose pages are read together. */
 struct page_batch {
@@ -71,7 +71,9 @@ static void add_fetch(struct page_batch *fetch, uint64_t address)
 		flush_fetch(fetch);
 }
 
-/* One chunk further from one end, where that is readable and the other end was not met. */
+/*
+ * Follows a bin by one chunk from one end, if that chunk is readable and the other end was not met.
+ */
 static void follow_end(struct page_batch *fetch, struct bin_ends *bin, unsigned end)
 {
 	uint64_t words[4]; /* prev_size, size, fd, bk */

@@ -19,7 +19,7 @@ struct flmem_glibc_link {
 	uint64_t word;	   /* the wrong word, or the address that could not be read */
 };
 
-/* The head of a bin as a chunk, of which only fd and bk exist. */
+/* Address of a bin's head seen as a chunk, of which only fd and bk exist. */
 static inline uint64_t flmem_glibc_bin_head(const struct flmem_glibc_layout *layout, uint64_t arena,
 					    unsigned bin)
 {
@@ -27,9 +27,9 @@ static inline uint64_t flmem_glibc_bin_head(const struct flmem_glibc_layout *lay
 }
 
 /*
- * Checks a chunk of a bin that `previous` links to: its back pointer, and that the next chunk in
- * memory marks it as free with the same size. 0 with `wrong` set or not, or the negative errno of
- * flmem_peek_read().
+ * Checks a chunk of a bin that `previous` links to: its back pointer must be right, and the next
+ * chunk in memory must mark it as free with the same size. Returns 0 with `wrong` set or not, or
+ * the negative errno of flmem_peek_read().
  */
 int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previous,
 			 struct flmem_glibc_link *ret_link);
@@ -42,7 +42,7 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			    uint64_t arena);
 
-/* As flmem_glibc_bin_link(), for a chunk of a fastbin, whose size must match. */
+/* Like flmem_glibc_bin_link(), for a chunk of a fastbin, whose size must match the bin. */
 int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			  uint64_t chunk, uint64_t size, struct flmem_glibc_link *ret_link);
 

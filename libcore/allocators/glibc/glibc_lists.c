@@ -5,8 +5,9 @@
 
 #include "allocators/glibc/glibc_links.h"
 
-#define WALKED_UP_TO   ((uint64_t)4 << 20)  /* smaller arenas are faster to walk */
-#define PAGES_PER_ITEM 64U		    /* a short list: one chunk per so many pages */
+#define WALKED_UP_TO ((uint64_t)4 << 20) /* arenas up to this length are faster to walk */
+/* Lists are followed if they have at most one chunk per so many pages. */
+#define PAGES_PER_ITEM 64U
 #define LARGE	       ((uint64_t)64 << 10) /* average size from which walking is faster */
 #define LARGE_AFTER    16U		    /* chunks that give a usable average size */
 
@@ -91,7 +92,7 @@ static int compare_runs(const void *a, const void *b)
 	return (first->start > second->start) - (first->start < second->start);
 }
 
-/* Joins neighbours, as malloc_trim joins the chunks of fastbins; false when any overlap. */
+/* Joins neighbouring runs, as malloc_trim joins the chunks of fastbins; false when any overlap. */
 static bool join_runs(struct flmem_glibc_runs *runs)
 {
 	size_t kept = 0;

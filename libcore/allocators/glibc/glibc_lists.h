@@ -3,9 +3,9 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_LISTS_H
 
 /*
- * The free chunks of an arena from its lists alone. They are the same chunks that a walk finds, at
- * a fraction of the cost where nearly all chunks are in use. A list jumps through memory, so
- * walking is faster for many chunks, and for large ones, which a walk skips.
+ * Finds the free chunks of an arena from its lists alone. They are the same chunks that a walk
+ * finds, at a fraction of the cost where nearly all chunks are in use. A list jumps through memory,
+ * so walking is faster for many free chunks, and for large ones, which a walk skips.
  */
 
 #include "allocators/glibc/glibc_find.h"
@@ -17,9 +17,9 @@ void flmem_glibc_runs_clear(struct flmem_glibc_runs *runs);
 #define FLMEM_AUTO_GLIBC_RUNS FLMEM_AUTO(flmem_glibc_runs_clear)
 
 /*
- * Collects the runs of free chunks in the bins and in `fast`; each is checked from both ends, as
- * malloc does before it uses one. False when there are too many or too large ones, or a list is
- * invalid: walk the chunks then.
+ * Collects the runs of free chunks in the bins and in `fast`. Each chunk is checked from both ends,
+ * as malloc does before it uses one. Returns false when there are too many or too large chunks, or
+ * a list is invalid: the caller then walks the chunks.
  */
 bool flmem_glibc_lists_read(const struct flmem_glibc_space *space, const struct flmem_glibc *glibc,
 			    const struct flmem_glibc_arena *arena,

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-#define AHEAD_PAGES 4096U /* queried together for residency */
+#define AHEAD_PAGES 4096U /* pages whose residency is queried together */
 
 struct mmapped_search {
 	const struct flmem_glibc_space *space;
@@ -43,9 +43,9 @@ struct mmapped_head {
 };
 
 /*
- * Length of the block whose head is `lead` bytes after its start, 0: none. Its size and the space
- * before it, left by an alignment, add up to whole pages; in 2.43 the length of one head is not
- * counted.
+ * Returns the length of the block whose head is `lead` bytes after its start, 0 if there is none.
+ * Its size and the space before it, left by an alignment, add up to whole pages; in 2.43 the length
+ * of one head is not counted.
  */
 static uint64_t measure_mmapped_block(const struct mmapped_search *search,
 				      const struct mmapped_head *head, uint64_t lead, uint64_t room)
@@ -60,8 +60,8 @@ static uint64_t measure_mmapped_block(const struct mmapped_search *search,
 }
 
 /*
- * The block at the start of a mapping. In most releases aligning a block leaves the head of the
- * whole block in place.
+ * Measures the block at the start of a mapping. In most releases aligning a block leaves the head
+ * of the whole block in place.
  */
 static uint64_t measure_first_block(const struct mmapped_search *search,
 				    const struct flmem_map *map)
@@ -106,7 +106,7 @@ static uint64_t search_chain(struct mmapped_search *search, const struct flmem_m
 	return page;
 }
 
-/* Heaps of arenas hold no such blocks. */
+/* Reports whether the mapping is a heap of an arena: those hold no such blocks. */
 static bool is_arena_heap(const struct mmapped_search *search, const struct flmem_map *map)
 {
 	const struct flmem_glibc *glibc = search->glibc;
@@ -121,7 +121,9 @@ static bool is_arena_heap(const struct mmapped_search *search, const struct flme
 	return false;
 }
 
-/* Searches for blocks with other memory before them: checks the start of every page. */
+/*
+ * Searches a mapping for blocks that have other memory before them: checks the start of every page.
+ */
 static void search_pages(struct mmapped_search *search, const struct flmem_map *map, uint64_t page)
 {
 	struct mmapped_head heads[FLMEM_PEEK_PAGES_MAX];
@@ -157,7 +159,8 @@ static void search_pages(struct mmapped_search *search, const struct flmem_map *
 }
 
 /*
- * From the highest address: the kernel maps downwards, and large blocks that stay are mostly old.
+ * Searches from the highest address: the kernel maps downwards, and large blocks that stay are
+ * mostly old.
  */
 static void search_maps(struct mmapped_search *search, bool deep)
 {
@@ -194,7 +197,8 @@ void flmem_glibc_mmapped_find(const struct flmem_glibc_space *space,
 	if (glibc->params.known && !has_found_all_mmapped(&search) &&
 	    first.bytes + negligible < glibc->params.mmapped_bytes) {
 		search_maps(&search, true);
-		if (search.found.bytes < first.bytes) /* of something that looks like a block */
+		/* The deep search was misled by something that looks like a block. */
+		if (search.found.bytes < first.bytes)
 			search.found = first;
 	}
 	*ret_mmapped = search.found;

@@ -11,9 +11,9 @@
 #define MEASURED_MAX  ((uint64_t)8 << 30) /* above this, querying all pages takes too long */
 #define SLICES_MAX    ((size_t)1 << 20)	  /* 1 TiB */
 #define STRATA_MAX    48U
-#define STRATUM_LEAST 4U   /* slices read of each, or all if fewer */
-#define QUANTILE      2.58 /* of the normal distribution, for 99 % */
-#define BORDER_BYTES  512  /* the error of each slice at its ends, at most */
+#define STRATUM_LEAST 4U   /* number of slices read of each stratum, or all if it has fewer */
+#define QUANTILE      2.58 /* quantile of the normal distribution for confidence 99 % */
+#define BORDER_BYTES  512  /* largest error of a slice at its ends */
 #define UNSORTED_BIN  0U
 #define LAST_BIN      125U /* bin 126, of chunks from 768 KiB on */
 #define LIST_MAX      65536U
@@ -42,7 +42,7 @@ enum {
 
 /* Neighbouring slices, which resemble each other more than the rest. */
 struct stratum {
-	size_t first, count; /* members */
+	size_t first, count; /* range of the stratum's members */
 	size_t read;
 	double length, resident;
 	struct estimate estimates[FIGURES];
@@ -54,10 +54,10 @@ struct sample {
 	uint64_t page;
 	struct sampled_slice *members;
 	size_t count, room;
-	struct flmem_glibc_sums known; /* sums of what is not sampled */
+	struct flmem_glibc_sums known; /* sums of the parts that are not sampled */
 	uint64_t known_resident;
 	bool by_length;	 /* the resident bytes of the population are unknown */
-	double resident; /* of the population */
+	double resident; /* resident bytes of the population */
 	struct stratum strata[STRATA_MAX];
 	size_t strata_count;
 	size_t read;
@@ -71,7 +71,7 @@ static uint64_t find_slice_end(const struct sample *sample, const struct sampled
 	return to < end ? to : end;
 }
 
-/* Whether the whole slice is within one free chunk: the last that begins before it. */
+/* Reports whether the whole slice is within one free chunk, the last that begins before it. */
 static bool is_in_large_chunk(const struct sample *sample, uint64_t from, uint64_t to)
 {
 	const struct flmem_glibc_sampling *s = sample->s;
@@ -91,7 +91,10 @@ static bool is_in_large_chunk(const struct sample *sample, uint64_t from, uint64
 	return to - s->large->chunks[low - 1] <= (head & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS);
 }
 
-/* A slice without a resident page is within one chunk; only free memory was released. */
+/*
+ * Adds a slice to the population. A slice without a resident page lies within one chunk that is
+ * free, since only free memory was released; it is counted here, not sampled.
+ */
 static void add_member(struct sample *sample, size_t stretch, uint64_t from)
 {
 	struct sampled_slice member = {.stretch = (uint32_t)stretch, .from = from};
@@ -120,7 +123,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
-/* The order in which slices are read: the same for the same heap. */
+/* Shuffles the order in which slices are read; the same heap gives the same order. */
 static void shuffle_members(struct sampled_slice *members, size_t count)
 {
 	uint64_t state = UINT64_C(0x9e3779b97f4a7c15);
@@ -213,7 +216,10 @@ static void read_member_slice(struct sample *sample, struct stratum *stratum)
 
 	flmem_peek_prepare(sample->s->peek, member->from, to);
 	really = flmem_peek_resident(sample->s->peek, member->from, to);
-	/* Otherwise a slice without the start of a chunk is within one that is not free. */
+	/*
+	 * Else flmem_glibc_slice_read() decides: a slice without the start of a chunk is within a
+	 * used one.
+	 */
 	if (is_in_large_chunk(sample, member->from, to))
 		sums = (struct flmem_glibc_sums){
 			.free = to - member->from,
@@ -233,7 +239,7 @@ static void read_member_slice(struct sample *sample, struct stratum *stratum)
 	sample->read++;
 }
 
-/* Reads one more slice of every stratum; false: none is left, or time is up. */
+/* Reads one more slice of every stratum; false if none is left, or time is up. */
 static bool read_round(struct sample *sample)
 {
 	size_t before = sample->read;
@@ -312,7 +318,7 @@ static void fill_estimate(const struct sample *sample, struct flmem_glibc_estima
 	sums->trimmable += (uint64_t)figures[TRIMMABLE];
 	sums->cached += (uint64_t)figures[CACHED];
 	sums->tcache_structs += (uint64_t)figures[TCACHES];
-	/* Each is a separate estimate. */
+	/* Each figure is a separate estimate, so they may contradict each other; correct that. */
 	if (sums->trimmable > sums->free_resident)
 		sums->trimmable = sums->free_resident;
 	if (sums->free < sums->free_resident)
@@ -386,7 +392,7 @@ void flmem_glibc_large_find(struct flmem_peek *peek, const struct flmem_glibc *g
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(bins); i++) {
 		const uint64_t self = flmem_glibc_bin_head(glibc->layout, arena, bins[i]);
-		uint64_t words[2], chunk = self; /* size, fd; of the list's head its fd, too */
+		uint64_t words[2], chunk = self; /* size, fd; from the list's head only fd counts */
 
 		for (unsigned steps = 0; steps < LIST_MAX; steps++) {
 			if (flmem_peek_read(peek, chunk + 8, words, sizeof(words)))

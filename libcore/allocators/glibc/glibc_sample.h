@@ -3,7 +3,7 @@
 #define FLMEM_ALLOCATORS_GLIBC_GLIBC_SAMPLE_H
 
 /*
- * Estimates the content of heaps that are too large to be walked: slices of 1 MiB are read in
+ * Estimates the content of heaps that are too large to be walked. Slices of 1 MiB are read in
  * random order until the figures are as exact as requested, all are read, or time is up. Up to 8
  * GiB the resident bytes of every slice are queried, and the content is estimated in proportion to
  * them, in up to 48 strata of neighbours; beyond that the resident bytes are estimated, too. The
@@ -16,20 +16,23 @@
 
 #define FLMEM_GLIBC_LARGE_MAX 4096U
 
-/* Free chunks of 1 MiB and more, ascending: no chunk begins in slices within them. */
+/*
+ * Free chunks of 1 MiB and more, ascending: no chunk begins in a slice that lies within one of
+ * them.
+ */
 struct flmem_glibc_large {
 	uint64_t chunks[FLMEM_GLIBC_LARGE_MAX];
 	size_t count;
 };
 
-/* Adds those of an arena, from two of its lists. */
+/* Adds the large free chunks of an arena, from two of its lists. */
 void flmem_glibc_large_find(struct flmem_peek *peek, const struct flmem_glibc *glibc,
 			    uint64_t arena, struct flmem_glibc_large *large);
 
 struct flmem_glibc_sampling {
 	struct flmem_peek *peek;
 	const struct flmem_glibc *glibc;
-	struct flmem_glibc_walker *walker; /* for the tops */
+	struct flmem_glibc_walker *walker; /* measures the top chunks */
 	const struct flmem_glibc_stretch *stretches;
 	size_t stretch_count;
 	const struct flmem_glibc_large *large;

@@ -6,22 +6,26 @@
 
 #include "allocators/glibc/glibc_tcache.h"
 
-#define HOPS	    12U	  /* consecutive chunks that prove a start */
-#define FAR_MAX	    8192U /* reads outside of a slice, which a hostile one may cause */
+#define HOPS 12U /* number of consecutive chunks that prove a start */
+/* Limit of reads outside of a slice, of which a hostile heap may cause many. */
+#define FAR_MAX	    8192U
 #define PIECE_PAGES 4U
-/* Of the smallest pages, with the partial pages at both ends. */
+/* Number of pieces with the smallest pages, with the partial pages at both ends of a slice. */
 #define PIECES_MAX (FLMEM_GLIBC_SLICE_MAX / (PIECE_PAGES * 4096U) + 5U)
 #define RESTARTS   8U /* how often the chain may be lost and found again */
-/* More than the largest chunk of a fastbin, so that one that reaches into a slice is found. */
+/*
+ * Start of the search before a slice: more than the largest chunk of a fastbin, so that one that
+ * reaches into the slice is found.
+ */
 #define LOOK_BACK 512U
 
 struct flmem_glibc_slicer {
 	struct flmem_glibc_slicer_options o;
 	uint64_t page;
 	unsigned char *bytes;
-	uint64_t start, end; /* the address range that they are from */
+	uint64_t start, end; /* the address range of `bytes` */
 	bool loaded[PIECES_MAX];
-	unsigned far; /* reads beyond them for this slice */
+	unsigned far; /* number of reads outside that range for this slice */
 };
 
 /* The first words of a chunk. */
@@ -79,7 +83,7 @@ static void begin_slice(struct flmem_glibc_slicer *slicer, uint64_t from, uint64
 	flmem_peek_prepare(slicer->o.peek, slicer->start, slicer->end);
 }
 
-/* Loads the piece of the slice with this number, and three more if the one before was loaded. */
+/* Loads the piece of the slice with this number, and three more if the one before it was loaded. */
 static bool load_piece(struct flmem_glibc_slicer *slicer, size_t piece)
 {
 	const uint64_t length = PIECE_PAGES * slicer->page;
@@ -132,7 +136,7 @@ static bool follows_chunk(const struct slice_head *head, uint64_t previous, uint
 	return head->size & FLMEM_GLIBC_PREV_INUSE || head->before == chunk - previous;
 }
 
-/* Whether a free chunk precedes this one: both of its ends have the same length. */
+/* Reports whether a free chunk precedes this one: both of its ends have the same length. */
 static bool is_after_free(struct slice_reading *cut, uint64_t chunk)
 {
 	struct slice_head head, whole;
@@ -152,7 +156,7 @@ static bool is_chunk(struct slice_reading *cut, uint64_t chunk)
 	for (unsigned hop = 0; hop < HOPS; hop++) {
 		struct slice_head head;
 
-		/* No chunk follows the last one to prove it. */
+		/* At the end of the stretch no further chunk can prove the start. */
 		if (chunk == cut->stretch->end)
 			return hop > 1 || (hop && is_after_free(cut, first));
 		if (!read_bytes(cut->slicer, chunk, &head, sizeof(head)) ||
@@ -165,7 +169,7 @@ static bool is_chunk(struct slice_reading *cut, uint64_t chunk)
 	return true;
 }
 
-/* The first chunk of the slice from an address on, or 0. */
+/* Returns the first chunk of the slice from an address on, or 0. */
 static uint64_t find_chunk(struct slice_reading *cut, uint64_t address)
 {
 	address = (address + FLMEM_GLIBC_ALIGNMENT - 1) & ~(uint64_t)(FLMEM_GLIBC_ALIGNMENT - 1);
@@ -175,7 +179,7 @@ static uint64_t find_chunk(struct slice_reading *cut, uint64_t address)
 	return 0;
 }
 
-/* The part of the slice that malloc_trim would release, with its rounding. */
+/* Counts the bytes of the slice that malloc_trim would release, with its rounding. */
 static uint64_t count_slice_trimmable(const struct slice_reading *cut, uint64_t start, uint64_t end)
 {
 	const uint64_t page = cut->slicer->page;
@@ -203,8 +207,8 @@ static void close_free_run(struct slice_reading *cut, uint64_t end)
 }
 
 /*
- * A chunk marked in use is in a fastbin when it links to a chunk of the same size. The links of a
- * tcache point past the heads of chunks.
+ * Reports whether a chunk that is marked in use is in a fastbin: it then links to a chunk of the
+ * same size. The links of a tcache point past the heads of chunks.
  */
 static bool is_in_fastbin(const struct slice_reading *cut, uint64_t chunk, uint64_t size)
 {
@@ -235,7 +239,10 @@ static void check_slice_tcache(struct slice_reading *cut, uint64_t chunk)
 		cut->sums.tcache_structs += length + 16;
 }
 
-/* The memory before the first chunk found belongs to one that begins before the slice. */
+/*
+ * Starts at the first chunk found. The memory before it belongs to a chunk that begins before the
+ * slice.
+ */
 static void begin_at_chunk(struct slice_reading *cut, uint64_t chunk)
 {
 	struct slice_head head;

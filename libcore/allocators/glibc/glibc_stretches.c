@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define HEAPS_MAX  65536U /* of one arena: 4 TiB */
+#define HEAPS_MAX  65536U /* limit of heaps of one arena: 4 TiB */
 #define GROWTH_MAX ((uint64_t)4 << 30)
 
 void flmem_glibc_stretches_clear(struct flmem_glibc_stretches *stretches)
@@ -39,7 +39,7 @@ static bool read_arena_words(const struct flmem_glibc_space *space, uint64_t add
 	return flmem_peek_read(space->peek, address, words, count * sizeof(*words)) == 0;
 }
 
-/* End of the chunk at an arena's end, or 0. */
+/* Returns the end of the chunk at an arena's end, or 0. */
 static uint64_t find_top_end(const struct flmem_glibc_space *space, uint64_t top)
 {
 	uint64_t head;
@@ -51,8 +51,8 @@ static uint64_t find_top_end(const struct flmem_glibc_space *space, uint64_t top
 }
 
 /*
- * main_arena grows by brk(2), and by mmap(2) when that fails; then its top is in another mapping,
- * which is assumed to hold nothing else.
+ * Finds the stretch of main_arena. It grows by brk(2), and by mmap(2) when that fails; then its top
+ * is in another mapping, which is assumed to hold nothing else.
  */
 static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 					 const struct flmem_glibc *glibc, uint64_t top,
@@ -81,7 +81,7 @@ static enum flmem_glibc_walked find_main(const struct flmem_glibc_space *space,
 	return walked;
 }
 
-/* One heap of an arena, and the heap before it, or 0. */
+/* Adds one heap of an arena and sets `heap` to the one before it, or 0. */
 static enum flmem_glibc_walked add_arena_heap(const struct flmem_glibc_space *space,
 					      const struct flmem_glibc *glibc,
 					      const struct flmem_glibc_arena *arena, uint64_t *heap,
