@@ -5,10 +5,12 @@
 
 #define HEADER_SIZE 32U
 
-/* Split, as all markers are, so that flmem's binary does not look like a Go program. */
+/* The text is split, as all markers are, so that flmem's binary does not look like a Go program. */
 static const char magic_tail[] = " Go buildinf:";
 
-/* A string with its length before it as a varint (Go's encoding/binary); one byte is enough. */
+/*
+ * Copies a string that follows its length as a varint (Go's encoding/binary); one byte is enough.
+ */
 static void copy_inline(struct flmem_image *image, uint64_t address, char *version)
 {
 	unsigned char length;
@@ -22,8 +24,8 @@ static void copy_inline(struct flmem_image *image, uint64_t address, char *versi
 }
 
 /*
- * A pointer to {pointer, length}, as Go up to 1.17 writes it; 0 where the dynamic linker fills it
- * in.
+ * Copies a string through a pointer to {pointer, length}, as Go up to 1.17 writes it. The pointer
+ * is 0 where the dynamic linker fills it in.
  */
 static void copy_by_pointer(struct flmem_image *image, uint64_t pointer, char *version)
 {
@@ -37,7 +39,7 @@ static void copy_by_pointer(struct flmem_image *image, uint64_t pointer, char *v
 		version[0] = '\0';
 }
 
-/* The build information's header: magic, pointer size, flags (Go, debug/buildinfo). */
+/* Reads the header of the build information: magic, pointer size, flags (Go, debug/buildinfo). */
 static bool read_go_version(struct flmem_image *image, char version[FLMEM_ALLOCATOR_VERSION_MAX])
 {
 	unsigned char header[HEADER_SIZE];

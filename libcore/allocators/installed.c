@@ -20,7 +20,7 @@
 #define OWN_MACHINE EM_AARCH64
 #endif
 
-/* Where distributions, conda images and local builds put libraries; ends in NULL. */
+/* Directories where distributions, conda images and local builds put libraries; ends in NULL. */
 static const char *const library_directories[] = {
 	"/usr/lib/" FLMEM_MULTIARCH,
 	"/usr/lib64",
@@ -154,7 +154,7 @@ static void add_environment_directories(struct directory_list *list)
 	}
 }
 
-/* A shared library of this machine's kind; `ret_status` identifies the file. */
+/* Checks for a shared library of this machine's kind; `ret_status` identifies the file. */
 static bool is_library(int rootfd, const char *path, struct stat *ret_status)
 {
 	FLMEM_AUTO_CLOSE int fd = openat(rootfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -172,7 +172,7 @@ static bool is_library(int rootfd, const char *path, struct stat *ret_status)
 struct installed_search {
 	int rootfd;
 	struct flmem_installed_allocator *rows;
-	struct stat *files; /* capacity of the rows */
+	struct stat *files; /* the array has the capacity of the rows */
 	size_t count, room;
 };
 
@@ -181,7 +181,7 @@ static int check_library(struct installed_search *search, const char *directory,
 	char path[4200];
 	struct stat status;
 
-	/* Relative to the root, hence without the leading slash. */
+	/* The path is relative to the root, hence without the leading slash. */
 	if (snprintf(path, sizeof(path), "%s/%s", directory + 1, installed_names[name].file) >=
 	    (int)sizeof(path))
 		return 0;

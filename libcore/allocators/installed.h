@@ -3,8 +3,8 @@
 #define FLMEM_ALLOCATORS_INSTALLED_H
 
 /*
- * Allocator libraries that are installed and could be preloaded: known file names of allocators,
- * searched in the usual directories, those of the dynamic linker's cache, and those of the
+ * Finds allocator libraries that are installed and could be preloaded. It searches for known file
+ * names in the usual directories, those of the dynamic linker's cache, and those of the
  * environment. A file counts once, whatever its number of links, and only when it is a library for
  * this machine.
  */
@@ -24,8 +24,8 @@
 #endif
 
 /*
- * All libraries found, the preferred one of each kind first. `rootfd` is "/" or a directory that
- * looks like it; release with flmem_installed_free().
+ * Lists all libraries found, the preferred one of each kind first. `rootfd` is "/" or a directory
+ * with the same layout; the caller releases the rows with flmem_installed_free().
  */
 int flmem_installed_find(int rootfd, struct flmem_installed_allocator **ret_rows, size_t *ret_count,
 			 struct flmem_error *err);

@@ -10,7 +10,7 @@
 #define RELEASE_MAX	   ((size_t)64 << 10)
 #define RELEASE_LEVELS_MAX 5
 
-/* JAVA_VERSION="17.0.15" in the text of a `release` file. */
+/* Parses JAVA_VERSION="17.0.15" in the text of a `release` file. */
 static bool parse_version(const char *text, char version[FLMEM_ALLOCATOR_VERSION_MAX])
 {
 	static const char key[] = "JAVA_VERSION=\"";
@@ -28,7 +28,10 @@ static bool parse_version(const char *text, char version[FLMEM_ALLOCATOR_VERSION
 	return true;
 }
 
-/* The file is two to five levels above libjvm.so, by version and layout of the JDK. */
+/*
+ * Reads the version from the `release` file, which is two to five levels above libjvm.so, by
+ * version and layout of the JDK.
+ */
 static void read_java_version(const struct flmem_process *process, const char *path,
 			      char version[FLMEM_ALLOCATOR_VERSION_MAX])
 {

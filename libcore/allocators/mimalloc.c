@@ -12,13 +12,13 @@
 #include <sys/prctl.h>
 
 #define CODE_BYTES	16U
-#define COMMIT_ARGUMENT 5 /* of mi_process_info(), counted from 0 */
+#define COMMIT_ARGUMENT 5 /* index of the committed size among mi_process_info()'s arguments */
 
 static const char mimalloc_no_answer[] = "this mimalloc does not report it";
 
 /*
- * The number that `mov $imm32,%eax; ret` returns, with or without a leading endbr64; -1: other
- * code.
+ * Returns the number that `mov $imm32,%eax; ret` returns, with or without a leading endbr64; -1 for
+ * other code.
  */
 static int64_t decode_x86_constant(const unsigned char code[CODE_BYTES])
 {
@@ -34,8 +34,8 @@ static int64_t decode_x86_constant(const unsigned char code[CODE_BYTES])
 }
 
 /*
- * The same for `mov w0, #imm16; ret`, with or without a leading bti (Arm ARM, MOVZ and HINT
- * encodings).
+ * Returns the number that `mov w0, #imm16; ret` returns, with or without a leading bti (Arm ARM,
+ * MOVZ and HINT encodings); -1 for other code.
  */
 static int64_t decode_arm_constant(const unsigned char code[CODE_BYTES])
 {
@@ -107,8 +107,8 @@ static int plan_mimalloc_trim(const struct flmem_view *view, const struct flmem_
 }
 
 /*
- * Virtual address of the variable that `mov %rdi,variable(%rip)` writes, the first instruction at
- * `at`, with or without a leading endbr64; 0: other code.
+ * Returns the virtual address of the variable that `mov %rdi,variable(%rip)` writes, the first
+ * instruction at `at`, with or without a leading endbr64; 0 for other code.
  */
 static uint64_t decode_x86_store(const unsigned char code[CODE_BYTES], uint64_t at)
 {
@@ -148,7 +148,10 @@ static bool find_deferred_free(const struct flmem_module *module, uint64_t *ret_
 	return variable && flmem_module_address(module, variable, ret_address);
 }
 
-/* Its options (purge_delay and others) are in a static array, and no call stores one in memory. */
+/*
+ * mimalloc's options (purge_delay and others) are in a static array, and no call stores one in
+ * memory.
+ */
 static int check_mimalloc_hooks(const struct flmem_view *view, const struct flmem_allocator *found,
 				struct flmem_error *err)
 {

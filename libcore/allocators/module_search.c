@@ -41,7 +41,7 @@ bool flmem_module_exports(const struct flmem_module *module, const char *name)
 	return image && flmem_image_find_dynamic(image, name, &(struct flmem_symbol){0});
 }
 
-/* Its names alone prove nothing: any library may export them. */
+/* The exported names of the sampler prove nothing: any library may export them. */
 bool flmem_module_is_sampler(const struct flmem_module *module)
 {
 	static const char expected[] = FLMEM_SAMPLER_MARK;
@@ -129,7 +129,7 @@ bool flmem_module_is_static(const struct flmem_module *module)
 	return module->main && image && !flmem_image_has_interpreter(image);
 }
 
-/* A text that is searched after each occurrence of a prefix. */
+/* A search for texts that follow a prefix. */
 struct text_search {
 	size_t lead_length;
 	const char *accept;

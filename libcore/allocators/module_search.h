@@ -11,9 +11,10 @@
 #include "allocators/allocator.h"
 
 /*
- * X(NAME, first character, rest): text that a build holds even when stripped of symbols. Split in
- * two, so that a program with this table does not match all of them. MUSL_NG is the start of
- * mallocng's size classes, 16 bits each, MUSL_OLD that of oldmalloc's bin_tab (musl, src/malloc).
+ * X(NAME, first character, rest): text that a build holds even when stripped of symbols. It is
+ * split in two, so that a program with this table does not match all of them. MUSL_NG is the start
+ * of mallocng's size classes, 16 bits each, MUSL_OLD that of oldmalloc's bin_tab (musl,
+ * src/malloc).
  */
 /* clang-format off */
 #define FLMEM_MARKERS(X)                                        \
@@ -43,34 +44,39 @@ enum flmem_marker_bit {
 };
 
 /*
- * A module that may hold an allocator without exporting its names: the program, or a module that
- * defines malloc and is not a libc. Only these are searched for markers and in .symtab; the files
- * of a large process are hundreds of megabytes.
+ * Reports whether a module may hold an allocator without exporting its names: the program, or a
+ * module that defines malloc and is not a libc. Only these are searched for markers and in .symtab;
+ * the files of a large process are hundreds of megabytes.
  */
 bool flmem_module_is_deep(const struct flmem_module *module);
 
-/* Bits FLMEM_MARKER_* of the markers found; 0 for a module that is not searched deeply. */
+/*
+ * Returns the bits FLMEM_MARKER_* of the markers found; 0 for a module that is not searched deeply.
+ */
 uint32_t flmem_module_markers(const struct flmem_module *module);
 
-/* Whether the module holds this marker, even if the module is not searched deeply. */
+/* Reports whether the module holds this marker, even if the module is not searched deeply. */
 bool flmem_module_has_marker(const struct flmem_module *module, enum flmem_marker_index marker);
 
-/* A defined dynamic symbol. */
+/* Reports whether the module defines this dynamic symbol. */
 bool flmem_module_exports(const struct flmem_module *module, const char *name);
 
-/* The same, also from .symtab where the module is searched deeply. */
+/* Like flmem_module_exports(), also from .symtab where the module is searched deeply. */
 bool flmem_module_defines(const struct flmem_module *module, const char *name);
 
-/* flmem's own sampler, of a build that has its mark (preload/sampler_state.h). */
+/*
+ * Reports whether the module is flmem's own sampler, of a build with its mark
+ * (preload/sampler_state.h).
+ */
 bool flmem_module_is_sampler(const struct flmem_module *module);
 
 /*
- * The first in lookup order that exports malloc() and is not flmem's own sampler, which hands each
- * call on to the next one and takes no lock. NULL: there is none.
+ * The first module in lookup order that exports malloc(). flmem's own sampler is skipped: it hands
+ * each call on to the next module and takes no lock. NULL: there is none.
  */
 const struct flmem_module *flmem_modules_find_malloc(const struct flmem_modules *modules);
 
-/* A program without a dynamic linker, which contains its libc. */
+/* Reports whether the module is a program without a dynamic linker, which contains its libc. */
 bool flmem_module_is_static(const struct flmem_module *module);
 
 /*
@@ -82,8 +88,8 @@ bool flmem_module_text_after_marker(const struct flmem_module *module,
 				    char version[FLMEM_ALLOCATOR_VERSION_MAX]);
 
 /*
- * Results for a file, kept with its image for the next process that maps it. `main` and `deep` are
- * the kind of search that the other fields are valid for.
+ * Results for a file, kept with its image for the next process that maps it. `main` and `deep`
+ * state for which kind of search the other fields are valid.
  */
 struct flmem_recognition {
 	bool main, deep, has_markers, has_rows;
@@ -94,7 +100,8 @@ struct flmem_recognition {
 };
 
 /*
- * The cache kept with the image of the module, empty at first; NULL: unreadable or out of memory.
+ * Returns the cache kept with the image of the module, empty at first; NULL: unreadable or out of
+ * memory.
  */
 struct flmem_recognition *flmem_module_recognition(const struct flmem_module *module);
 

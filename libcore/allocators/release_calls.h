@@ -22,7 +22,7 @@
 		}                                              \
 	}
 
-/* Advice whose failure allocators ignore. */
+/* A row for advice whose failure allocators ignore. */
 #define FLMEM_CALL_HINT(advice)                             \
 	{                                                   \
 		SYS_madvise, "madvise", FLMEM_FAILURE_FINE, \

@@ -2,8 +2,7 @@
 #include "allocators/module_search.h"
 
 /*
- * The non-template functions that a build may have; most of snmalloc is templates without stable
- * names.
+ * Functions of a build that are no templates; most of snmalloc is templates without stable names.
  */
 static const struct {
 	const char *name, *prefix;

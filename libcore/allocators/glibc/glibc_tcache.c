@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define SMALL_BINS 64U /* the lists with one size each */
+#define SMALL_BINS 64U /* lists that hold chunks of one size each */
 
 static unsigned read_tcache_count(const struct flmem_glibc_layout *layout, uint64_t places,
 				  const unsigned char *bytes, unsigned bin)
@@ -26,7 +26,7 @@ static uint64_t read_tcache_entry(const struct flmem_glibc_layout *layout,
 	return entry;
 }
 
-/* Size of the list's first chunk; 0 when it is missing or has a wrong size. */
+/* Returns the size of the list's first chunk; 0 when the chunk is missing or has a wrong size. */
 static uint64_t read_first_size(struct flmem_peek *peek, uint64_t entry, unsigned bin)
 {
 	uint64_t size;

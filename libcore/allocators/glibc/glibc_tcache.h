@@ -14,9 +14,9 @@
 #include "proc/peek.h"
 
 /*
- * Whether these bytes (of a chunk, without its head) are a non-empty tcache: every count within
- * `places`, and every non-empty list begins with a chunk of its size. Then adds its content to
- * `cached_bytes`.
+ * Reports whether these bytes (of a chunk, without its head) are a non-empty tcache: every count is
+ * within `places`, and every non-empty list begins with a chunk of its size. If so, adds the bytes
+ * of its chunks to `cached_bytes`.
  */
 bool flmem_glibc_tcache_read(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			     uint64_t places, const unsigned char *bytes, uint64_t *cached_bytes);

@@ -19,7 +19,7 @@ static int digit_value(char c)
 	return 16;
 }
 
-/* elf/dl-minimal.c, _dl_strtoul(): the length of the prefix that names the base. */
+/* Returns the length of the prefix that names the base (elf/dl-minimal.c, _dl_strtoul()). */
 static size_t skip_base(const char *value, int *ret_base)
 {
 	*ret_base = 10;
@@ -29,9 +29,7 @@ static size_t skip_base(const char *value, int *ret_base)
 	return *ret_base == 16 ? 2 : 0;
 }
 
-/*
- * Releases up to 2.38 ignore text after the number, later ones ignore such a value as a whole.
- */
+/* Releases up to 2.38 ignore text after the number; later ones ignore a value with such text. */
 bool flmem_glibc_number_parse(const char *value, uint64_t *ret_number)
 {
 	uint64_t number = 0;
@@ -55,7 +53,9 @@ bool flmem_glibc_number_parse(const char *value, uint64_t *ret_number)
 	return true;
 }
 
-/* The value of the next entry at or after `at`, or NULL; entries are separated by colons. */
+/*
+ * Returns the value of the next entry at or after `at`, or NULL; entries are separated by colons.
+ */
 static const char *find_tunable(const char *tunables, const char *at, const char *name)
 {
 	for (at = strstr(at, name); at; at = strstr(at + 1, name))
@@ -107,7 +107,7 @@ static bool is_boundless(const char *value)
 	value += strspn(value, "0");
 	for (length = 0; digit_value(value[length]) < base;)
 		length++;
-	/* flmem_glibc_number_parse() has read every number of 32 bits. */
+	/* flmem_glibc_number_parse() has already taken every number of at most 32 bits. */
 	return length > (base == 16 ? 8U : 9U);
 }
 
@@ -120,7 +120,7 @@ bool flmem_glibc_tunable_is_boundless(const char *tunables, const char *name)
 	return entry;
 }
 
-/* 2.35 introduced the tunable: 1 is madvise(). 2.43 does so by default, on AArch64 alone. */
+/* 1 stands for madvise(); 2.35 introduced the tunable. Without it, only 2.43 on AArch64 asks. */
 bool flmem_glibc_asks_for_huge_pages(const char *version, const char *tunables, bool aarch64)
 {
 	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(2, 35, 0),

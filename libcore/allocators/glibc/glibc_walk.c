@@ -13,15 +13,15 @@
 #define NEAR_PAGES	4U /* a jump of up to this many pages does not shrink the block */
 #define FAST_ROOM_MAX	((size_t)2 << 20)
 #define TIME_EVERY	1024U
-#define LINK_AT		16U /* of a chunk in a list */
+#define LINK_AT		16U /* offset of the link to the next chunk in a free chunk */
 
 struct flmem_glibc_walker {
 	struct flmem_glibc_walker_options o;
 	uint64_t page;
 	unsigned char *block;
-	uint64_t block_start, block_end; /* the address range that it holds */
-	uint64_t block_resident;	 /* bit per page */
-	uint64_t block_pages;		 /* length of the next one */
+	uint64_t block_start, block_end; /* the address range that `block` holds */
+	uint64_t block_resident;	 /* bit per page of `block` */
+	uint64_t block_pages;		 /* number of pages of the next block */
 };
 
 /* State of walking one stretch. */
@@ -85,7 +85,7 @@ static bool add_fast_chunk(struct flmem_glibc_fast *fast, uint64_t chunk)
 	return true;
 }
 
-/* Why the first words of a chunk, which may be in two pages, cannot be read. */
+/* Explains why the first words of a chunk, which may be in two pages, cannot be read. */
 static enum flmem_glibc_walked explain_absent_chunk(const struct flmem_glibc_walker *walker,
 						    uint64_t chunk)
 {
@@ -95,7 +95,10 @@ static enum flmem_glibc_walked explain_absent_chunk(const struct flmem_glibc_wal
 		       : FLMEM_GLIBC_LOST;
 }
 
-/* The program may have touched its page after the kernel was asked which pages are resident. */
+/*
+ * Reads a chunk's link. If its page is not resident, asks the kernel again: the program may have
+ * touched the page since.
+ */
 static int read_fast_link(struct flmem_glibc_walker *walker, uint64_t chunk, uint64_t size,
 			  struct flmem_glibc_link *ret_link)
 {
@@ -108,7 +111,10 @@ static int read_fast_link(struct flmem_glibc_walker *walker, uint64_t chunk, uin
 	return rc;
 }
 
-/* Takes one chunk of the list of a size class, which `place` points to, and moves to the next. */
+/*
+ * Takes one chunk, which `place` points to, from the list of a size class, and sets `place` to the
+ * next one.
+ */
 static enum flmem_glibc_walked take_fast_chunk(struct flmem_glibc_walker *walker, uint64_t size,
 					       uint64_t *place, struct flmem_glibc_fast *fast)
 {
@@ -126,8 +132,8 @@ static enum flmem_glibc_walked take_fast_chunk(struct flmem_glibc_walker *walker
 }
 
 /*
- * Follows all lists together, always the one at the highest address: chunks freed in the order of
- * their allocation are listed from last to first, so memory is read once.
+ * Follows all lists together, always the one at the highest address. Chunks freed in the order of
+ * their allocation are listed from last to first, so each part of memory is read once.
  */
 static enum flmem_glibc_walked follow_fastbins(struct flmem_glibc_walker *walker,
 					       uint64_t places[FLMEM_GLIBC_FASTBINS], size_t limit,
@@ -244,7 +250,10 @@ static enum flmem_glibc_walked fetch_page(struct heap_walk *walk, uint64_t chunk
 	if (left > w->block_pages)
 		left = w->block_pages;
 	w->block_end = 0;
-	/* The program may have touched it since the kernel was asked which pages are resident. */
+	/*
+	 * The program may have touched the page since the kernel was asked which pages are
+	 * resident.
+	 */
 	if (!flmem_peek_is_resident(w->o.peek, start))
 		(void)flmem_peek_renew(w->o.peek, start, stop);
 	rc = flmem_peek_read_pages(w->o.peek, start, (size_t)left, w->block, &w->block_resident);
@@ -255,14 +264,17 @@ static enum flmem_glibc_walked fetch_page(struct heap_walk *walk, uint64_t chunk
 	return FLMEM_GLIBC_WALKED;
 }
 
-/* A page that was not resident when the block was read may be by now. */
+/*
+ * Reports whether the block holds the page; one that was not resident when the block was read may
+ * be by now.
+ */
 static bool has_block_page(const struct flmem_glibc_walker *w, uint64_t chunk)
 {
 	return chunk - w->block_start < w->block_end - w->block_start &&
 	       w->block_resident >> (chunk - w->block_start) / w->page & 1;
 }
 
-/* Whole pages after the head of the first chunk (mtrim in malloc.c). */
+/* Counts the whole pages after the head of the run's first chunk (mtrim in malloc.c). */
 static uint64_t count_run_trimmable(const struct heap_walk *walk, uint64_t start, uint64_t end)
 {
 	const uint64_t page = walk->walker->page;
@@ -285,9 +297,8 @@ static void close_walked_run(struct heap_walk *walk, uint64_t end)
 }
 
 /*
- * The size of the top chunk, with the free chunks before it, which are merged with it. malloc_trim
- * shrinks the heap by it in main_arena only, and leaves a minimal chunk and a byte (systrim in
- * malloc.c).
+ * Adds the top chunk with the free chunks before it, which are merged with it. malloc_trim cuts it
+ * in main_arena only, and leaves a minimal chunk and a byte (systrim in malloc.c).
  */
 static void add_top(struct heap_walk *walk)
 {
@@ -341,8 +352,8 @@ static bool is_sane_size(const struct heap_walk *walk, uint64_t chunk, uint64_t 
 }
 
 /*
- * Two chunks of an impossible size: of 16 or 0 bytes (sysmalloc in malloc.c). They end a heap whose
- * arena continues in another one.
+ * Reports whether the head is that of a fencepost, one of two chunks of an impossible size: 16 or 0
+ * bytes (sysmalloc in malloc.c). Fenceposts end a heap whose arena continues in another one.
  */
 static bool is_fencepost(const struct heap_walk *walk, uint64_t head)
 {
@@ -351,7 +362,7 @@ static bool is_fencepost(const struct heap_walk *walk, uint64_t head)
 	return !walk->stretch->top_end && (size == 0 || size == 16);
 }
 
-/* A page that is not resident reads as zeroes. */
+/* Explains an invalid chunk: a page that is not resident reads as zeroes, which are no chunk. */
 static enum flmem_glibc_walked explain_lost(const struct heap_walk *walk, uint64_t chunk)
 {
 	return flmem_peek_is_resident(walk->walker->o.peek, chunk)
@@ -359,7 +370,7 @@ static enum flmem_glibc_walked explain_lost(const struct heap_walk *walk, uint64
 		       : explain_absent_chunk(walk->walker, chunk);
 }
 
-/* Whether the previous chunk, if free, has the length that its last word gives. */
+/* Reports whether the previous chunk, if free, has the length that its last word gives. */
 static bool matches_previous(const unsigned char *here, uint64_t previous, uint64_t chunk)
 {
 	uint64_t size;
@@ -463,7 +474,7 @@ enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 	return FLMEM_GLIBC_WALKED;
 }
 
-/* The top, and a tcache at the address of a thread's first request. */
+/* Adds the top, and a tcache at the address of a thread's first request. */
 static void add_ends(struct heap_walk *walk)
 {
 	const struct flmem_glibc_stretch *stretch = walk->stretch;
@@ -491,7 +502,7 @@ void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 		if (run->start < stretch->start || run->end > stretch->end)
 			continue;
 		walk.run = run->start;
-		/* The last run may be merged with the top. */
+		/* The last run may be merged with the top, where add_top() counts it. */
 		if (run->end < stretch->end || !stretch->top_end)
 			close_walked_run(&walk, run->end);
 	}

@@ -16,19 +16,19 @@
 #include "allocators/glibc/glibc_layout.h"
 #include "proc/peek.h"
 
-/* In bytes, except for the counts. */
+/* Sums over chunks, in bytes, except for the counts `tcache_structs`, `chunks` and `extents`. */
 struct flmem_glibc_sums {
 	uint64_t free;
 	uint64_t free_resident;
 	uint64_t trimmable;
-	uint64_t cached; /* in the lists of tcaches whose structures were found */
+	uint64_t cached; /* bytes in the lists of tcaches whose structures were found */
 	uint64_t tcache_structs;
-	uint64_t walked; /* length of what was walked */
+	uint64_t walked; /* length of the memory that was walked */
 	uint64_t chunks;
-	uint64_t extents; /* runs of free chunks */
+	uint64_t extents; /* number of runs of free chunks */
 };
 
-/* Chunks in fastbins, ascending. */
+/* The chunks in fastbins, in ascending order. */
 struct flmem_glibc_fast {
 	uint64_t *chunks;
 	size_t count, room;
@@ -39,23 +39,24 @@ void flmem_glibc_fast_clear(struct flmem_glibc_fast *fast);
 #define FLMEM_AUTO_GLIBC_FAST FLMEM_AUTO(flmem_glibc_fast_clear)
 
 enum flmem_glibc_walked {
-	FLMEM_GLIBC_WALKED,  /* to the end */
-	FLMEM_GLIBC_LOST,    /* not a valid chunk, or a page without one: dropped or never used */
+	FLMEM_GLIBC_WALKED, /* the walk reached the end */
+	/* The walk met no valid chunk, or a page without one: dropped or never used. */
+	FLMEM_GLIBC_LOST,
 	FLMEM_GLIBC_SWAPPED, /* the head of a chunk is swapped out */
 	FLMEM_GLIBC_OUT_OF_TIME,
 	FLMEM_GLIBC_NO_MEMORY,
 };
 
-/* A stretch of chunks that begins with one. */
+/* Memory that holds consecutive chunks. */
 struct flmem_glibc_stretch {
-	uint64_t begin;	  /* of the memory; before `start` are glibc's structures */
-	uint64_t start;	  /* of the first chunk */
-	uint64_t end;	  /* of the last chunk; the top chunk, if any, begins here */
+	uint64_t begin;	  /* start of the memory; glibc's structures are before `start` */
+	uint64_t start;	  /* start of the first chunk */
+	uint64_t end;	  /* end of the last chunk; the top chunk, if any, begins here */
 	uint64_t top_end; /* 0: no top chunk, and fenceposts may end the chunks before `end` */
-	bool main;	  /* of main_arena */
+	bool main;	  /* the stretch belongs to main_arena */
 };
 
-/* End of the memory. */
+/* Returns the end of the stretch's memory. */
 static inline uint64_t flmem_glibc_stretch_finish(const struct flmem_glibc_stretch *stretch)
 {
 	return stretch->top_end ? stretch->top_end : stretch->end;
@@ -73,7 +74,7 @@ struct flmem_glibc_walker_options {
 	uint64_t deadline_ns;  /* flmem_clock_ns(); 0: none */
 };
 
-/* NULL: out of memory. */
+/* Allocates a walker; NULL: out of memory. */
 struct flmem_glibc_walker *flmem_glibc_walker_new(const struct flmem_glibc_walker_options *options);
 void flmem_glibc_walker_free(struct flmem_glibc_walker *walker);
 
@@ -84,12 +85,16 @@ static inline void flmem_cleanup_glibc_walker(struct flmem_glibc_walker **walker
 
 #define FLMEM_AUTO_GLIBC_WALKER FLMEM_AUTO(flmem_cleanup_glibc_walker)
 
-/* Collects the chunks in the fastbins of an arena; FLMEM_GLIBC_LOST for more than `limit`. */
+/*
+ * Collects the chunks in the fastbins of an arena; FLMEM_GLIBC_LOST if they are more than `limit`.
+ */
 enum flmem_glibc_walked flmem_glibc_fast_collect(struct flmem_glibc_walker *walker,
 						 const uint64_t heads[FLMEM_GLIBC_FASTBINS],
 						 size_t limit, struct flmem_glibc_fast *ret_fast);
 
-/* Adds the content of the stretch to `sums`; nothing for one that was not walked to its end. */
+/*
+ * Walks a stretch and adds its content to `sums`; adds nothing if the walk did not reach the end.
+ */
 enum flmem_glibc_walked flmem_glibc_walk(struct flmem_glibc_walker *walker,
 					 const struct flmem_glibc_stretch *stretch,
 					 const struct flmem_glibc_fast *fast,
@@ -100,15 +105,15 @@ struct flmem_glibc_run {
 	uint64_t start, end;
 };
 
-/* Ascending, without adjacent runs. */
+/* Runs in ascending order, no two of them adjacent. */
 struct flmem_glibc_runs {
 	struct flmem_glibc_run *rows;
 	size_t count, room;
 };
 
 /*
- * Adds the content of the stretch, given all its runs of free chunks. Of tcaches only the one whose
- * structure is the first chunk, the address of a thread's first request.
+ * Adds the content of the stretch, given all its runs of free chunks. The only tcache counted is
+ * one whose structure is the first chunk, at the address of a thread's first request.
  */
 void flmem_glibc_walk_runs(struct flmem_glibc_walker *walker,
 			   const struct flmem_glibc_stretch *stretch,

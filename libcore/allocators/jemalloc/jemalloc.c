@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#define VERSION_LEAD_MAX 24U /* "5.3.0-1234", with spare bytes */
+#define VERSION_LEAD_MAX 24U /* enough for "5.3.0-1234" */
 
 /* Prefixes of the public symbols, and of the environment variable, as configure creates them. */
 static const struct {
@@ -22,8 +22,8 @@ static const struct {
 } jemalloc_prefixes[] = {{"", ""}, {"je_", "JE_"}, {"_rjem_", "_RJEM_"}};
 
 /*
- * Three names, because other libraries export some of them for programs that detect jemalloc
- * (snmalloc's shim: mallctl and mallctlbymib, which accept no name).
+ * All three names must exist, because other libraries export some of them for programs that detect
+ * jemalloc (snmalloc's shim: mallctl and mallctlbymib, which accept no name).
  */
 static bool has_symbols(const struct flmem_module *module, const char *prefix)
 {
@@ -78,7 +78,10 @@ static bool copy_jemalloc_version(struct flmem_image *image, uint64_t offset, vo
 	return true;
 }
 
-/* Whether it holds a version; sources copied without one are "0.0.0" (configure.ac). */
+/*
+ * Reads the version; false if the module holds none. The text "0.0.0", of sources copied without a
+ * version (configure.ac), counts as unknown.
+ */
 static bool read_jemalloc_version(const struct flmem_module *module, struct flmem_allocator *found)
 {
 	struct flmem_image *image = flmem_module_image(module, NULL);
@@ -90,14 +93,17 @@ static bool read_jemalloc_version(const struct flmem_module *module, struct flme
 	return true;
 }
 
-/* The name of its variable, "MALLOC_CONF", has the prefix in capitals before it. */
+/*
+ * Takes the prefix from the name of jemalloc's variable: "MALLOC_CONF" has the prefix in capitals
+ * before it.
+ */
 static bool copy_variable(struct flmem_image *image, uint64_t offset, void *data)
 {
 	const char **prefix = data;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(jemalloc_prefixes); i++) {
-		size_t length =
-			strlen(jemalloc_prefixes[i].variable) + 1; /* and the NUL before it */
+		/* The name and the NUL before it. */
+		size_t length = strlen(jemalloc_prefixes[i].variable) + 1;
 		char before[16];
 
 		if (offset < length || !flmem_image_read(image, offset - length, before, length) ||
@@ -116,7 +122,10 @@ static const char *find_prefix_by_variable(const struct flmem_module *module)
 
 	flmem_image_search(flmem_module_image(module, NULL), variable, sizeof(variable),
 			   copy_variable, &prefix);
-	/* An empty prefix without an exported malloc: the symbols were renamed after compiling. */
+	/*
+	 * An empty prefix without an exported malloc means that the symbols were renamed after
+	 * compiling.
+	 */
 	if (prefix && !*prefix && !flmem_module_is_static(module) &&
 	    !flmem_module_exports(module, "malloc"))
 		return NULL;
@@ -151,7 +160,7 @@ static bool recognise_jemalloc(const struct flmem_view *view, const struct flmem
 		(void)read_jemalloc_version(module, &found);
 		found.evidence = "it defines mallctl and holds jemalloc's messages";
 	} else {
-		/* The message alone may be in a program that reads jemalloc's output. */
+		/* A program that reads jemalloc's output may contain the message as well. */
 		if (!(flmem_module_markers(module) & FLMEM_MARKER_JEMALLOC) ||
 		    !read_jemalloc_version(module, &found))
 			return false;
@@ -179,7 +188,8 @@ static void add_mallctl(struct flmem_chain *chain, const char *step, uint64_t fu
 }
 
 /*
- * The number of arenas: as an index it means all of them, before 5.0 and still in later versions.
+ * Queries the number of arenas: as an index it means all of them, before 5.0 and still in later
+ * versions.
  */
 static uint64_t plan_jemalloc_query(const struct flmem_view *view,
 				    const struct flmem_allocator *found, struct flmem_chain *chain)
@@ -228,8 +238,8 @@ static unsigned count_purges(const struct flmem_allocator *found)
 }
 
 /*
- * The borrowed thread's cache first, so that its contents can be purged, too. For a thread without
- * a cache the flush fails with EFAULT, which is harmless.
+ * Flushes the borrowed thread's cache first, so that its contents can be purged, too. For a thread
+ * without a cache the flush fails with EFAULT, which is harmless.
  */
 static int plan_jemalloc_trim(const struct flmem_view *view, const struct flmem_allocator *found,
 			      const unsigned char *answers, struct flmem_chain *chain,
@@ -264,9 +274,10 @@ static int plan_jemalloc_trim(const struct flmem_view *view, const struct flmem_
 #define CALL_PROCESS_MADVISE 440
 
 /*
- * Purging (pages_purge_forced(), pages_purge_lazy()), the extents that become free by it (unmapped
- * without opt.retain, made inaccessible where memory is not overcommitted), new metadata, and the
- * advice for huge pages and core dumps. 5.3 was observed to call madvise and futex only.
+ * Calls made by purging (pages_purge_forced(), pages_purge_lazy()), by releasing the extents that
+ * become free (unmapped without opt.retain, made inaccessible where memory is not overcommitted),
+ * by new metadata, and by the advice for huge pages and core dumps. 5.3 was observed to call
+ * madvise and futex only.
  */
 static const struct flmem_syscall jemalloc_call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),
@@ -284,7 +295,7 @@ static const struct flmem_syscall jemalloc_call_rows[] = {
 	FLMEM_CALL_CLOCK,
 	FLMEM_CALL_PLAIN(sched_yield),
 	{SYS_prctl, "prctl", FLMEM_FAILURE_FINE, {FLMEM_ARG_IS(PR_SET_VMA)}},
-	/* 5.4 and later, if built in: one call for many ranges, else madvise. */
+	/* Used by 5.4 and later, if built in: one call for many ranges instead of madvise. */
 	{CALL_PROCESS_MADVISE, "process_madvise", FLMEM_FAILURE_FINE, {{0}}},
 };
 

@@ -21,7 +21,7 @@ struct hook_table {
 	const char *name;
 	size_t words;
 	unsigned major;
-	const char *symbols[2]; /* of jemalloc's own table, by version */
+	const char *symbols[2]; /* names of jemalloc's default table, by version */
 };
 
 static const struct hook_table jemalloc_hooks_tables[] = {
@@ -29,10 +29,10 @@ static const struct hook_table jemalloc_hooks_tables[] = {
 	{"chunk_hooks", TABLE_WORDS, 4, {"chunk_hooks_default", NULL}},
 };
 
-/* Arenas whose hooks fit into one chain. */
+/* Number of arenas whose hooks fit into one chain. */
 #define EXTENT_ARENAS 15U
 #define CHUNK_ARENAS  4U
-/* MALLCTL_ARENAS_ALL: no index of an arena is larger. */
+/* The index of an arena is below this number (MALLCTL_ARENAS_ALL). */
 #define ARENAS_MAX 4096U
 
 struct jemalloc_arenas {
@@ -40,12 +40,13 @@ struct jemalloc_arenas {
 };
 
 /*
- * Checks whether freed memory is kept forever, for a process with memory registered with a device;
- * queried after the hooks: numbers from ARENAS_MAX on stand for the arenas a second time. The
- * setting for future arenas is arenas.dirty_decay_ms, -1 for never (5.0 and later).
+ * After the hooks, processes with memory registered with a device are queried for their decay time,
+ * which shows whether freed memory is kept forever. Numbers from ARENAS_MAX on then stand for the
+ * arenas a second time. The setting for future arenas is arenas.dirty_decay_ms, -1 for never (5.0
+ * and later).
  */
 #define DECAY_ARENAS  13U
-#define DECAY_ANSWERS 2U /* number of arenas, setting for future ones */
+#define DECAY_ANSWERS 2U /* the number of arenas, and the setting for future ones */
 
 static const char keeps_memory[] = "has set jemalloc to keep freed memory (dirty_decay_ms), or it "
 				   "cannot be read";
@@ -56,7 +57,10 @@ int flmem_jemalloc_major(const struct flmem_allocator *found)
 	return isdigit((unsigned char)found->version[0]) ? found->version[0] - '0' : 0;
 }
 
-/* A build of unknown version is queried for both; an unknown name leaves its place unwritten. */
+/*
+ * Reports whether this version may have such a table. A build of unknown version is queried for
+ * both tables; an unknown name leaves its place unwritten.
+ */
 static bool has_table(const struct flmem_allocator *found, const struct hook_table *table)
 {
 	unsigned major = (unsigned)flmem_jemalloc_major(found);
@@ -80,7 +84,9 @@ static size_t count_words(const struct flmem_allocator *found)
 	return words * arenas_at_once(found);
 }
 
-/* Offset of the length that mallctl() writes back unchanged. */
+/*
+ * Puts a length into the chain's data and returns its offset; mallctl() writes it back unchanged.
+ */
 static uint64_t put_length(struct flmem_chain *chain, uint64_t length)
 {
 	return flmem_chain_put(chain, &length, sizeof(length));
@@ -103,7 +109,10 @@ static void add_hook_arenas(const struct flmem_allocator *found, const struct ho
 	}
 }
 
-/* The answers: DECAY_ANSWERS, then those of the arenas; 0 for an arena that does not exist. */
+/*
+ * Appends the queries of the decay times. The answers are DECAY_ANSWERS numbers, then one number
+ * per arena; 0 for an arena that does not exist.
+ */
 static uint64_t plan_decay(const struct flmem_allocator *found, uint64_t first,
 			   struct flmem_chain *chain)
 {
@@ -128,7 +137,10 @@ static uint64_t plan_decay(const struct flmem_allocator *found, uint64_t first,
 	return answers;
 }
 
-/* The answers: the number of arenas, then for each kind of table those of the arenas. */
+/*
+ * Appends the queries of the hooks. The answers are the number of arenas, then for each kind of
+ * table those of the arenas.
+ */
 uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t first,
 				   struct flmem_chain *chain)
 {
@@ -152,7 +164,10 @@ uint64_t flmem_jemalloc_plan_hooks(const struct flmem_allocator *found, uint64_t
 	return answers;
 }
 
-/* Run-time address of jemalloc's own table in a build with symbols: the private names have je_. */
+/*
+ * Finds the run-time address of jemalloc's default table in a build with symbols; private names
+ * have the prefix je_.
+ */
 static bool find_own_table(const struct flmem_allocator *found, const struct hook_table *table,
 			   uint64_t *ret_address)
 {
@@ -226,7 +241,7 @@ static int check_hook_arena(const struct flmem_view *view, const struct flmem_al
 			       hook, found->module->path);
 }
 
-/* The arenas from `first` on that exist; `answers` are those of one kind of table. */
+/* Checks the existing arenas from `first` on; `answers` are those of one kind of table. */
 static int check_hook_arenas(const struct flmem_view *view, const struct flmem_allocator *found,
 			     const struct hook_table *table, const unsigned char *answers,
 			     struct jemalloc_arenas arenas, struct flmem_error *err)
@@ -277,7 +292,7 @@ int flmem_jemalloc_take_hooks(const struct flmem_view *view, const struct flmem_
 			      struct flmem_error *err)
 {
 	struct flmem_u64 number = flmem_call_plan_answer(answers, 0, no_number);
-	/* The upper half of the number was not written. */
+	/* mallctl() has not written the upper half of the number. */
 	const struct jemalloc_arenas arenas = {*first, number.value & UINT32_MAX};
 	const size_t at_once = arenas_at_once(found);
 	int rc = 0;

@@ -3,19 +3,19 @@
 #define FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_HOOKS_H
 
 /*
- * Functions of the program through which an arena gets and returns its memory (memkind, HHVM and
- * RocksDB set some): a purge runs them, and metadata of the first arena comes from them, too.
- * Operations of jemalloc.
+ * Operations of jemalloc on hooks: functions of the program through which an arena gets and returns
+ * its memory (memkind, HHVM and RocksDB set some). A purge runs them, and metadata of the first
+ * arena comes from them, too.
  */
 
 #include "allocators/allocator.h"
 
-/* Major version, 0 when unknown. */
+/* Returns the major version, 0 when unknown. */
 int flmem_jemalloc_major(const struct flmem_allocator *found);
 
 /*
- * Versions that do not report whether they keep freed memory, which a device may still use; later
- * ones are queried together with the hooks.
+ * Refuses versions that do not report whether they keep freed memory, which a device may still use;
+ * later versions are queried together with the hooks.
  */
 int flmem_jemalloc_check_registered(const struct flmem_view *view,
 				    const struct flmem_allocator *found, struct flmem_error *err);

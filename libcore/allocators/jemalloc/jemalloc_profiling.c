@@ -53,7 +53,7 @@ int flmem_jemalloc_plan_profiling(const struct flmem_allocator *found, struct fl
 	return 0;
 }
 
-/* Of a bool only the first byte is written. */
+/* mallctl() writes only the first byte of a bool. */
 static bool is_set(const unsigned char *answers, enum profiling_name name)
 {
 	struct flmem_u64 answer = flmem_call_plan_answer(answers, name, "");

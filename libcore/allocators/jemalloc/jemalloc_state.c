@@ -9,9 +9,9 @@
 #include "base/cleanup.h"
 
 /*
- * X(NAME, whether it is per arena, mallctl's name, why it may be missing): jemalloc(3) and the
- * names in src/ctl.c, 3.0 to 5.3. All are of type size_t, except narenas, of which only the low
- * half is written, and background_thread, a bool.
+ * X(NAME, whether it is per arena, mallctl's name, why it may be missing), from jemalloc(3) and
+ * src/ctl.c, 3.0 to 5.3. All have the type size_t, except narenas, of which only the low half is
+ * written, and background_thread, a bool.
  */
 #define NUMBERS(X)                                            \
 	X(ALLOCATED, false, "stats.allocated", no_statistics) \
@@ -60,7 +60,7 @@ static const struct {
 
 #define PAGE_MIN ((uint64_t)1 << 12)
 #define PAGE_MAX ((uint64_t)1 << 21)
-#define SIZE_LIM ((uint64_t)1 << 47) /* of the process */
+#define SIZE_LIM ((uint64_t)1 << 47) /* size of a process's address space */
 
 void flmem_jemalloc_add_read(struct flmem_chain *chain, uint64_t function, const char *name,
 			     uint64_t out, uint64_t length)
@@ -85,7 +85,7 @@ static void add_epoch(struct flmem_chain *chain, uint64_t function)
 	call->data_args = 1U | 1U << 3;
 }
 
-/* Offsets in the chain's data of the lengths of the answers. */
+/* Puts the lengths of the answers into the chain's data; sets their offsets. */
 static void put_lengths(struct flmem_chain *chain, uint64_t ret_lengths_at[NUMBER_COUNT])
 {
 	const uint64_t size = sizeof(uint64_t), half = sizeof(uint32_t), byte = sizeof(bool);
@@ -121,11 +121,11 @@ uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t
 	return answers;
 }
 
-/* The numbers in bytes. */
+/* The figures of all arenas, in bytes. */
 struct jemalloc_state {
 	uint64_t allocated, active, dirty, muzzy;
 	uint64_t cached, retained; /* 0 when not reported */
-	uint64_t resident;	   /* with metadata; meaningless when that is not reported */
+	uint64_t resident;	   /* includes metadata; meaningless unless reports_resident */
 	bool reports_resident;
 };
 
@@ -139,7 +139,7 @@ static bool convert_to_bytes(const unsigned char *answers, enum jemalloc_number 
 {
 	struct flmem_u64 pages = get_answer(answers, number);
 
-	/* Muzzy pages exist from 5.0 on; before, there are none. */
+	/* Muzzy pages exist from 5.0 on; an earlier version has none of them. */
 	if (pages.unknown)
 		return number == NUMBER_MUZZY;
 	return !__builtin_mul_overflow(pages.value, page, ret_bytes) && *ret_bytes < SIZE_LIM;
@@ -189,7 +189,7 @@ static bool decays_by_itself(const unsigned char *answers)
 	       !thread.unknown && (thread.value & UINT8_MAX) != 0;
 }
 
-/* Figures under jemalloc's names; page counts are converted to bytes. */
+/* Fills in figures under jemalloc's names; page counts are converted to bytes. */
 static void fill_figures(const unsigned char *answers, const struct jemalloc_state *state,
 			 struct flmem_heap_report *heap)
 {
@@ -245,7 +245,7 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 						 : FLMEM_UNKNOWN(from_4_0);
 	heap.free_bytes = FLMEM_KNOWN(heap.free_resident_bytes.value + s.retained);
 	heap.arenas = get_answer(answers, NUMBER_ARENAS);
-	/* The upper half of the answer was not written. */
+	/* mallctl() has not written the upper half of the answer. */
 	heap.arenas.value &= UINT32_MAX;
 	heap.mmapped_bytes = FLMEM_UNKNOWN(jemalloc_state_no_own_mappings);
 	heap.error_bytes = FLMEM_UNKNOWN(jemalloc_state_upper_bound);
@@ -259,8 +259,8 @@ void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsign
 }
 
 /*
- * The figures of each arena, in this order; as many arenas as a chain has room for, then the page
- * size.
+ * Figures of each arena, in this order. A chain queries as many arenas as it has room for, then the
+ * page size.
  */
 #define ARENAS_AT_ONCE 4
 #define ARENA_NUMBERS(X)     \
@@ -285,9 +285,9 @@ static const char *const arena_names[] = {
 #define PLACE_OF_PAGE ((size_t)ARENAS_AT_ONCE * ARENA_NUMBER_COUNT)
 
 /*
- * The epoch is not written, so that the figures of all arenas belong to the same moment as the
- * totals. Arenas that were never used have no statistics; the index that means all arenas is left
- * out.
+ * The calls do not write the epoch, so that the figures of all arenas belong to the same moment as
+ * the totals. Arenas that were never used have no statistics; the index that means all arenas is
+ * left out.
  */
 uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_t first,
 				    struct flmem_chain *chain)
@@ -314,7 +314,10 @@ uint64_t flmem_jemalloc_plan_arenas(const struct flmem_allocator *found, uint64_
 	return answers;
 }
 
-/* Muzzy pages exist from 5.0 on; the upper half of the number of threads is not written. */
+/*
+ * Reads the figures of one arena. Muzzy pages exist from 5.0 on; the upper half of the number of
+ * threads is not written.
+ */
 static bool take_arena(const unsigned char *numbers, uint64_t page,
 		       struct flmem_arena_report *arena)
 {
@@ -336,7 +339,7 @@ static bool take_arena(const unsigned char *numbers, uint64_t page,
 	return true;
 }
 
-/* Whether the listed arenas add up to the totals, so that the others hold nothing. */
+/* Reports whether the listed arenas add up to the totals, so that the others hold nothing. */
 static bool lists_all_arenas(const struct flmem_heap_report *heap)
 {
 	uint64_t sum = 0;

@@ -2,15 +2,20 @@
 #ifndef FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_STATE_H
 #define FLMEM_ALLOCATORS_JEMALLOC_JEMALLOC_STATE_H
 
-/* Reads the figures that jemalloc reports through mallctl: four of its operations. */
+/* Operations of jemalloc that read the figures reported by mallctl. */
 
 #include "allocators/allocator.h"
 
-/* mallctl(name, out, &length, NULL, 0); `out` and `length` are places of the chain's data. */
+/*
+ * Appends mallctl(name, out, &length, NULL, 0); `out` and `length` are offsets in the chain's data.
+ */
 void flmem_jemalloc_add_read(struct flmem_chain *chain, uint64_t function, const char *name,
 			     uint64_t out, uint64_t length);
 
-/* `index` means all arenas together: 4096 from 5.0 on, before that the number of arenas. */
+/*
+ * Appends the queries of the state. `index` is the one that means all arenas together: 4096 from
+ * 5.0 on, before that the number of arenas.
+ */
 uint64_t flmem_jemalloc_plan_state(const struct flmem_allocator *found, uint32_t index,
 				   struct flmem_chain *chain);
 void flmem_jemalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,

@@ -58,7 +58,7 @@ static bool recognise_tcmalloc(const struct flmem_view *view, const struct flmem
 	return true;
 }
 
-/* gperftools' call takes no argument, google's takes the most bytes to release. */
+/* gperftools' call takes no argument; google's takes the largest number of bytes to release. */
 static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_allocator *found,
 			      const unsigned char *answers, struct flmem_chain *chain,
 			      struct flmem_error *err)
@@ -83,8 +83,9 @@ static int plan_tcmalloc_trim(const struct flmem_view *view, const struct flmem_
 }
 
 /*
- * gperftools 2.x: TCMalloc_SystemRelease() with its spin locks (base/spinlock_internal.cc). The
- * calls of google's tcmalloc (hugepage-aware memory, per-processor caches) have not been listed.
+ * Calls made by gperftools 2.x: TCMalloc_SystemRelease() with its spin locks
+ * (base/spinlock_internal.cc). The calls of google's tcmalloc (hugepage-aware memory, per-processor
+ * caches) have not been listed.
  */
 static const struct flmem_syscall tcmalloc_call_rows[] = {
 	FLMEM_CALL_MADVISE(MADV_DONTNEED),

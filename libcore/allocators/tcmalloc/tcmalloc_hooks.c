@@ -16,7 +16,7 @@
 
 /*
  * gperftools returns memory while the program frees, unless the rate is 0 (TCMALLOC_RELEASE_RATE,
- * SetMemoryReleaseRate()). Also true where the rate cannot be read.
+ * SetMemoryReleaseRate()). True also if the rate cannot be read.
  */
 static bool may_keep_all_memory(const struct flmem_view *view, const struct flmem_allocator *found)
 {
@@ -32,7 +32,8 @@ static bool may_keep_all_memory(const struct flmem_view *view, const struct flme
 
 /* An instruction that uses a variable, within `most` bytes from the start of its function. */
 struct variable_use {
-	unsigned char x86_64[3]; /* its first bytes; it ends with the offset of the variable */
+	/* The instruction's first bytes; the offset of the variable follows. */
+	unsigned char x86_64[3];
 	size_t most;
 	enum flmem_arm_use aarch64;
 };
@@ -55,7 +56,10 @@ static const char *const extensions[] = {
 	NULL,
 };
 
-/* Where gperftools is built into the program, its module holds the functions of both. */
+/*
+ * True only for a shared gperftools: where it is built into the program, the module holds the
+ * functions of both.
+ */
 static bool is_library_function(const struct flmem_view *view, const struct flmem_allocator *found,
 				uint64_t address)
 {
@@ -63,7 +67,10 @@ static bool is_library_function(const struct flmem_view *view, const struct flme
 	       flmem_modules_find(view->modules, address) == found->module;
 }
 
-/* For gperftools built into a program: by the names of its classes. */
+/*
+ * Reports whether the class is one of gperftools: by its module, or, for gperftools built into a
+ * program, by the names of its classes.
+ */
 static bool is_own_class(const struct flmem_view *view, const struct flmem_allocator *found,
 			 uint64_t functions, const char *const *names)
 {
@@ -85,8 +92,8 @@ enum tcmalloc_owner {
 };
 
 /*
- * The class of the object that the pointer at this address points to: the first word of the object
- * is the address of its class's virtual table. NULL until the first use.
+ * Determines the class of the object that the pointer at this address points to: the first word of
+ * the object is the address of its class's virtual table. The pointer is NULL until the first use.
  */
 static enum tcmalloc_owner owner_of_object(const struct flmem_view *view,
 					   const struct flmem_allocator *found, uint64_t at,
@@ -131,7 +138,10 @@ static bool find_x86_variable(const unsigned char *code, uint64_t at,
 	return false;
 }
 
-/* Run-time address of the variable that a function uses in this way. False for other code. */
+/*
+ * Finds the run-time address of the variable that a function uses in this way. False for other
+ * code.
+ */
 static bool find_variable(const struct flmem_allocator *found, const char *function,
 			  const struct variable_use *use, uint64_t *ret_address)
 {
@@ -219,7 +229,7 @@ static enum tcmalloc_owner owner_of_list(const struct flmem_view *view,
 	return TCMALLOC_OWNER_ITSELF;
 }
 
-/* The address of a list: by its symbol, or from the code of a function that uses it. */
+/* Finds the address of a list by its symbol, or from the code of a function that uses it. */
 static bool find_hook_list(const struct flmem_allocator *found, bool frees, uint64_t *ret_address)
 {
 	static const struct variable_use take = {

@@ -2,7 +2,10 @@
 #ifndef FLMEM_ALLOCATORS_TCMALLOC_TCMALLOC_HOOKS_H
 #define FLMEM_ALLOCATORS_TCMALLOC_TCMALLOC_HOOKS_H
 
-/* Hooks that a program may set in gperftools: check_hooks and check_malloc_hooks of tcmalloc. */
+/*
+ * Operations check_hooks and check_malloc_hooks of tcmalloc: hooks that a program may set in
+ * gperftools.
+ */
 
 #include "allocators/allocator.h"
 

@@ -22,8 +22,8 @@ enum tcmalloc_number {
 
 /*
  * The name that flmem reports for each figure, and its names in the two allocators:
- * malloc_extension.h of gperftools 2, global_stats.cc of google/tcmalloc of 2026. NULL: it has no
- * such number.
+ * malloc_extension.h of gperftools 2, global_stats.cc of google/tcmalloc of 2026. NULL: the
+ * allocator has no such number.
  */
 static const struct {
 	const char *own, *gperftools, *google;
@@ -69,7 +69,7 @@ static void add_property_query(struct flmem_chain *chain, uint64_t function, con
 	call->data_args = 1U | 1U << out;
 }
 
-/* gperftools': (name, out); google's: (name, its length, out). */
+/* The arguments are (name, out) for gperftools, (name, its length, out) for google's. */
 uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 				   const struct flmem_allocator *found, const unsigned char *query,
 				   struct flmem_chain *chain)
@@ -94,7 +94,10 @@ uint64_t flmem_tcmalloc_plan_state(const struct flmem_view *view,
 	return answers;
 }
 
-/* Unknown when a part is; real sizes do not overflow, so an overflow means invalid figures. */
+/*
+ * The sum is unknown when a part is; real sizes do not overflow, so an overflow means invalid
+ * figures.
+ */
 static struct flmem_u64 sum_figures(const struct flmem_u64 *parts, size_t count)
 {
 	struct flmem_u64 total = FLMEM_KNOWN(0);
@@ -148,9 +151,10 @@ static void put_free_pages(struct flmem_heap_report *heap,
 }
 
 /*
- * Both define the allocated size as the heap less all the other parts (gperftools' tcmalloc.cc,
- * google's stats), so the parts add up to the mapped size. Objects in the central lists share their
- * spans with objects in use; only whole free spans, those of the page heap, can be released.
+ * Both allocators define the allocated size as the heap less all the other parts (gperftools'
+ * tcmalloc.cc, google's stats), so the parts add up to the mapped size. Objects in the central
+ * lists share their spans with objects in use; only whole free spans, those of the page heap, can
+ * be released.
  */
 void flmem_tcmalloc_take_state(const struct flmem_allocator *found, const unsigned char *answers,
 			       struct flmem_heap_report *ret_heap)

@@ -3,12 +3,13 @@
 #define FLMEM_ALLOCATORS_TCMALLOC_TCMALLOC_STATE_H
 
 /*
- * Reads the figures that both report by name: plan_state and take_state of tcmalloc's operations.
+ * Operations plan_state and take_state of tcmalloc: read the figures that both allocators report by
+ * name.
  */
 
 #include "allocators/allocator.h"
 
-/* `variant` of struct flmem_allocator; rows of tables are in this order. */
+/* Values of `variant` in struct flmem_allocator; rows of tables are in this order. */
 enum flmem_tcmalloc {
 	FLMEM_TCMALLOC_GPERFTOOLS,
 	FLMEM_TCMALLOC_GOOGLE,
