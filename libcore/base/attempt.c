@@ -19,10 +19,13 @@
 #define SLICE_MS	50U
 #define CALL_BYTES	256U
 #define HIGH_DESCRIPTOR 255
-/* Each costs a thread and a few descriptors for as long as its process lives. */
+/*
+ * Limit of abandoned tasks. Each costs a thread and a few descriptors for as long as the process
+ * that it works on lives.
+ */
 #define ABANDONED_MAX 64U
 
-/* Shared by the worker thread and the waiting one; the last of the two frees it. */
+/* A task, shared by the worker thread and the waiting one; the last of the two frees it. */
 struct attempt_task {
 	struct flmem_attempt how;
 	void *context;
@@ -33,7 +36,7 @@ struct attempt_task {
 	struct flmem_error err;
 	atomic_bool lost;
 	atomic_int tid;
-	sigset_t stops; /* signals that the caller's thread handles otherwise */
+	sigset_t stops; /* the stop signals that the caller's thread handles outside of attempts */
 	timer_t timer;	/* ends this process (flmem_attempt_set_limit()); `lock` protects it, too */
 	struct itimerspec limit; /* 0: no timer */
 	struct attempt_task
@@ -103,20 +106,23 @@ static void unlock_abandoned(void)
 	pthread_mutex_unlock(&abandoned_lock);
 }
 
-/* Their threads exist in the parent only. */
+/* Forgets the abandoned tasks in the child of a fork: their threads exist in the parent only. */
 static void forget_abandoned(void)
 {
 	abandoned = NULL;
 	pthread_mutex_unlock(&abandoned_lock);
 }
 
-/* A host program may fork while another of its threads is here. */
+/*
+ * Registers the handlers of fork(): a host program may fork while another of its threads is in this
+ * file.
+ */
 static void handle_fork(void)
 {
 	(void)pthread_atfork(lock_abandoned, unlock_abandoned, forget_abandoned);
 }
 
-/* Why no attempt on this process may start, or NULL. */
+/* Returns why no attempt on this process may start, or NULL. */
 static const char *why_not_now(pid_t subject)
 {
 	const struct attempt_task *task;
@@ -157,7 +163,7 @@ static void *run_attempt(void *argument)
 	return NULL;
 }
 
-/* System calls that only the process, or a file system that it chose, can end. */
+/* Reports whether only the process, or a file system that it chose, can end this system call. */
 static bool can_block_forever(long number)
 {
 	static const long calls[] = {
@@ -179,9 +185,9 @@ static bool can_block_forever(long number)
 }
 
 /*
- * The call that the thread is blocked in, with its arguments, stack and program pointers; false: it
- * is in none, or in one that ends by itself. For a runnable thread the kernel shows only "running"
- * (proc_pid_syscall(5)).
+ * Reads the system call that the thread is blocked in, with its arguments, stack and program
+ * pointers. False if it is in none, or in one that ends by itself. For a runnable thread the kernel
+ * shows only "running" (proc_pid_syscall(5)).
  */
 static bool read_attempt_syscall(const struct attempt_task *task, char ret_call[CALL_BYTES],
 				 long *ret_number)
@@ -218,7 +224,10 @@ void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limi
 	pthread_mutex_unlock(&task->lock);
 }
 
-/* Sets the timer of a thread that is blocked in this call and therefore traces nothing. */
+/*
+ * Sets the timer that ends this process, if the thread is blocked in ptrace(); such a thread traces
+ * nothing.
+ */
 static void set_timer(struct attempt_task *task, long number, const struct itimerspec *time)
 {
 	if (task->limit.it_value.tv_sec && number == SYS_ptrace)
@@ -299,9 +308,10 @@ static void grow_descriptor_table(void)
 }
 
 /*
- * The worker thread handles the stop signals of terminals instead of the caller's thread: it blocks
- * them while it holds a thread of a target (remote/interrupts.h). The same for SIGCHLD, so that the
- * stop of a traced thread does not wake the caller's thread on the processor that is needed.
+ * Lets the worker thread handle the stop signals of terminals instead of the caller's thread: the
+ * worker blocks them while it holds a thread of a target (remote/interrupts.h). SIGCHLD is handed
+ * over, too, so that the stop of a traced thread does not wake the caller's thread on the processor
+ * that is needed.
  */
 static void hand_over_stops(sigset_t *ret_stops, sigset_t *ret_before)
 {
@@ -338,8 +348,8 @@ static int start_attempt_task(struct attempt_task *task, bool *ret_lost, struct 
 }
 
 /*
- * A host program may cancel the waiting thread: the worker would then keep the data that they
- * share, and a context that is not freed.
+ * A host program may cancel the waiting thread. The worker would then keep the data that both
+ * share, and a context that nobody frees; so cancellation is disabled.
  */
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err)
@@ -365,8 +375,8 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 struct thread_run {
 	void (*run)(void *context);
 	void *context;
-	struct attempt_task *task; /* of the caller */
-	sigset_t mask;		   /* likewise */
+	struct attempt_task *task; /* the attempt that the caller runs in, or NULL */
+	sigset_t mask;		   /* the caller's signal mask */
 };
 
 static void *run_on_own_thread(void *argument)
@@ -382,7 +392,10 @@ static void *run_on_own_thread(void *argument)
 	return NULL;
 }
 
-/* Signals are handled by the new thread alone, as by the caller before: it may block them. */
+/*
+ * The new thread alone handles signals, as the caller did before; the caller blocks them all
+ * meanwhile.
+ */
 int flmem_attempt_run_on_thread(void (*run)(void *context), void *context)
 {
 	struct thread_run start = {.run = run, .context = context, .task = current};

@@ -22,14 +22,16 @@
 /* A single read without an answer for this long is abandoned. */
 #define FLMEM_ATTEMPT_PATIENCE_MS 2000U
 
-/* So is work that was blocked for this many times as long in many reads with late answers. */
+/*
+ * Work that was blocked for this many times as long, in many reads with late answers, is abandoned
+ * as well.
+ */
 #define FLMEM_ATTEMPT_TOTAL_FACTOR 5U
 
 struct flmem_attempt {
 	int (*run)(void *context, struct flmem_error *err);
-	void (*release)(
-		void *context); /* called for a context that was abandoned, once run returns */
-	unsigned patience_ms;	/* 0: FLMEM_ATTEMPT_PATIENCE_MS */
+	void (*release)(void *context); /* frees a context that was abandoned, once `run` returns */
+	unsigned patience_ms;		/* 0: FLMEM_ATTEMPT_PATIENCE_MS */
 	/*
 	 * The process that the work is about; 0: several. While the thread of an abandoned attempt
 	 * on it is still blocked, further attempts are refused, so that one process cannot cost a
@@ -40,33 +42,35 @@ struct flmem_attempt {
 };
 
 /*
- * Returns what run returns; the caller still owns the context. With *ret_lost the work was
- * abandoned: the caller no longer owns the context, err has the time waited, and the code is
+ * Returns what `run` returns; the caller still owns the context. With *ret_lost the work was
+ * abandoned: the caller no longer owns the context, `err` has the time waited, and the code is
  * FLMEM_EUNSAFE. During the work its thread handles the stop signals of terminals, since it knows
- * when a stopped tracer would hold up a target. Within another attempt run is called directly. The
- * calling thread cannot be cancelled meanwhile. After a fork() the child has no abandoned attempts.
+ * when a stopped tracer would hold up a target. Within another attempt `run` is called directly.
+ * The calling thread cannot be cancelled meanwhile. After a fork() the child has no abandoned
+ * attempts.
  */
 int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *ret_lost,
 		      struct flmem_error *err);
 
 /*
- * Whether the caller runs within an attempt that was abandoned. Then it must not change or read the
- * process.
+ * Reports whether the caller runs within an attempt that was abandoned. If so, it must neither
+ * change nor read the process.
  */
 bool flmem_attempt_is_lost(void);
 
 /*
- * For a timer that ends this process after `limit` unless the calling thread deletes it, NULL: for
- * none any more. Within an attempt it starts again for as long as that thread is blocked in
- * ptrace(): of its requests only PTRACE_SEIZE blocks, before it traces anything, while another
- * thread of the process executes a program. Such an attempt is abandoned without the timer.
+ * Declares a timer that ends this process after `limit` unless the calling thread deletes it; NULL:
+ * there is none any more. Within an attempt the timer starts again for as long as that thread is
+ * blocked in ptrace(). Of ptrace()'s requests only PTRACE_SEIZE blocks, before it traces anything,
+ * while another thread of the process executes a program. Such an attempt is abandoned without the
+ * timer.
  */
 void flmem_attempt_set_limit(const timer_t *timer, const struct itimerspec *limit);
 
 /*
- * Calls `run` on a thread that ends with it, and waits for that end; within an attempt the new
- * thread is part of it. It has the signal mask of the caller, which blocks all signals meanwhile.
- * For work whose effects the kernel undoes when its thread ends, such as tracing. Returns 0 or the
+ * Calls `run` on a new thread and waits for its end; within an attempt the new thread is part of
+ * it. The thread has the signal mask of the caller, which blocks all signals meanwhile. This is for
+ * work whose effects the kernel undoes when its thread ends, such as tracing. Returns 0 or the
  * error number of pthread_create().
  */
 int flmem_attempt_run_on_thread(void (*run)(void *context), void *context);

@@ -23,7 +23,7 @@ static inline uint64_t flmem_clock_us(void)
 	return flmem_clock_ns() / 1000U;
 }
 
-/* Of the calling thread: time that others get from the scheduler does not count. */
+/* Processor time of the calling thread: time in which the scheduler runs others does not count. */
 static inline uint64_t flmem_clock_cpu_ns(void)
 {
 	struct timespec now;
@@ -32,7 +32,7 @@ static inline uint64_t flmem_clock_cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* Since 1970-01-01 UTC; may jump. */
+/* Time since 1970-01-01 UTC; it may jump. */
 static inline uint64_t flmem_clock_wall_us(void)
 {
 	struct timespec now;
@@ -41,7 +41,7 @@ static inline uint64_t flmem_clock_wall_us(void)
 	return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
 }
 
-/* For waits with a time of CLOCK_MONOTONIC (flmem_cond_init_monotonic()). */
+/* End of a wait on CLOCK_MONOTONIC (flmem_cond_init_monotonic()). */
 static inline struct timespec flmem_clock_after_us(uint64_t us)
 {
 	uint64_t end = flmem_clock_ns() + us * 1000U;
@@ -59,8 +59,8 @@ static inline void flmem_clock_sleep_us(uint64_t us)
 }
 
 /*
- * Sets the timer slack of this thread to the minimum, for while a borrowed thread waits for it.
- * Returns the previous value to restore, 0: nothing was changed.
+ * Sets the timer slack of this thread to the minimum, while a borrowed thread waits for it. Returns
+ * the previous value to restore; 0: nothing was changed.
  */
 static inline unsigned long flmem_clock_minimise_slack(void)
 {

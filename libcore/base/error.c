@@ -24,7 +24,10 @@ static const struct {
 
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 
-/* Frees the text; NULL: there was no memory for it, and the message stays. */
+/*
+ * Takes the whole text as message and frees it. NULL: there was no memory for it, and the message
+ * stays.
+ */
 static void keep_message(struct flmem_error *err, char *whole)
 {
 	if (!whole)
@@ -45,7 +48,7 @@ __attribute__((format(printf, 1, 0))) static char *print_whole(const char *forma
 	return text && asprintf(&whole, "%s%s", text, cause) >= 0 ? whole : NULL;
 }
 
-/* Where it is the same whatever was opened. */
+/* Advice that is the same whatever was opened. */
 static const char *limit_advice(int sys_errno)
 {
 	switch (sys_errno) {
@@ -79,7 +82,7 @@ __attribute__((format(printf, 4, 0))) static void set_error_message(struct flmem
 	room = sizeof(err->message) - strlen(cause);
 	va_copy(again, args);
 	length = (size_t)vsnprintf(err->message, room, format, args);
-	/* Without memory for the whole text its end is truncated, not the cause. */
+	/* If there is no memory for the whole text, its end is truncated, not the cause. */
 	memcpy(err->message + strlen(err->message), cause, strlen(cause) + 1);
 	if (length >= room)
 		keep_message(err, print_whole(format, again, cause));

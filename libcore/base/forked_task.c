@@ -20,7 +20,7 @@
 #define END_STEP_US  200U
 #define END_STEPS    1000U
 #define LEFT_MAX     16U
-#define OLD_LAST     1023U /* before Linux 5.9, where each one is closed by a call */
+#define OLD_LAST     1023U /* before Linux 5.9 each descriptor is closed by its own call */
 #define DESCRIPTORS  FLMEM_FORKED_TASK_DESCRIPTORS
 #define CONTROL_SIZE CMSG_SPACE(sizeof(int) * DESCRIPTORS)
 
@@ -33,7 +33,7 @@ struct task_outcome {
 	bool handed[DESCRIPTORS];
 };
 
-/* Both messages are made of these. */
+/* Buffers of a message, for the sender and the receiver. */
 struct outcome_message {
 	struct task_outcome outcome;
 	struct iovec parts[2];
@@ -41,14 +41,14 @@ struct outcome_message {
 };
 
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
-static pid_t left[LEFT_MAX]; /* children that had not ended */
+static pid_t left[LEFT_MAX]; /* children that had not ended in time */
 
 static bool has_child_ended(pid_t child)
 {
 	return waitpid(child, NULL, WNOHANG | __WALL) != 0;
 }
 
-/* False: all places are taken by children that still wait. */
+/* Reports whether a place in `left` is free; false while all belong to children that still wait. */
 static bool has_place_left(void)
 {
 	bool is_free = false;
@@ -74,7 +74,10 @@ static void leave_child(pid_t child)
 	pthread_mutex_unlock(&left_lock);
 }
 
-/* Its last close may wait for a server, too. */
+/*
+ * Waits a short while for the child's end; it is kept in `left` otherwise, as its last close may
+ * wait for a server, too.
+ */
 static void end_child(pid_t child)
 {
 	for (unsigned i = 0; i < END_STEPS; i++) {
@@ -126,7 +129,7 @@ static struct msghdr wrap_packet(const struct flmem_forked_task *task,
 	};
 }
 
-/* The descriptors that `run` has opened. */
+/* Attaches the descriptors that `run` has opened to the message. */
 static void hand_over(const struct flmem_forked_task *task, const int *before,
 		      struct outcome_message *packet, struct msghdr *message)
 {
@@ -141,7 +144,7 @@ static void hand_over(const struct flmem_forked_task *task, const int *before,
 		if (packet->outcome.handed[i])
 			fds[count++] = *fd;
 	}
-	/* size_t in glibc, socklen_t in musl. */
+	/* The field is a size_t in glibc, a socklen_t in musl. */
 	message->msg_controllen = count ? (socklen_t)CMSG_SPACE(sizeof(*fds) * count) : 0;
 	if (!count)
 		return;
@@ -170,7 +173,7 @@ __attribute__((noreturn)) static void be_forked_task(const struct flmem_forked_t
 	_exit(0);
 }
 
-/* The received descriptors, in the order of the context's. */
+/* Stores the received descriptors in the context, in the order in which the context lists them. */
 static void take_descriptors(const struct flmem_forked_task *task,
 			     const struct outcome_message *packet, const int *before)
 {
@@ -187,7 +190,7 @@ static void take_descriptors(const struct flmem_forked_task *task,
 	}
 }
 
-/* False: it has not arrived. */
+/* Receives the outcome; false if it has not arrived. */
 static bool take_outcome(const struct flmem_forked_task *task, int end, int *ret_rc)
 {
 	struct outcome_message packet = {0};
@@ -204,7 +207,7 @@ static bool take_outcome(const struct flmem_forked_task *task, int end, int *ret
 	return true;
 }
 
-/* Slices are counted, not time: while flmem is stopped, the child may be, too. */
+/* Counts slices of waiting, not time: while flmem is stopped, the child may be, too. */
 static bool await_outcome(const struct flmem_forked_task *task, int end, uint64_t timeout_us,
 			  int *ret_rc)
 {
@@ -214,12 +217,12 @@ static bool await_outcome(const struct flmem_forked_task *task, int end, uint64_
 
 	for (uint64_t i = 0; i < slices && !has_ended; i++)
 		has_ended = poll(&poller, 1, (int)SLICE_MS) > 0;
-	/* A later answer is not accepted: the child notices, and undoes its work. */
+	/* Accept no later answer: the child then notices that nobody waits, and undoes its work. */
 	shutdown(end, SHUT_RD);
 	if (take_outcome(task, end, ret_rc))
 		return true;
 	if (has_ended)
-		*ret_rc = -EIO; /* it was killed */
+		*ret_rc = -EIO; /* the child was killed */
 	return has_ended;
 }
 

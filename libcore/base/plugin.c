@@ -4,7 +4,10 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* A library that is only not loaded is not an error to the loader, which then has no message. */
+/*
+ * Returns the loader's message. The loader has none for a library that is only not loaded yet,
+ * which is no error to it.
+ */
 static const char *loader_reason(const struct flmem_plugin *plugin)
 {
 	const char *reason = dlerror();
@@ -12,7 +15,10 @@ static const char *loader_reason(const struct flmem_plugin *plugin)
 	return reason && !plugin->loaded_only ? reason : "this process has not loaded it";
 }
 
-/* Reports the loader's reason for the best name: the others are for older systems. */
+/*
+ * Opens the first library that exists; reports the loader's reason for the best name, since the
+ * others are for older systems.
+ */
 static void *open_library(const struct flmem_plugin *plugin, const char **ret_soname,
 			  struct flmem_error *err)
 {

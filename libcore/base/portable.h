@@ -3,8 +3,9 @@
 #define FLMEM_BASE_PORTABLE_H
 
 /*
- * What glibc 2.28 or musl 1.2.2 lacks or has in another form; the wheels are built for them. System
- * calls without a function there are made directly: these numbers exist since Linux 4.11 or before.
+ * Functions and constants that glibc 2.28 or musl 1.2.2 lack or have in another form; the wheels
+ * are built for these versions. System calls without a function there are made directly: their
+ * numbers exist since Linux 4.11 or before.
  */
 
 #include <errno.h>
@@ -46,13 +47,13 @@ typedef int flmem_ptrace_request;
 #define FLMEM_IOCTL_REQUEST(request) ((int)(request))
 #endif
 
-/* glibc 2.30, musl 1.2.2 */
+/* Exists from glibc 2.30 and musl 1.2.2 on. */
 static inline pid_t flmem_thread_id(void)
 {
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* glibc 2.28, musl 1.2.6 */
+/* Exists from glibc 2.28 and musl 1.2.6 on. */
 static inline int flmem_file_rename(int from, const char *name, int to, const char *new_name,
 				    unsigned flags)
 {
@@ -63,7 +64,7 @@ static inline int flmem_file_rename(int from, const char *name, int to, const ch
 #endif
 }
 
-/* musl 1.2.5 */
+/* Exists from musl 1.2.5 on. */
 static inline int flmem_file_statx(int directory, const char *name, int flags, unsigned mask,
 				   struct statx *ret_status)
 {
@@ -74,14 +75,20 @@ static inline int flmem_file_statx(int directory, const char *name, int flags, u
 #define RWF_NOWAIT 8
 #endif
 
-/* musl 1.2.5; the offset is passed in two halves, the upper one of which is for 32-bit systems. */
+/*
+ * Exists from musl 1.2.5 on. The offset is passed in two halves, the upper one of which is for
+ * 32-bit systems.
+ */
 static inline ssize_t flmem_file_read_flags(int fd, const struct iovec *places, int count,
 					    off_t offset, int flags)
 {
 	return syscall(SYS_preadv2, fd, places, (long)count, offset, 0L, flags);
 }
 
-/* strerror_r() of glibc may return a static string; that of POSIX fills the buffer. */
+/*
+ * Hides a difference: strerror_r() of glibc may return a static string; that of POSIX fills the
+ * buffer.
+ */
 static inline const char *flmem_errno_text(int number, char *buffer, size_t size)
 {
 #ifdef __GLIBC__
@@ -94,8 +101,8 @@ static inline const char *flmem_errno_text(int number, char *buffer, size_t size
 }
 
 /*
- * Locks within that time, or returns an error number. The older function has only the clock that
- * can be set, which makes the wait shorter or longer then.
+ * Locks within `seconds`, or returns an error number. The older function knows only the clock that
+ * can be set, which makes the wait shorter or longer if the clock is set meanwhile.
  */
 static inline int flmem_mutex_lock_within(pthread_mutex_t *mutex, time_t seconds)
 {
@@ -111,7 +118,7 @@ static inline int flmem_mutex_lock_within(pthread_mutex_t *mutex, time_t seconds
 #endif
 }
 
-/* For pthread_cond_timedwait() with times of CLOCK_MONOTONIC. */
+/* Prepares a condition for pthread_cond_timedwait() with times of CLOCK_MONOTONIC. */
 static inline void flmem_cond_init_monotonic(pthread_cond_t *condition)
 {
 	pthread_condattr_t attributes;

@@ -3,8 +3,8 @@
 #define FLMEM_BASE_PROCESSOR_H
 
 /*
- * Which instructions this processor and its kernel support. In place of __builtin_cpu_supports(),
- * which needs a library of the compiler that not every one has.
+ * Reports which instructions this processor and its kernel support. It replaces
+ * __builtin_cpu_supports(), which needs a library that not every compiler has.
  */
 
 #include <stdbool.h>

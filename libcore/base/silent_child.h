@@ -10,10 +10,12 @@
 
 #include <sys/types.h>
 
-/* As fork(): 0 in the child, in which locks of other threads stay locked; -1 with errno. */
+/*
+ * Like fork(): returns 0 in the child, in which locks of other threads stay locked; -1 with errno.
+ */
 pid_t flmem_silent_child_start(void);
 
-/* Waits until it has ended; a negative errno if that fails. */
+/* Waits until the child has ended; a negative errno if that fails. */
 int flmem_silent_child_wait(pid_t child, int *ret_status);
 
 #endif

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-/* As pthread_create() with default attributes; every signal stays blocked in the new thread. */
+/* Like pthread_create() with default attributes; every signal stays blocked in the new thread. */
 static inline int flmem_thread_start(pthread_t *thread, void *(*run)(void *), void *context)
 {
 	sigset_t all, before;
@@ -25,8 +25,8 @@ static inline int flmem_thread_start(pthread_t *thread, void *(*run)(void *), vo
 }
 
 /*
- * Lowers the priority of the calling thread, one of the library: threads that others wait for get a
- * processor before it. PRIO_PROCESS with 0 is the calling thread alone (setpriority(2)).
+ * Lowers the priority of the calling thread of the library, so that threads that others wait for
+ * get a processor first. PRIO_PROCESS with 0 is the calling thread alone (setpriority(2)).
  */
 static inline void flmem_thread_give_way(void)
 {

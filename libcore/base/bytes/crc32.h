@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continues the checksum `crc` of what came before; start with 0. Threads may call it. */
+/* Continues the checksum `crc` of the bytes before; start with 0. Thread-safe. */
 uint32_t flmem_crc32(uint32_t crc, const void *bytes, size_t length);
 
 #endif

@@ -6,7 +6,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #elif defined(__aarch64__)
-#include <arm_acle.h> /* each compiler has other builtins for it */
+#include <arm_acle.h> /* compilers have different builtins for these instructions */
 #endif
 
 #include "base/processor.h"
@@ -31,7 +31,7 @@ static uint32_t update_byte(uint32_t crc, unsigned char byte)
 
 typedef uint32_t crc32c_words(uint32_t crc, const char *bytes, size_t words);
 
-/* Without the instruction all is left to the caller. */
+/* Without the instruction, processes no words: the caller processes all bytes. */
 static uint32_t update_no_words(uint32_t crc, const char *bytes, size_t words)
 {
 	(void)bytes;
@@ -41,7 +41,7 @@ static uint32_t update_no_words(uint32_t crc, const char *bytes, size_t words)
 
 #ifdef __x86_64__
 #define LANE_WORDS ((size_t)512)
-/* x^(8 * bytes - 33) modulo the polynomial, for one lane and for two. */
+/* x^(8 * bytes - 33) modulo the polynomial, for the bytes of one lane and of two. */
 #define SHIFT_LANE  0x82f89c77
 #define SHIFT_LANES 0x54a86326
 
@@ -59,7 +59,10 @@ update_words(uint32_t crc, const char *bytes, size_t words)
 	return (uint32_t)state;
 }
 
-/* The checksum after as many zeros as `shift` is for: a product, which the instruction reduces. */
+/*
+ * Returns the checksum after the zeros that `shift` stands for: a product, which the instruction
+ * reduces.
+ */
 __attribute__((target("sse4.2,crc32,pclmul"))) static uint32_t append_zeros(uint64_t state,
 									    uint32_t shift)
 {
@@ -69,7 +72,7 @@ __attribute__((target("sse4.2,crc32,pclmul"))) static uint32_t append_zeros(uint
 	return (uint32_t)__builtin_ia32_crc32di(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-/* The instruction takes 3 cycles, and one can begin in each: three lanes at a time. */
+/* Processes three lanes at a time: the instruction takes 3 cycles, and one can begin in each. */
 __attribute__((target("sse4.2,crc32,pclmul"))) static uint32_t
 update_lanes(uint32_t crc, const char *bytes, size_t words)
 {
@@ -123,7 +126,7 @@ static crc32c_words *choose_words(void)
 }
 #endif
 
-/* A virtual machine may leave to its host for each cpuid, so the answer is remembered. */
+/* A virtual machine may exit to its host for each cpuid, so the answer is remembered. */
 static crc32c_words *chosen_words(void)
 {
 	static _Atomic(crc32c_words *) known;

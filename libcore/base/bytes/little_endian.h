@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* At most 8 bytes. */
+/* Reads a number of at most 8 bytes. */
 static inline uint64_t flmem_read_little(const void *from, size_t bytes)
 {
 	const unsigned char *at = from;

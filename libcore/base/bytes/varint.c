@@ -3,7 +3,7 @@
 
 void flmem_varint_put(struct flmem_buf *buf, uint64_t number)
 {
-	char bytes[10]; /* 64 bits, 7 in each */
+	char bytes[10]; /* 64 bits in groups of 7 */
 	size_t length = 0;
 
 	if (number < 0x80) {

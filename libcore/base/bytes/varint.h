@@ -15,7 +15,9 @@
 
 void flmem_varint_put(struct flmem_buf *buf, uint64_t number);
 
-/* Moves *at past the number; false when it does not end before `end` or exceeds 64 bits. */
+/*
+ * Reads a number and moves *at past it; false when it does not end before `end` or exceeds 64 bits.
+ */
 bool flmem_varint_take(const char *bytes, size_t end, size_t *at, uint64_t *ret_number);
 
 /* Maps small differences of either sign to small numbers: 0, -1, 1, -2 become 0, 1, 2, 3. */

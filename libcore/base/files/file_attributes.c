@@ -11,15 +11,15 @@
 #include "base/cleanup.h"
 #include "base/text/buf.h"
 
-/* The kernel's limits (include/uapi/linux/limits.h). */
+/* Limits of the kernel (include/uapi/linux/limits.h). */
 #define NAMES_BYTES 65536
 #define VALUE_BYTES 65536
 
 #define ACL_ATTRIBUTE "system.posix_acl_access"
 
 /*
- * Privileges of a program, and checksums over content and attributes that the kernel updates
- * itself.
+ * Attributes that are not copied: privileges of a program, and checksums over content and
+ * attributes that the kernel updates itself.
  */
 static const char *const left_out[] = {"security.capability", "security.ima", "security.evm"};
 
@@ -31,7 +31,10 @@ static bool is_left_out(const char *name)
 	return false;
 }
 
-/* Negative errno. A label that the new file already has is not set, as that may be denied. */
+/*
+ * Copies an attribute. Negative errno. A label that the new file already has is not set, as that
+ * may be denied.
+ */
 static int copy_attribute(int from, int to, const char *name)
 {
 	FLMEM_AUTO_FREE char *value = malloc(VALUE_BYTES), *there = malloc(VALUE_BYTES);
@@ -57,7 +60,7 @@ static int copy_attributes(int from, int to, const char *path, struct flmem_erro
 		return flmem_error_set(err, FLMEM_EFAILED, names ? errno : ENOMEM,
 				       "cannot read the attributes of '%s'", path);
 	/*
-	 * The new file got it from the directory's default ACL; fchmod() below would widen its
+	 * The new file got its ACL from the directory's default ACL; fchmod() below would widen its
 	 * mask: acl(5).
 	 */
 	if (fremovexattr(to, ACL_ATTRIBUTE) < 0 && errno != ENODATA && errno != ENOTSUP)

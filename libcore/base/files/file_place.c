@@ -125,7 +125,7 @@ int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *r
 	struct flmem_temporary new = {.directory = directory, .fd = -1};
 
 	for (int i = 0; i < TRIES && new.fd < 0; i++) {
-		/* A leading dot: searches for configurations skip such files. */
+		/* The name begins with a dot: searches for configurations skip such files. */
 		snprintf(new.name, sizeof(new.name), ".flmem-%016" PRIx64, random_name_number());
 		new.fd = openat(directory, new.name,
 				O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -151,7 +151,8 @@ int flmem_file_place_sync(int directory)
 	FLMEM_AUTO_CLOSE int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
-		return errno == EACCES ? 0 : -errno; /* it may be written to, but not be read */
+		/* A directory may be writable without being readable. */
+		return errno == EACCES ? 0 : -errno;
 	if (fsync(fd) == 0 || errno == EINVAL || errno == EOPNOTSUPP)
 		return 0;
 	return -errno;
@@ -200,7 +201,10 @@ static int check_replaced(const struct flmem_file_place *place, mode_t *mode,
 	return 0;
 }
 
-/* It may have become a device or a socket since its caller has checked it. */
+/*
+ * Checks the kind once more: the file may have become a device or a socket since the caller has
+ * checked it.
+ */
 static bool is_of_other_kind(const struct flmem_file_place *place)
 {
 	struct stat old;

@@ -19,8 +19,8 @@
 
 struct flmem_file_place {
 	int directory;	  /* O_PATH */
-	const char *path; /* the caller's, for messages */
-	const char *name; /* in the directory; a part of `path` */
+	const char *path; /* the caller's string, for messages */
+	const char *name; /* name in the directory; points into `path` */
 };
 
 #define FLMEM_FILE_PLACE_INIT   \
@@ -29,8 +29,8 @@ struct flmem_file_place {
 	}
 
 /*
- * Opens the directory of a path, whose last component need not exist. `path` is kept. Negative
- * errno, -EISDIR for a path that can only name a directory.
+ * Opens the directory of a path, whose last component need not exist. The place keeps the pointer
+ * `path`. Negative errno, -EISDIR for a path that can only name a directory.
  */
 int flmem_file_place_open(const char *path, struct flmem_file_place *ret_place);
 
@@ -50,28 +50,34 @@ int flmem_file_place_open_regular(int directory, const char *name, int flags,
 				  struct stat *ret_status);
 
 /*
- * Whether the file of the descriptor, also of a directory, has this name there: a file that is
- * locked after it was opened may have lost it to another writer. `directory` may be AT_FDCWD.
+ * Reports whether the file of the descriptor, which may be a directory, has this name in
+ * `directory`: a file that is locked after it was opened may have lost the name to another writer.
+ * `directory` may be AT_FDCWD.
  */
 bool flmem_file_place_is_named(int fd, int directory, const char *name);
 
-/* The same, where a disk that fails is to be reported: 1, 0 or a negative errno. */
+/*
+ * Like flmem_file_place_is_named(), with failures of the disk reported: 1, 0 or a negative errno.
+ */
 int flmem_file_place_has_name(int fd, int directory, const char *name);
 
-/* Whether both are of the same file. */
+/* Reports whether both describe the same file. */
 bool flmem_file_is_same(const struct stat *one, const struct stat *other);
 
-/* A regular file, or a link, which is replaced itself: a rename would turn a device into a file. */
+/*
+ * True for a regular file, and for a link, which is replaced itself. A rename would turn a device
+ * into a plain file.
+ */
 bool flmem_file_is_replaceable(const struct stat *status);
 
-/* Whether one of `files` is the same file. */
+/* Reports whether `file` is the same file as one of `files`. */
 bool flmem_file_is_among(const struct stat *file, const struct stat *files, size_t count);
 
 #define FLMEM_TEMPORARY_NAME 32
 
-/* A new file with a temporary name; clearing removes it while it has that name. */
+/* A new file with a temporary name; flmem_temporary_clear() removes it while it has that name. */
 struct flmem_temporary {
-	int directory; /* the caller's */
+	int directory; /* owned by the caller */
 	int fd;
 	char name[FLMEM_TEMPORARY_NAME]; /* "": the file no longer has the temporary name */
 };
@@ -81,7 +87,7 @@ struct flmem_temporary {
 		.directory = -1, .fd = -1 \
 	}
 
-/* `mode` as for open(2), with the umask applied. Negative errno. */
+/* Creates the file; `mode` is as for open(2), with the umask applied. Negative errno. */
 int flmem_temporary_create(int directory, mode_t mode, struct flmem_temporary *ret_temporary);
 
 void flmem_temporary_clear(struct flmem_temporary *temporary);
@@ -101,7 +107,9 @@ int flmem_temporary_publish(const struct flmem_file_place *place, struct flmem_t
  */
 int flmem_file_place_sync(int directory);
 
-/* The same after the file at `path` has received its name there. */
+/*
+ * Like flmem_file_place_sync(), after the file at `path` has received its name there; sets `err`.
+ */
 int flmem_file_place_flush(int directory, const char *path, struct flmem_error *err);
 
 /*

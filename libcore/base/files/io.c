@@ -62,7 +62,10 @@ int flmem_io_read_pipe(int fd, size_t limit, struct flmem_buf *buf)
 	size_t before = buf->length;
 	int rc;
 
-	/* Not before the first read: a FIFO that no process has opened to write is empty. */
+	/*
+	 * Read before waiting: poll() would wait for a writer of a FIFO that no process has opened
+	 * to write, while a read reports it as empty.
+	 */
 	do
 		rc = flmem_io_read_all(fd, limit - (buf->length - before), buf);
 	while (rc == -EAGAIN && (poll(&ready, 1, -1) >= 0 || errno == EINTR));
@@ -81,7 +84,8 @@ int flmem_io_reopen(int fd, int flags)
 	char self[32];
 	int opened;
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd); /* opens the file itself (proc(5)) */
+	/* Opening this path opens the file itself (proc(5)). */
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	opened = open(self, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	return opened < 0 ? -errno : opened;
 }

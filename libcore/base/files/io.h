@@ -24,17 +24,18 @@ int flmem_io_read_all(int fd, size_t limit, struct flmem_buf *buf);
 int flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
 
 /*
- * The rest of a file that the user named, as flmem_io_read_all() reads it. It may be a pipe, as
- * of <(command) in bash: waits for what its writer writes.
+ * Appends the rest of a file that the user named, as flmem_io_read_all() does. The file may be a
+ * pipe, as of <(command) in bash: the function waits for what its writer writes.
  */
 int flmem_io_read_pipe(int fd, size_t limit, struct flmem_buf *buf);
 
-/* The same of a path. */
+/* Like flmem_io_read_pipe(), for the file at a path. */
 int flmem_io_read_named(const char *path, size_t limit, struct flmem_buf *buf);
 
 /*
- * Opens the file of an O_PATH descriptor, even if its name refers to another now. It never blocks
- * and never becomes a controlling terminal. Returns the descriptor, or a negative errno.
+ * Opens the file of an O_PATH descriptor, even if its name now refers to another file. The call
+ * never blocks, and the file never becomes a controlling terminal. Returns the descriptor, or a
+ * negative errno.
  */
 int flmem_io_reopen(int fd, int flags);
 
@@ -42,8 +43,8 @@ int flmem_io_reopen(int fd, int flags);
 DIR *flmem_io_open_dir(int dirfd, const char *path);
 
 /*
- * What a user other than root may still write to the file system of `fd`; UINT64_MAX where 64 bits
- * do not hold it. Returns 0, or a negative errno.
+ * Sets the bytes that a user other than root may still write to the file system of `fd`; UINT64_MAX
+ * where 64 bits do not hold them. Returns 0, or a negative errno.
  */
 int flmem_io_free_bytes(int fd, uint64_t *ret_bytes);
 

@@ -6,14 +6,14 @@
 #include <string.h>
 
 #define CONTEXT 3U
-#define REACH	64U /* lines searched ahead for where the texts agree again */
+#define REACH	64U /* number of lines searched ahead for a place where the texts agree again */
 
 struct diff_lines {
-	const char **starts; /* one more entry than lines: the end of the text */
+	const char **starts; /* one more entry than lines: the last is the end of the text */
 	size_t count;
 };
 
-/* A stretch of lines that differ: [a, a_end) of the one against [b, b_end) of the other. */
+/* A range of lines that differ: [a, a_end) of the first text against [b, b_end) of the second. */
 struct line_change {
 	size_t a, a_end, b, b_end;
 };
@@ -45,8 +45,8 @@ static bool is_same_line(const struct diff_lines *a, size_t i, const struct diff
 }
 
 /*
- * Finds the nearest following pair of equal lines; the ends of both texts when none is within
- * reach.
+ * Finds the nearest following pair of equal lines; returns the ends of both texts when none is
+ * within REACH.
  */
 static struct line_change next_change(const struct diff_lines *a, size_t i,
 				      const struct diff_lines *b, size_t j)
@@ -111,7 +111,7 @@ static void put_hunk(const struct diff_lines *a, const struct diff_lines *b,
 	put_lines(a, last->a_end, last->a_end + tail, ' ', out);
 }
 
-/* All stretches that differ; NULL when out of memory. */
+/* Returns all ranges that differ; NULL when out of memory. */
 static struct line_change *find_changes(const struct diff_lines *a, const struct diff_lines *b,
 					size_t *ret_count)
 {

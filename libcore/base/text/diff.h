@@ -7,8 +7,9 @@
 #include "base/text/buf.h"
 
 /*
- * Appends the difference between `before` and `after`, both of the file `name`; nothing when they
- * are equal. The result is right for any two texts, and short for texts that differ in few places.
+ * Appends the difference between the texts `before` and `after` of the file `name`; appends nothing
+ * when they are equal. The result is right for any two texts, and short for texts that differ in
+ * few places.
  */
 void flmem_diff_unified(const char *name, const char *before, const char *after,
 			struct flmem_buf *out);

@@ -12,7 +12,7 @@ char *flmem_text_bytes(uint64_t bytes, char *out, size_t size)
 	double number = (double)bytes;
 	size_t unit = 0;
 
-	/* With four digits 1023.5 would be printed as 1024. */
+	/* A larger number is scaled further: with four digits 1023.5 would be printed as 1024. */
 	while (number >= 1023.5) {
 		number /= 1024;
 		unit++;

@@ -2,7 +2,9 @@
 #ifndef FLMEM_BASE_HEX_H
 #define FLMEM_BASE_HEX_H
 
-/* The value of four hexadecimal digits; -1 without them. Reads nothing after a NUL. */
+/*
+ * Returns the value of four hexadecimal digits; -1 if there are fewer. Reads nothing after a NUL.
+ */
 int flmem_hex_read4(const char *digits);
 
 #endif

@@ -59,7 +59,7 @@ static const struct size_unit duration_units[] = {
 	{NULL, 0},
 };
 
-/* Suffixes of model names: llama-3.1-8b, gpt2-1.5B. */
+/* Suffixes in names of models: llama-3.1-8b, gpt2-1.5B. */
 static const struct size_unit count_units[] = {
 	{"", 1},
 	{"K", UINT64_C(1000)},
@@ -132,7 +132,7 @@ int flmem_parse_pid(const char *text, pid_t *ret_pid, struct flmem_error *err)
 	return 0;
 }
 
-/* Fraction in millionths; digits after the sixth are ignored. */
+/* Reads a fraction in millionths; digits after the sixth are ignored. */
 static bool read_fraction(const char **text, uint64_t *ret_millionths)
 {
 	uint64_t value = 0, place = 100000;

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGITS_MAX 300U /* strtod(3) takes time in proportion to the length */
+#define DIGITS_MAX 300U /* limit of the length: strtod(3) takes time in proportion to it */
 
 int flmem_parse_real(const char *text, double *ret_value, struct flmem_error *err)
 {
-	/* Without letters of hexadecimal numbers, "inf" and "nan". */
+	/* Letters of hexadecimal numbers, "inf" and "nan" are not accepted. */
 	size_t length = strspn(text, "0123456789.eE+-");
 	locale_t locale;
 	double value;

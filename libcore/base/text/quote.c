@@ -10,7 +10,7 @@
 static const char not_utf8[] = "a value that is not UTF-8";
 static const char controls[] = "control characters";
 
-/* Appends a value that needs no quoting in any of the formats; false for others. */
+/* Appends a value that needs no quoting in any of the formats; returns false for others. */
 static bool put_bare(struct flmem_buf *out, const char *value)
 {
 	if (!*value || value[strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -20,7 +20,7 @@ static bool put_bare(struct flmem_buf *out, const char *value)
 	return true;
 }
 
-/* Wraps in single quotes; `special` bytes are replaced by what `escape` writes before the byte. */
+/* Wraps a value in single quotes and writes `escape` before each byte of `special`. */
 static void put_single_quoted(struct flmem_buf *out, const char *value, const char *special,
 			      const char *escape)
 {
@@ -110,7 +110,7 @@ const char *flmem_quote_dotenv(struct flmem_buf *out, const char *value)
 	return NULL;
 }
 
-/* docker/cli opts/file.go: the rest of the line is the value, unquoted. */
+/* The rest of the line is the value, without quotes (docker/cli, opts/file.go). */
 const char *flmem_quote_docker(struct flmem_buf *out, const char *value)
 {
 	if (strpbrk(value, "\n\r"))
@@ -122,8 +122,9 @@ const char *flmem_quote_docker(struct flmem_buf *out, const char *value)
 }
 
 /*
- * Characters that must be escaped in a double-quoted scalar (YAML 1.2, 5.1), or that a YAML 1.1
- * reader folds as line breaks. Writes the escape and returns the bytes that it replaces, or 0.
+ * Escapes a character that must be escaped in a double-quoted scalar (YAML 1.2, 5.1), or that a
+ * YAML 1.1 reader folds as a line break. Returns the number of bytes that the escape replaces, or
+ * 0.
  */
 static size_t put_yaml_escape(struct flmem_buf *out, const unsigned char *p)
 {
@@ -187,7 +188,7 @@ const char *flmem_quote_k8s(struct flmem_buf *out, const char *value)
 	return put_yaml_quoted(out, value, true);
 }
 
-/* Nothing can be escaped in a block, and a YAML 1.1 reader ends a line at all of these. */
+/* A literal block has no escapes, and a YAML 1.1 reader ends a line at all of these characters. */
 const char *flmem_quote_sh_in_yaml(struct flmem_buf *out, const char *value)
 {
 	static const char *const breaks[] = {"\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9",
@@ -204,12 +205,12 @@ const char *flmem_quote_sh_in_yaml(struct flmem_buf *out, const char *value)
 	return flmem_quote_sh(out, value);
 }
 
-/* systemd.syntax(7): C escapes inside quotes, %% for a percent sign. */
+/* Uses C escapes inside quotes, and %% for a percent sign (systemd.syntax(7)). */
 static const char *put_systemd_quoted(struct flmem_buf *out, const char *value, const char *doubled)
 {
 	if (!flmem_text_is_utf8(value))
 		return not_utf8;
-	/* unichar_is_valid() of systemd */
+	/* The same condition as unichar_is_valid() of systemd. */
 	if (!flmem_text_is_assigned_utf8(value))
 		return "noncharacters of Unicode";
 	for (const unsigned char *p = (const unsigned char *)value; *p; p++)

@@ -4,23 +4,24 @@
 
 /*
  * Quotes a value so that the reader of a format gets the same bytes. Each function appends the
- * quoted text and returns NULL, or appends nothing and returns a static text: what the format
- * cannot hold.
+ * quoted text and returns NULL. If the format cannot hold the value, it appends nothing and returns
+ * a static text that names the cause.
  */
 
 #include "base/text/buf.h"
 
 typedef const char *flmem_quote_fn(struct flmem_buf *out, const char *value);
 
-flmem_quote_fn flmem_quote_sh;		    /* dash, bash, zsh, ksh, busybox sh */
-flmem_quote_fn flmem_quote_fish;	    /* fish */
-flmem_quote_fn flmem_quote_csh;		    /* csh, tcsh; interactive or not */
-flmem_quote_fn flmem_quote_dotenv;	    /* python-dotenv and docker compose alike */
-flmem_quote_fn flmem_quote_docker;	    /* right-hand side in a `docker run --env-file` file */
-flmem_quote_fn flmem_quote_yaml;	    /* double-quoted YAML scalar */
-flmem_quote_fn flmem_quote_k8s;		    /* the same, with $ doubled against $(NAME) */
-flmem_quote_fn flmem_quote_sh_in_yaml;	    /* sh, on a line of a literal block of YAML */
+flmem_quote_fn flmem_quote_sh;	   /* dash, bash, zsh, ksh, busybox sh */
+flmem_quote_fn flmem_quote_fish;   /* fish */
+flmem_quote_fn flmem_quote_csh;	   /* csh, tcsh; interactive or not */
+flmem_quote_fn flmem_quote_dotenv; /* python-dotenv and docker compose alike */
+flmem_quote_fn flmem_quote_docker; /* right-hand side in a `docker run --env-file` file */
+flmem_quote_fn flmem_quote_yaml;   /* double-quoted YAML scalar */
+/* A YAML scalar in which $ is doubled against $(NAME). */
+flmem_quote_fn flmem_quote_k8s;
+flmem_quote_fn flmem_quote_sh_in_yaml;	    /* a word of sh on a line of a literal block of YAML */
 flmem_quote_fn flmem_quote_systemd;	    /* one word of a unit file's list */
-flmem_quote_fn flmem_quote_systemd_command; /* the same in ExecStart=, where $ is special, too */
+flmem_quote_fn flmem_quote_systemd_command; /* one word of ExecStart=, where $ is special, too */
 
 #endif

@@ -30,10 +30,13 @@ static const struct {
 	{"PMAK-", 20},	     {"NRAK-", 20},   {"sntrys_", 20},	{"KGAT_", 20},
 };
 
-/* This many hexadecimal digits are a key (of wandb: 40), a checksum or a commit; all are hidden. */
+/*
+ * A run of this many hexadecimal digits may be a key (of wandb: 40), a checksum or a commit; all
+ * are hidden.
+ */
 #define HEX_KEY_MIN 32
 
-/* Addresses whose path is the secret. */
+/* Addresses in which the path is the secret. */
 static const char *const secret_paths[] = {"hooks.slack.com/", "webhook/", "webhooks/"};
 
 /* Options whose value may be USER:PASSWORD, as of curl(1). */
@@ -46,12 +49,12 @@ static const char *const user_options[] = {"-u", "-U", "--user", "--proxy-user"}
 #define PROGRAMS_MAX 16U
 
 struct redaction {
-	const char *text; /* what is left */
+	const char *text; /* the rest of the text */
 	struct flmem_buf *out;
 	const char *run_end; /* end of the run of non-blank characters at or after `text` */
 	const char *last_at; /* '@' in that run, or NULL */
 	unsigned programs;
-	bool after_blank; /* or at the start */
+	bool after_blank; /* also true at the start */
 };
 
 /* True when a variable, option or key of this name holds a secret ("HF_TOKEN", "--api-key"). */
@@ -79,7 +82,7 @@ static bool is_token_form(const char *text, size_t length)
 	return false;
 }
 
-/* Whether a word that looks like a name is a token, or has one after a punctuation mark. */
+/* Reports whether a word that looks like a name is a token, or has one after a punctuation mark. */
 static bool holds_token(const char *text, size_t length)
 {
 	size_t digits = 0;
@@ -96,7 +99,8 @@ static bool holds_token(const char *text, size_t length)
 }
 
 /*
- * Length of the separator between a name and its value: `=`, `:`, quotes, or encoded; 0 for none.
+ * Returns the length of the separator between a name and its value: `=`, `:`, quotes, or encoded; 0
+ * for none.
  */
 static size_t measure_separator(const char *text)
 {
@@ -106,8 +110,8 @@ static size_t measure_separator(const char *text)
 }
 
 /*
- * Offset of the value after a secret's name, also when the name is quoted, the key of an index or
- * an item of a list. 0: no value follows.
+ * Returns the offset of the value after a secret's name, also when the name is quoted, the key of
+ * an index or an item of a list. 0: no value follows.
  */
 static size_t find_value(const char *name, size_t length, enum flmem_secrecy secrecy)
 {
@@ -135,7 +139,7 @@ static bool is_scheme(const char *text, size_t length)
 	return false;
 }
 
-/* "user:password" or, for SMB, "user%password"; an address has "//" after its colon. */
+/* True for "user:password" or, for SMB, "user%password"; an address has "//" after its colon. */
 static bool has_password(const char *value)
 {
 	const char *sign = value + strcspn(value, ":%\"'" BLANKS);
@@ -151,20 +155,20 @@ static bool is_user_option(const char *word, size_t length)
 	return false;
 }
 
-/* Offset of USER:PASSWORD in or after an option that takes it; 0: none. */
+/* Returns the offset of USER:PASSWORD in or after an option that takes it; 0: none. */
 static size_t find_user(const char *text, size_t length)
 {
 	size_t at = length + strspn(text + length, BLANKS "=\"'");
 
 	if (is_user_option(text, length))
 		return at > length && has_password(text + at) ? at : 0;
-	/* Attached to the option: -uuser:password */
+	/* The value may be attached to the option: -uuser:password */
 	if (length > 2 && is_user_option(text, 2))
 		return has_password(text + 2) ? 2 : 0;
 	return 0;
 }
 
-/* Offset of the secret that follows this name; 0: none. */
+/* Returns the offset of the secret that follows this name; 0: none. */
 static size_t find_secret(const struct redaction *r, size_t length)
 {
 	const char *text = r->text;
@@ -181,7 +185,10 @@ static size_t find_secret(const struct redaction *r, size_t length)
 	return at && text[at] ? at : 0;
 }
 
-/* The same for the options of a program within one word, a shell's command string. */
+/*
+ * Returns the offset of a secret in the options of a program within one word, a shell's command
+ * string; 0: none.
+ */
 static size_t find_program_secret(struct redaction *r, size_t length)
 {
 	const struct flmem_secret_options *program = flmem_secret_options_of(r->text, length);
@@ -189,7 +196,7 @@ static size_t find_program_secret(struct redaction *r, size_t length)
 
 	if (!program || !r->text[length] || !strchr(BLANKS, r->text[length]))
 		return 0;
-	/* NVFlare's modules have three of them: hide the whole rest. */
+	/* A module of NVFlare takes three secrets, so the whole rest is hidden. */
 	if (memchr(r->text, '.', length))
 		return length + 1;
 	if (r->programs++ >= PROGRAMS_MAX)
@@ -205,7 +212,7 @@ static size_t find_program_secret(struct redaction *r, size_t length)
 	return first && *first ? (size_t)(first - r->text) : 0;
 }
 
-/* The '@' after "user:password" at the start of the remaining text; or NULL. */
+/* Returns the '@' after "user:password" at the start of the remaining text, or NULL. */
 static const char *find_redacted_user_end(struct redaction *r)
 {
 	if (!r->run_end || r->text >= r->run_end) {
@@ -305,7 +312,7 @@ struct next_word {
 	bool user;   /* the next word may be USER:PASSWORD */
 };
 
-/* A word of a file name is not a secret's name: `python3 make_token.py --size 3`. */
+/* True for a word of a file name, which is no secret's name: `python3 make_token.py --size 3`. */
 static bool is_file_name(const char *name, size_t length)
 {
 	const char *dot = memrchr(name, '.', length);
@@ -314,8 +321,8 @@ static bool is_file_name(const char *name, size_t length)
 }
 
 /*
- * Whether the next word is the value of a secret that this one ends with: --token VALUE, Password:
- * VALUE, or `{"key":` of JSON that a shell has split.
+ * Reports whether this word ends with the name of a secret whose value is the next word: --token
+ * VALUE, Password: VALUE, or `{"key":` of JSON that a shell has split.
  */
 static bool precedes_secret(const char *word, struct next_word *next)
 {
@@ -345,7 +352,7 @@ static struct next_word update_state(const char *word, const char *option, struc
 		next.secret = !word[strlen(option)];
 		return next;
 	}
-	/* Also after a hidden word, which may have been an option after all. */
+	/* A hidden word is checked, too: it may have been an option after all. */
 	if (!now.secret || word[0] == '-')
 		next.secret = precedes_secret(word, &next);
 	if (now.secret && (is_scheme(word, strlen(word)) || !word[strspn(word, "=:")]))

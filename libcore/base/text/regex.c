@@ -6,14 +6,14 @@
 #include "base/cleanup.h"
 #include "base/text/buf.h"
 
-/* The end of a bracket expression that begins at `p`; a ']' at its start is a member. */
+/* Returns the end of a bracket expression that begins at `p`; a ']' at its start is a member. */
 static const char *bracket_end(const char *p)
 {
 	p += p[1] == '^' ? 2 : 1;
 	if (*p == ']')
 		p++;
 	while (*p && *p != ']') {
-		/* [:alpha:], [.x.], [=x=] */
+		/* Skip [:alpha:], [.x.] and [=x=] as a whole. */
 		if (p[0] == '[' && p[1] && strchr(":.=", p[1])) {
 			const char close[] = {p[1], ']', '\0'};
 			const char *end = strstr(p + 2, close);
@@ -32,7 +32,7 @@ static bool has_digit_class(const char *from, const char *to)
 	return found || memmem(from, (size_t)(to - from), "\\D", 2);
 }
 
-/* False for \d within brackets, where a backslash is a member by itself. */
+/* Translates \d and \D. False for \d within brackets, where POSIX takes a backslash as a member. */
 static bool translate_regex(const char *pattern, struct flmem_buf *ret_posix)
 {
 	for (const char *p = pattern; *p; p++) {
@@ -41,7 +41,7 @@ static bool translate_regex(const char *pattern, struct flmem_buf *ret_posix)
 
 			if (has_digit_class(p, end))
 				return false;
-			end -= !*end; /* not closed: regcomp(3) says so */
+			end -= !*end; /* without a closing bracket, regcomp(3) reports it */
 			flmem_buf_append(ret_posix, p, (size_t)(end - p) + 1);
 			p = end;
 		} else if (*p == '\\' && (p[1] == 'd' || p[1] == 'D')) {

@@ -3,8 +3,9 @@
 #define FLMEM_BASE_REGEX_H
 
 /*
- * Regular expressions from users: POSIX extended ones, in which \d and \D mean a digit and no digit
- * as in most other languages. regcomp(3) takes \d for the letter d, which then never matches.
+ * Regular expressions from users: POSIX extended ones, in which \d and \D also mean a digit and no
+ * digit, as in most other languages. regcomp(3) takes \d for the letter d, which then never
+ * matches.
  */
 
 #include <regex.h>
@@ -12,7 +13,8 @@
 #include <flmem/error.h>
 
 /*
- * `what` names the expression in the error, FLMEM_EUSAGE. Release with regfree().
+ * Compiles an expression. `what` names it in the error, FLMEM_EUSAGE. The caller releases it with
+ * regfree().
  */
 int flmem_regex_compile(const char *pattern, int flags, const char *what, regex_t *ret_regex,
 			struct flmem_error *err);

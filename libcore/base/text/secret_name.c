@@ -5,9 +5,9 @@
 
 #include "base/cleanup.h"
 
-/* Where in a name a word must occur. */
+/* Where a word must occur in a name, so that the name is a secret's. */
 enum word_position {
-	ANYWHERE,  /* anywhere, "HFTOKENS": part of no English word */
+	ANYWHERE,  /* at any place: "HFTOKENS"; the word is part of no English word */
 	AT_END_OF, /* at the end of a word: "SSHPASS", but not "passes" */
 	LAST,	   /* the last whole word of the name: "account_key", but not "key_file" */
 };
@@ -82,7 +82,7 @@ static const struct {
 	{"SSID", LAST, FLMEM_SECRECY_VALUE},
 };
 
-/* Whole words in which such a word means something else: terms of language models. */
+/* Whole words in which a listed word has another meaning: terms of language models. */
 static const char *const harmless_words[] = {
 	"TOKENIZER",  "TOKENIZERS",	"TOKENIZE",   "TOKENIZED",	"TOKENIZATION",
 	"MAX_TOKENS", "MAX_NEW_TOKENS", "MIN_TOKENS", "MIN_NEW_TOKENS", "NUM_TOKENS",
@@ -91,7 +91,10 @@ static const char *const harmless_words[] = {
 	"BYPASS",     "COMPASS",
 };
 
-/* Long options may be abbreviated (getopt_long(3), argparse). */
+/*
+ * Words whose abbreviation counts as well: long options may be abbreviated (getopt_long(3),
+ * argparse).
+ */
 static const char *const abbreviated[] = {"TOKEN", "SECRET", "PASSWORD", "PASSPHRASE",
 					  "CREDENTIALS"};
 #define ABBREVIATION_MIN 3U
@@ -132,7 +135,7 @@ static char fold_char(char c)
 	return c == '-' || c == '.' ? '_' : c;
 }
 
-/* Whether a word of the name may begin or end at this place: "authToken" has two. */
+/* Reports whether a word of the name may begin or end at this place: "authToken" has two words. */
 static bool is_boundary(const char *name, size_t length, size_t at)
 {
 	return !at || at == length || !is_letter(name[at - 1]) || !is_letter(name[at]) ||
@@ -147,7 +150,7 @@ static bool has_word_at(const char *name, size_t length, size_t at, const char *
 	return true;
 }
 
-/* Only digits and punctuation follow: "API-KEY-2". */
+/* Reports whether only digits and punctuation follow: "API-KEY-2". */
 static bool is_last_word(const char *name, size_t length, size_t end)
 {
 	while (end < length && !is_letter(name[end]))
@@ -170,7 +173,7 @@ static bool is_at_place(const char *name, size_t length, size_t at, size_t end,
 	return true;
 }
 
-/* Whether [at, end) is part of a harmless word of the name. */
+/* Reports whether [at, end) is part of a harmless word of the name. */
 static bool is_harmless(const char *name, size_t length, size_t at, size_t end)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(harmless_words); i++) {

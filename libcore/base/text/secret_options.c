@@ -7,9 +7,9 @@
 #include "base/text/text.h"
 
 /*
- * Modules of NVFlare carry a session's token, its signature and the id of the server's session (up
- * to 2.8; from 2.9 on they are in the environment). The other programs' options are from their
- * manuals.
+ * Options of NVFlare's modules carry a session's token, its signature and the id of the server's
+ * session (up to 2.8; from 2.9 on they are in the environment). The other programs' options are
+ * from their manuals.
  */
 #define NVFLARE_APP "nvflare.private.fed.app."
 #define SESSION_OPTIONS                 \

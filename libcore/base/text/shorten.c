@@ -8,7 +8,7 @@
 #define GAP	   (sizeof(FLMEM_TEXT_GAP) - 1)
 #define QUOTED_MIN 40U /* shorter quoted texts stay whole */
 
-/* Of a text, without its quotes. */
+/* A part of a text, without its quotes. */
 struct text_range {
 	size_t begin, length;
 };
@@ -18,7 +18,9 @@ static bool begins_quote(const char *text, size_t i)
 	return text[i] == '\'' && (!i || text[i - 1] == ' ' || text[i - 1] == '(');
 }
 
-/* An apostrophe inside of a name is followed by more of the name. */
+/*
+ * Reports whether a quote ends here. An apostrophe inside a name is followed by more of the name.
+ */
 static bool ends_quote(const char *text, size_t i)
 {
 	return text[i] == '\'' && !isalnum((unsigned char)text[i + 1]);
@@ -49,7 +51,10 @@ static bool is_inside_character(char c)
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Leaves `room` bytes of it, twice as many of the end, where the name of a file is. */
+/*
+ * Shortens the part to `room` bytes: twice as many from the end, where the name of a file is, as
+ * from the start.
+ */
 static void cut_stretch(char *text, struct text_range part, size_t room)
 {
 	char *begin = text + part.begin, *end = begin + part.length;
@@ -75,7 +80,7 @@ void flmem_text_fit(char *text, size_t size)
 			cut_stretch(text, (struct text_range){0, length}, size - 1);
 			return;
 		}
-		/* At most a half at once, so that the longer one of two becomes the shorter one. */
+		/* Cut at most one half at a time, so that another part can become the longest. */
 		room = part.length > excess ? part.length - excess : 0;
 		room = room > part.length / 2 ? room : part.length / 2;
 		cut_stretch(text, part, room > QUOTED_MIN ? room : QUOTED_MIN);

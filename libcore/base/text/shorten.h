@@ -2,24 +2,25 @@
 #ifndef FLMEM_BASE_SHORTEN_H
 #define FLMEM_BASE_SHORTEN_H
 
-/* Messages that are too long for their place. */
+/* Shortens messages that are too long for their place. */
 
 #include <stddef.h>
 
-/* What a part that was left out is replaced with. */
+/* Replaces a part that was left out. */
 #define FLMEM_TEXT_GAP "..."
 
 /*
- * Shortens a message in place to less than `size` bytes, which are at least 64: in the middle of
- * its longest 'quoted' texts, for example paths, while that is enough, else in its own middle. So
- * what failed, the ends of names, and the reason after them stay. UTF-8 stays well-formed.
+ * Shortens a message in place to less than `size` bytes, which are at least 64. It cuts the middle
+ * of the longest 'quoted' texts, for example paths, while that is enough, else the middle of the
+ * message. So the object of the message, the ends of names, and the reason after them stay. UTF-8
+ * stays well-formed.
  */
 void flmem_text_fit(char *text, size_t size);
 
 /*
- * How many bytes at the start of `text`, of a message after a quote, are the path, whole or
- * without its middle. A '/' or a quote follows, or what is left of the path after a gap. 0: it
- * is another.
+ * Compares `path` with the start of `text`, the rest of a message after a quote, where the path is
+ * whole or without its middle. Returns the length of the path in `text`; a '/' or a quote follows,
+ * or what is left of the path after a gap. 0: `text` starts with another path.
  */
 size_t flmem_text_fit_match(const char *text, const char *path);
 

@@ -34,7 +34,10 @@ const char *flmem_text_basename(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at `p`, or 0 (RFC 3629: no overlongs, no surrogates). */
+/*
+ * Returns the length of the well-formed UTF-8 sequence at `p`, or 0 (RFC 3629: no overlongs, no
+ * surrogates).
+ */
 static size_t measure_utf8(const unsigned char *p)
 {
 	static const struct {
@@ -60,7 +63,7 @@ static size_t measure_utf8(const unsigned char *p)
 	return 0;
 }
 
-/* Finds where the text, which ends in a NUL, stops being well-formed. */
+/* Finds the end of the well-formed part of a text, which ends in a NUL. */
 static const char *find_utf8_end(const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
@@ -80,7 +83,7 @@ bool flmem_text_is_utf8(const char *text)
 	return !*find_utf8_end(text);
 }
 
-/* Of a sequence that is well-formed. */
+/* Reports whether a well-formed sequence is a noncharacter. */
 static bool is_noncharacter(const unsigned char *p, size_t length)
 {
 	const unsigned char *end = p + length - 2;
@@ -112,9 +115,9 @@ size_t flmem_text_utf8_length(const char *text)
 }
 
 /*
- * C1 controls (U+0080..U+009F), which terminals obey; separators of lines and what turns the
- * direction of the text after it (U+2028..U+202E, U+2066..U+2069), so that it reads as another
- * (Unicode Standard Annex 9, CVE-2021-42574).
+ * True for C1 controls (U+0080..U+009F), which terminals obey, for separators of lines, and for
+ * characters that turn the direction of the text after them (U+2028..U+202E, U+2066..U+2069), so
+ * that it reads as another text (Unicode Standard Annex 9, CVE-2021-42574).
  */
 static bool is_control(const unsigned char *p)
 {
@@ -124,7 +127,7 @@ static bool is_control(const unsigned char *p)
 				(p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
 }
 
-/* Length of one printable character. */
+/* Returns the length of one printable character. */
 static size_t measure_printable(const unsigned char *p)
 {
 	if (*p < 0x80)

@@ -10,30 +10,32 @@
 
 #include <flmem/text.h>
 
-/* What names of variables and functions are made of, for strspn(). */
+/* The characters of names of variables and functions, for strspn(). */
 #define FLMEM_TEXT_NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 
 bool flmem_text_starts(const char *text, const char *prefix);
 bool flmem_text_ends(const char *text, const char *suffix);
 
-/* Whether the text equals one of the NULL-terminated `words`. */
+/* Reports whether the text equals one of the NULL-terminated list `words`. */
 bool flmem_text_is_one_of(const char *text, const char *const *words);
 
-/* Well-formed UTF-8 throughout (RFC 3629). */
+/* Reports whether the text is well-formed UTF-8 throughout (RFC 3629). */
 bool flmem_text_is_utf8(const char *text);
 
-/* The same, without the noncharacters of Unicode (U+FFFE, U+FDD0 and so on). */
+/*
+ * Like flmem_text_is_utf8(), and false for the noncharacters of Unicode (U+FFFE, U+FDD0 and so on).
+ */
 bool flmem_text_is_assigned_utf8(const char *text);
 
-/* Length of the well-formed UTF-8 at the start of the text. */
+/* Returns the length of the well-formed UTF-8 at the start of the text. */
 size_t flmem_text_utf8_length(const char *text);
 
-/* Last component of a path; the text itself when it has no slash. Never NULL. */
+/* Returns the last component of a path; the text itself when it has no slash. Never NULL. */
 const char *flmem_text_basename(const char *path);
 
 /*
- * Reads the decimal digits at *text and moves *text past them; false and unmoved when there is none
- * or the number does not fit.
+ * Reads the decimal digits at *text and moves *text past them. False, with *text unmoved, when
+ * there is no digit or the number does not fit.
  */
 bool flmem_text_read_digits(const char **text, uint64_t *ret_value);
 

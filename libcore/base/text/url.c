@@ -30,8 +30,8 @@ size_t flmem_url_path_length(const char *name)
 }
 
 /*
- * The '@' after a user and password, or NULL. A password may hold any character, though it should
- * not: what follows the first colon is a port only where it is a number.
+ * Returns the '@' after a user and password, or NULL. A password may hold any character, though it
+ * should not: text after the first colon is a port only if it is a number.
  */
 static const char *find_url_user_end(const char *authority, size_t length)
 {

@@ -22,7 +22,9 @@ struct flmem_version_number {
 int flmem_version_number_parse(const char *text, struct flmem_version_number *ret_release,
 			       struct flmem_error *err);
 
-/* <0, 0, >0; a part that one of them lacks counts as equal, so 2.7 is "at least 2.7.2". */
+/*
+ * Returns <0, 0 or >0. A part that one of them lacks counts as equal, so 2.7 is "at least 2.7.2".
+ */
 int flmem_version_number_compare(const struct flmem_version_number *a,
 				 const struct flmem_version_number *b);
 

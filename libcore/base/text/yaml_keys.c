@@ -10,8 +10,8 @@
 struct yaml_walk {
 	flmem_yaml_visit *visit;
 	void *context;
-	char *key; /* its value has not been read yet */
-	int depth; /* depth of open collections; 1: in the outermost mapping */
+	char *key; /* a key whose value has not been read yet */
+	int depth; /* number of open collections; 1: in the outermost mapping */
 	bool mapping, failed, done;
 };
 
@@ -31,7 +31,7 @@ static void take_scalar(struct yaml_walk *walk, const char *text)
 	}
 }
 
-/* A collection or an alias in place of the value or, in unusual documents, the key. */
+/* Handles a collection or an alias in place of the value or, in unusual documents, of the key. */
 static void take_collection(struct yaml_walk *walk)
 {
 	if (walk->depth != 1 || !walk->key)
