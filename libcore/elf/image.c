@@ -90,7 +90,7 @@ static bool keep_load(struct flmem_image *image, const Elf64_Phdr *row)
 {
 	uint64_t end;
 
-	/* A range outside the file cannot have been mapped either. */
+	/* A range that exceeds the file cannot have been mapped either. */
 	if (__builtin_add_overflow(row->p_offset, row->p_filesz, &end) || end > image->size ||
 	    __builtin_add_overflow(row->p_vaddr, row->p_memsz, &end) ||
 	    row->p_filesz > row->p_memsz || image->load_count == IMAGE_LOADS_MAX)
@@ -182,7 +182,10 @@ static void read_dynamic(struct flmem_image *image, const Elf64_Phdr *segment)
 	}
 }
 
-/* The dynamic linker writes run-time addresses over some pointers (glibc: ADJUST_DYN_INFO). */
+/*
+ * Restores pointers over which the dynamic linker has written run-time addresses (glibc:
+ * ADJUST_DYN_INFO).
+ */
 static void undo_relocation(struct flmem_image *image)
 {
 	struct flmem_dynamic *dynamic = &image->dynamic;
@@ -377,7 +380,10 @@ static bool is_valid_section(const struct flmem_image *image, const Elf64_Shdr *
 		end <= image->size);
 }
 
-/* Files with more than 65279 sections keep the count elsewhere; no program or library is one. */
+/*
+ * Reads one section header. Files with more than 65279 sections keep their number elsewhere; no
+ * program or library has so many.
+ */
 bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shdr *ret_section)
 {
 	Elf64_Shdr section;
@@ -388,7 +394,7 @@ bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shd
 	return true;
 }
 
-/* Section names as the file holds them; those after the limit are not found. */
+/* The section names, the first SECTION_NAMES_MAX bytes of them; later names are not found. */
 struct section_names {
 	char bytes[SECTION_NAMES_MAX];
 	size_t length;

@@ -24,8 +24,8 @@ struct flmem_image; /* immutable after opening apart from caches; one thread at 
 struct flmem_symbol {
 	uint64_t value; /* virtual address before relocation */
 	uint64_t size;
-	uint32_t index;	       /* in its symbol table */
-	uint16_t section;      /* SHN_ABS: the value is not an address */
+	uint32_t index;	       /* index in its symbol table */
+	uint16_t section;      /* section index; SHN_ABS: the value is not an address */
 	unsigned char type;    /* STT_* */
 	unsigned char binding; /* STB_* */
 };
@@ -34,8 +34,9 @@ struct flmem_symbol {
 int flmem_image_open(int fd, struct flmem_image **ret_image, struct flmem_error *err);
 
 /*
- * Content of a file without the file itself: read from where it is mapped. What is not mapped
- * (sections, .symtab) is missing, and pointers of the dynamic section may be relocated by `bias`.
+ * A source of a file's content other than the file: the memory where it is mapped. Parts that are
+ * not mapped (sections, .symtab) are missing, and pointers of the dynamic section may be relocated
+ * by `bias`.
  */
 struct flmem_image_source {
 	bool (*read)(const void *context, uint64_t offset, void *out, size_t length);
@@ -47,7 +48,7 @@ struct flmem_image_source {
 int flmem_image_open_source(const struct flmem_image_source *source, struct flmem_image **ret_image,
 			    struct flmem_error *err);
 
-/* Whether it was opened from such a source. */
+/* Reports whether the image was opened from such a source. */
 bool flmem_image_is_mapped(const struct flmem_image *image);
 
 void flmem_image_free(struct flmem_image *image);
@@ -60,30 +61,35 @@ static inline void flmem_cleanup_image(struct flmem_image **image)
 #define FLMEM_AUTO_IMAGE FLMEM_AUTO(flmem_cleanup_image)
 
 /*
- * The file names a dynamic linker (PT_INTERP): a dynamically linked program, or a library that can
- * be run.
+ * Reports whether the file names a dynamic linker (PT_INTERP): a dynamically linked program, or a
+ * library that can be run.
  */
 bool flmem_image_has_interpreter(const struct flmem_image *image);
 
-/* It has functions that are called before those of any library (DT_PREINIT_ARRAY). */
+/*
+ * Reports whether the file has functions that are called before those of any library
+ * (DT_PREINIT_ARRAY).
+ */
 bool flmem_image_runs_first(const struct flmem_image *image);
 
-/* Path of that dynamic linker; false when the file names none or the path does not fit. */
+/*
+ * Copies the path of the dynamic linker; false when the file names none or the path does not fit.
+ */
 bool flmem_image_interpreter(struct flmem_image *image, char *out, size_t size);
 
-/* e_machine, EM_X86_64 and so on. */
+/* Returns e_machine, EM_X86_64 and so on. */
 uint16_t flmem_image_machine(const struct flmem_image *image);
 
 /*
- * Load bias of a mapping of the file: `start` is where the byte at `offset` of the file is mapped.
- * False when no PT_LOAD covers the offset.
+ * Computes the load bias of a mapping of the file: `start` is where the byte at `offset` of the
+ * file is mapped. False when no PT_LOAD covers the offset.
  */
 bool flmem_image_bias(const struct flmem_image *image, uint64_t start, uint64_t offset,
 		      bool executable, uint64_t *ret_bias);
 
 /* End of the data of the last writable PT_LOAD: the rest of that page is unused. */
 struct flmem_data_end {
-	uint64_t address; /* virtual */
+	uint64_t address; /* virtual address */
 	/*
 	 * If the data end within a page that is mapped from the file, dynamic linkers leave the
 	 * file's content from this offset on in the rest of the page, and the kernel zeroes it. 0:
@@ -94,18 +100,18 @@ struct flmem_data_end {
 
 bool flmem_image_data_end(const struct flmem_image *image, struct flmem_data_end *ret_end);
 
-/* A defined symbol of .dynsym (DT_GNU_HASH, else DT_HASH); versions are ignored. */
+/* Finds a defined symbol of .dynsym (DT_GNU_HASH, else DT_HASH); versions are ignored. */
 bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
 			      struct flmem_symbol *ret_symbol);
 
 /*
- * The same, also in .symtab when the file has one: a linear search of at most 2^20 symbols and
- * 64 MiB of names, so ask for few names.
+ * Like flmem_image_find_dynamic(), also in .symtab when the file has one. That is a linear search
+ * of at most 2^20 symbols and 64 MiB of names, so ask for few names.
  */
 bool flmem_image_find_any(struct flmem_image *image, const char *name,
 			  struct flmem_symbol *ret_symbol);
 
-/* Virtual address of a section by name (".PyRuntime"); false when there is none. */
+/* Finds the virtual address of a section by name (".PyRuntime"); false when there is none. */
 bool flmem_image_find_section(struct flmem_image *image, const char *name, uint64_t *ret_address,
 			      uint64_t *ret_size);
 
@@ -118,7 +124,10 @@ bool flmem_image_search(struct flmem_image *image, const void *bytes, size_t len
 			bool (*visit)(struct flmem_image *image, uint64_t offset, void *data),
 			void *data);
 
-/* File offset of the first occurrence of bytes in that data at or after `from`, or -1. */
+/*
+ * Returns the file offset of the first occurrence of bytes in the read-only data at or after
+ * `from`, or -1.
+ */
 int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, size_t length,
 			       uint64_t from);
 
@@ -131,20 +140,22 @@ struct flmem_marker {
 #define FLMEM_MARKERS_MAX 32U
 
 /*
- * Which of the markers (at most FLMEM_MARKERS_MAX) occur in the read-only data: bit i for the i-th.
- * One pass finds all of them, so ask for all that may be needed in one call.
+ * Searches the read-only data for markers, at most FLMEM_MARKERS_MAX: bit i of the result is set if
+ * the i-th occurs. One pass finds all of them, so ask for all that may be needed in one call.
  */
 uint32_t flmem_image_find_markers(struct flmem_image *image, const struct flmem_marker *markers,
 				  size_t count);
 
-/* Virtual address of the first occurrence of bytes (instructions) in executable segments. */
+/*
+ * Finds the virtual address of the first occurrence of bytes (instructions) in executable segments.
+ */
 bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t length,
 			   uint64_t *ret_address);
 
-/* Whether its file was written to, or its status changed, since it was opened. */
+/* Reports whether the image's file was written to, or its status changed, since it was opened. */
 bool flmem_image_has_changed(const struct flmem_image *image);
 
-/* Length of the file. */
+/* Returns the length of the file. */
 uint64_t flmem_image_size(const struct flmem_image *image);
 
 /* Reads file content at an offset; all or nothing. */
@@ -155,21 +166,21 @@ bool flmem_image_read_address(struct flmem_image *image, uint64_t address, void 
 			      size_t length);
 
 /*
- * An undefined symbol of the dynamic table. Its value is 0, or the address of the PLT entry that is
- * used as the function's address wherever it is taken (x86-64 psABI, "Function Addresses").
+ * Finds an undefined symbol of the dynamic table. Its value is 0, or the address of the PLT entry
+ * that is used as the function's address wherever it is taken (x86-64 psABI, "Function Addresses").
  */
 bool flmem_image_find_import(struct flmem_image *image, const char *name,
 			     struct flmem_symbol *ret_symbol);
 
 /*
- * Address (before relocation) of the GOT slot through which the image itself calls `name`
- * (R_*_JUMP_SLOT or GLOB_DAT), or false. Reads at most 2^20 relocations of each kind.
+ * Finds the address (before relocation) of the GOT slot through which the image itself calls `name`
+ * (R_*_JUMP_SLOT or GLOB_DAT); false if there is none. Reads at most 2^20 relocations of each kind.
  */
 bool flmem_image_find_got_slot(struct flmem_image *image, const char *name, uint64_t *ret_address);
 
 /*
  * One heap block that a caller keeps with the image, so that work on a file that several processes
- * map is done once. Freed with the image, and when another one is set.
+ * map is done once. The block is freed with the image, and when another one is set.
  */
 void *flmem_image_note(const struct flmem_image *image);
 void flmem_image_set_note(struct flmem_image *image, void *note);

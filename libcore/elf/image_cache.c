@@ -12,12 +12,15 @@ struct image_entry {
 	dev_t device;
 	uint64_t inode;
 	char *name;
-	struct flmem_image *image;	   /* NULL: could not be opened */
-	const char *why;		   /* static; why, for the process that tried to open it */
-	const struct flmem_modules *owner; /* whose memory the image reads; NULL: it reads a file */
+	struct flmem_image *image;	   /* NULL: the file could not be opened */
+	/* Static: why the file could not be opened through `tried_by`. */
+	const char *why;
+	/* The modules whose memory the image reads; NULL: it reads a file. */
+	const struct flmem_modules *owner;
 	pid_t tried_by;
-	uint64_t last_use, load; /* `load`: whose file was compared */
-	uint16_t next;		 /* next in the bucket */
+	/* `load`: the list of modules for which the file was last compared. */
+	uint64_t last_use, load;
+	uint16_t next;		 /* index of the next entry in the bucket */
 };
 
 struct flmem_image_cache {
@@ -136,8 +139,8 @@ static void open_entry(struct image_entry *entry, const struct flmem_module *mod
 }
 
 /*
- * A file that was overwritten, as by cp, keeps its inode. It is checked once for each list of
- * modules: what runs by now may have been started from another content.
+ * Drops the image of a file that was overwritten, as by cp, which keeps its inode. The file is
+ * checked once for each list of modules: a process may have been started from a later content.
  */
 static void drop_if_changed(struct image_entry *entry, const struct flmem_module *module)
 {

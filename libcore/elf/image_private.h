@@ -2,7 +2,7 @@
 #ifndef FLMEM_ELF_IMAGE_PRIVATE_H
 #define FLMEM_ELF_IMAGE_PRIVATE_H
 
-/* Shared by the files that implement the image. */
+/* Declarations shared by the files that implement struct flmem_image. */
 
 #include <elf.h>
 
@@ -39,29 +39,31 @@ struct flmem_image {
 	struct flmem_image_source source; /* its `read` is NULL for a file */
 	int fd;
 	uint64_t size;
-	struct timespec changed; /* of the file, its content or its status */
+	struct timespec changed; /* time of the last change to the file's content or status */
 	Elf64_Ehdr header;
 	Elf64_Phdr loads[IMAGE_LOADS_MAX];
 	size_t load_count;
 	Elf64_Phdr interpreter; /* p_type 0: none */
 	struct flmem_dynamic dynamic;
 	struct flmem_gnu_hash gnu_hash;
-	void *note; /* of the caller: flmem_image_note() */
+	void *note; /* the caller's block: flmem_image_note() */
 	size_t head_length;
-	unsigned char head[IMAGE_HEAD_SIZE]; /* start of the file: most small reads fall here */
+	unsigned char head[IMAGE_HEAD_SIZE]; /* start of the file: most small reads are within it */
 };
 
-/* Section header by name, checked to lie within the file unless SHT_NOBITS. */
+/* Finds a section header by name; it is checked to lie within the file unless SHT_NOBITS. */
 bool flmem_image_section(struct flmem_image *image, const char *name, Elf64_Shdr *ret_section);
 
-/* Section header by index, checked in the same way. */
+/* Reads a section header by index, checked in the same way. */
 bool flmem_image_section_at(struct flmem_image *image, uint32_t index, Elf64_Shdr *ret_section);
 
-/* File offset of a virtual address with at least `length` bytes of file content from there on. */
+/*
+ * Converts a virtual address to a file offset; at least `length` bytes of file content follow it.
+ */
 bool flmem_image_address_to_offset(const struct flmem_image *image, uint64_t address,
 				   uint64_t length, uint64_t *ret_offset);
 
-/* As flmem_image_search(), within one part of the file. */
+/* Like flmem_image_search(), within one part of the file. */
 bool flmem_image_search_extent(
 	struct flmem_image *image, struct flmem_extent where, const void *bytes, size_t length,
 	bool (*visit)(struct flmem_image *image, uint64_t offset, void *data), void *data);

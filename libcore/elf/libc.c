@@ -15,7 +15,7 @@
 
 /* More than any C library has in .data.rel.ro, so that a hostile file costs little. */
 #define HITS_MAX  64
-#define NAMES_MAX ((uint64_t)16 << 20) /* of a table of names */
+#define NAMES_MAX ((uint64_t)16 << 20) /* limit of a table of names */
 #define RELRO_MAX ((uint64_t)1 << 20)
 
 static struct flmem_image *open_image(const char *path, struct flmem_error *err)
@@ -101,7 +101,7 @@ static int identify_kind(struct flmem_libc *libc, const char *path, struct flmem
 {
 	const char *name = flmem_text_basename(libc->linker);
 
-	/* ld-linux-x86-64.so.2, ld-linux-aarch64.so.1; ld-musl-x86_64.so.1 */
+	/* Recognises ld-linux-x86-64.so.2, ld-linux-aarch64.so.1 and ld-musl-x86_64.so.1. */
 	if (flmem_text_starts(name, "ld-musl-"))
 		libc->kind = FLMEM_ALLOCATOR_MUSL;
 	else if (flmem_text_starts(name, "ld-linux"))
@@ -112,7 +112,10 @@ static int identify_kind(struct flmem_libc *libc, const char *path, struct flmem
 	return 0;
 }
 
-/* musl's linker is the library; glibc's library is in the directory of the resolved linker path. */
+/*
+ * Finds the library: with musl it is the linker itself, with glibc it is in the directory of the
+ * resolved linker path.
+ */
 static void find_libc_library(struct flmem_libc *libc)
 {
 	FLMEM_AUTO_FREE char *linker = realpath(libc->linker, NULL);
@@ -139,8 +142,9 @@ static bool has_constant(struct flmem_image *image, const char *text)
 }
 
 /*
- * Since 2.26 the variable's name is in the linker's list of tunables (elf/dl-tunables.list), in
- * .data.rel.ro; before, malloc itself compares what follows "MALLOC_".
+ * Reports whether the C library reads MALLOC_ARENA_MAX. Since 2.26 the variable's name is in the
+ * linker's list of tunables (elf/dl-tunables.list), in .data.rel.ro; before, malloc itself compares
+ * the text after "MALLOC_".
  */
 static bool knows_arena_max(const struct flmem_libc *libc, struct flmem_image *library)
 {
@@ -202,7 +206,7 @@ static enum flmem_allocator_kind libc_in_names(const char *names, size_t size)
 
 	if (table_has_name(names, size, glibc, sizeof(glibc)))
 		return FLMEM_ALLOCATOR_GLIBC;
-	/* musl's loader takes every "libc.*" for itself (ldso/dynlink.c). */
+	/* musl's loader treats every name "libc.*" as its own (ldso/dynlink.c). */
 	if (table_has_name(names, size, linker, sizeof(linker)) ||
 	    table_has_name(names, size, alpine, sizeof(alpine) - 1))
 		return FLMEM_ALLOCATOR_MUSL;

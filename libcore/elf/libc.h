@@ -3,8 +3,8 @@
 #define FLMEM_ELF_LIBC_H
 
 /*
- * The C library that a program on disk would be started with: its dynamic linker (PT_INTERP) gives
- * the kind, and the library in the linker's directory the version.
+ * Determines the C library with which a program on disk would be started: its dynamic linker
+ * (PT_INTERP) gives the kind, and the library in the linker's directory the version.
  */
 
 #include <stdbool.h>
@@ -22,8 +22,9 @@ struct flmem_modules;
 #define FLMEM_LIBC_VERSION_MAX 32
 
 /*
- * Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions: after a list
- * and the block of the thread pointer (704 bytes on x86-64), or 24 words where that is elsewhere.
+ * Offset of `tid` in glibc's struct pthread (nptl/descr.h), the same in all versions: it follows a
+ * list and the block of the thread pointer (704 bytes on x86-64), or 24 words where that block is
+ * elsewhere.
  */
 #ifdef __aarch64__
 #define FLMEM_LIBC_GLIBC_TID 208U
@@ -41,27 +42,28 @@ struct flmem_libc {
 };
 
 /*
- * FLMEM_EUNSUPPORTED when the file cannot be read, is not a 64-bit ELF program, is statically
- * linked, or linked to another C library.
+ * Examines a program. FLMEM_EUNSUPPORTED when the file cannot be read, is not a 64-bit ELF program,
+ * is statically linked, or linked to another C library.
  */
 int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct flmem_error *err);
 
 /*
- * The C library that a shared library needs: FLMEM_ALLOCATOR_GLIBC, FLMEM_ALLOCATOR_MUSL, or
- * FLMEM_ALLOCATOR_UNKNOWN when it needs none, or when that could not be read.
+ * Returns the C library that a shared library needs: FLMEM_ALLOCATOR_GLIBC, FLMEM_ALLOCATOR_MUSL,
+ * or FLMEM_ALLOCATOR_UNKNOWN when it needs none, or when that could not be read.
  */
 enum flmem_allocator_kind flmem_libc_of_library(const char *path);
 
 /*
- * Version text in the file of a C library; false when it is not one. glibc prints a banner when it
- * is run ("GNU C Library ... release version 2.36"), musl's linker a usage text ("Version 1.2.3").
+ * Finds the version in the file of a C library; false when the file is not one. glibc prints a
+ * banner when it is run ("GNU C Library ... release version 2.36"), musl's linker a usage text
+ * ("Version 1.2.3").
  */
 bool flmem_libc_glibc_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX]);
 bool flmem_libc_musl_version(struct flmem_image *image, char out[FLMEM_LIBC_VERSION_MAX]);
 
 /*
- * The file of a process's C library, recognised by its contents: the first module that has the
- * name of one of its functions may be a preloaded one. NULL if there is none.
+ * Finds the file of a process's C library by its contents, since the first module with the name of
+ * one of its functions may be a preloaded one. NULL if there is none.
  */
 const struct flmem_module *flmem_libc_module(const struct flmem_modules *modules, bool *ret_glibc);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dynamic linker's list of loaded objects, read from the target's memory. */
+/* Reads the dynamic linker's list of loaded objects from the target's memory. */
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -75,8 +75,8 @@ static bool find_debug_by_dynamic(const struct flmem_modules *modules, uint64_t 
 }
 
 /*
- * For a program that was started as an argument of its dynamic linker: then the kernel's auxiliary
- * vector describes the linker, whose own dynamic section has no DT_DEBUG.
+ * Finds the list for a program that was started as an argument of its dynamic linker. The kernel's
+ * auxiliary vector then describes the linker, whose own dynamic section has no DT_DEBUG.
  */
 static bool find_debug_by_symbol(const struct flmem_modules *modules, uint64_t *ret_debug)
 {
@@ -121,10 +121,10 @@ static struct flmem_module *find_module_of(const struct flmem_modules *modules,
 }
 
 /*
- * The page that was read last: entries next to each other in the list are usually close in memory.
+ * The last page that was read: entries next to each other in the list are usually close in memory.
  */
 struct cached_page {
-	uint64_t start; /* 0: none was */
+	uint64_t start; /* 0: no page was read */
 	unsigned char bytes[4096];
 };
 

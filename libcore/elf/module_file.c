@@ -13,16 +13,16 @@
 #include "elf/modules_private.h"
 
 /*
- * ELF header, program headers, and usually the build id. Without one, compilers of another version
- * give the same headers to other code, but hardly the same symbols, which follow: all of the first
- * mapping is compared then.
+ * Bytes compared at the start of a file: the ELF header, the program headers, and usually the build
+ * id. Without a build id, compilers of another version give the same headers to other code, but
+ * hardly the same symbols, which follow: then all of the first mapping is compared.
  */
 #define HEAD_BYTES  65536U
 #define WHOLE_BYTES (UINT64_C(16) << 20)
 #define STEP_BYTES  8192U
 #define LEAST_BYTES 1024U
 
-/* Of the note that has the build id: its kind and its owner. */
+/* Kind and owner of the note that has the build id. */
 static const char build_id_note[] = "\3\0\0\0GNU";
 
 static bool is_mapped_at(const struct flmem_module *module, int fd, const struct flmem_map *head,
@@ -41,7 +41,7 @@ static bool is_mapped_at(const struct flmem_module *module, int fd, const struct
 	       memcmp(mapped, stored, (size_t)got) == 0;
 }
 
-/* Whether the file begins with the bytes that the process has mapped. */
+/* Reports whether the file begins with the bytes that the process has mapped. */
 static bool has_same_head(const struct flmem_module *module, int fd)
 {
 	const struct flmem_map *head = flmem_maps_find(module->owner->maps, module->start);
@@ -72,7 +72,7 @@ static bool is_mapped_file(const struct flmem_module *module, int fd)
 	return has_same_head(module, fd);
 }
 
-/* Magic links of /proc/PID open the file itself, even after it was moved or removed. */
+/* Opens the file itself through a magic link of /proc/PID, even after it was moved or removed. */
 static int open_magic_link(const struct flmem_module *module, const char *name)
 {
 	FLMEM_AUTO_CLOSE int fd = openat(module->owner->process->dirfd, name,
@@ -123,8 +123,8 @@ static bool is_of_module(const struct flmem_module *module, const struct flmem_m
 }
 
 /*
- * The mapping that holds a file offset. A page that two segments share is mapped twice; the first
- * mapping is the one that is never written to.
+ * Finds the mapping that holds a file offset. A page that two segments share is mapped twice; the
+ * first mapping is the one that is never written to.
  */
 static const struct flmem_map *find_map_of_offset(const struct flmem_module *module,
 						  uint64_t offset)

@@ -15,9 +15,9 @@ struct mapping_run {
 };
 
 /*
- * Whether a mapping continues the run before it: the same file at a higher offset. Segments of a
- * small file share a page, so the same offset may follow; offset 0 may repeat only after the text,
- * else a second mapping of the file begins.
+ * Reports whether a mapping continues the run before it: the same file at a higher offset. Segments
+ * of a small file share a page, so the same offset may follow; offset 0 may repeat only after the
+ * text, else a second mapping of the file begins.
  */
 static bool continues_run(const struct mapping_run *run, const struct flmem_map *map)
 {
@@ -30,15 +30,16 @@ static bool continues_run(const struct mapping_run *run, const struct flmem_map 
 }
 
 /*
- * Between the segments of a library that are aligned to more than a page, the dynamic linker leaves
- * a part of the first mapping inaccessible: its offset is higher than that of the next segment.
+ * Recognises the gap between segments that are aligned to more than a page: the dynamic linker
+ * leaves a part of the first mapping inaccessible, with an offset higher than that of the next
+ * segment.
  */
 static bool is_hole(const struct flmem_map *map)
 {
 	return !(map->flags & (FLMEM_MAP_READ | FLMEM_MAP_WRITE | FLMEM_MAP_EXEC));
 }
 
-/* The next run of mappings of one file at or after *index; moves *index past the run. */
+/* Finds the next run of mappings of one file at or after *index; moves *index past the run. */
 static bool find_next_run(const struct flmem_maps *maps, size_t *index, struct mapping_run *ret_run)
 {
 	struct mapping_run run = {0};
@@ -48,7 +49,7 @@ static bool find_next_run(const struct flmem_maps *maps, size_t *index, struct m
 		const struct flmem_map *map = &maps->rows[i];
 
 		if (!map->inode || is_hole(map))
-			continue; /* .bss, and parts that were made anonymous */
+			continue; /* skip .bss, and parts that were made anonymous */
 		if (!run.first)
 			run.first = map;
 		else if (!continues_run(&run, map))
@@ -70,7 +71,10 @@ static char *copy_path(const struct flmem_modules *modules, const struct flmem_m
 
 	if (deleted)
 		length -= strlen(DELETED_SUFFIX);
-	/* In a chroot maps shows the whole path, but the process sees it from its root. */
+	/*
+	 * For a process in a chroot, maps shows the whole path, but the process sees it from its
+	 * root.
+	 */
 	if (root && length > root && strncmp(path, modules->root, root) == 0 && path[root] == '/') {
 		path += root;
 		length -= root;
@@ -242,7 +246,7 @@ const struct flmem_module *flmem_modules_main(const struct flmem_modules *module
 
 const struct flmem_module *flmem_modules_linker(const struct flmem_modules *modules)
 {
-	/* Where it was started as the program, the kernel mapped no other one. */
+	/* If the linker was started as the program, the kernel mapped no other linker. */
 	const struct flmem_module *found =
 		flmem_modules_find(modules, modules->linker ? modules->linker : modules->headers);
 
@@ -279,7 +283,10 @@ bool flmem_module_address(const struct flmem_module *module, uint64_t value, uin
 	return true;
 }
 
-/* Whether the symbol's value, once relocated, is the address of the function or variable itself. */
+/*
+ * Reports whether the symbol's value, once relocated, is the address of the function or variable
+ * itself.
+ */
 static bool is_address_symbol(const struct flmem_symbol *symbol)
 {
 	return symbol->section != SHN_ABS &&

@@ -20,8 +20,8 @@
 #include "proc/process.h"
 
 /*
- * Images by device, inode and name as /proc/PID/maps shows them, shared between processes. It keeps
- * at most 192 files open and closes the least recently used one.
+ * A cache of images, shared between processes. The key is device, inode and name as /proc/PID/maps
+ * shows them. It keeps at most 192 files open and closes the least recently used one.
  */
 struct flmem_image_cache;
 
@@ -37,18 +37,18 @@ static inline void flmem_cleanup_image_cache(struct flmem_image_cache **cache)
 
 struct flmem_module {
 	char *path; /* as the process sees it, without " (deleted)"; owned by the modules */
-	uint64_t start, end; /* of its file's mappings; most of .bss follows them */
+	uint64_t start, end; /* range of the file's mappings; most of .bss follows them */
 	dev_t device;
 	uint64_t inode;
 	bool deleted;	 /* the file was removed or replaced since it was mapped */
 	bool main;	 /* the program itself */
 	int lookup_rank; /* place in the global symbol scope; -1: not in it, or unknown */
-	const struct flmem_map *map;	   /* its first executable mapping, or its first */
-	const struct flmem_modules *owner; /* what it belongs to; must not move */
+	const struct flmem_map *map;	   /* the module's first executable mapping, or its first */
+	const struct flmem_modules *owner; /* the list that contains the module; it must not move */
 };
 
 struct flmem_modules {
-	struct flmem_module *rows; /* by start address */
+	struct flmem_module *rows; /* sorted by start address */
 	size_t count;
 	struct flmem_module **by_rank;
 	size_t rank_count;
@@ -57,14 +57,19 @@ struct flmem_modules {
 	const struct flmem_process *process;
 	const struct flmem_maps *maps;
 	struct flmem_image_cache *cache;
-	uint64_t load;	       /* which list of the cache this is */
-	uint64_t headers;      /* where the kernel mapped the program headers (AT_PHDR), or 0 */
-	uint64_t header_count; /* AT_PHNUM */
-	uint64_t linker;       /* where the kernel mapped the dynamic linker (AT_BASE), or 0 */
+	uint64_t load;	       /* number that the cache gave to this list */
+	/* Address at which the kernel mapped the program headers (AT_PHDR), or 0. */
+	uint64_t headers;
+	uint64_t header_count; /* number of program headers (AT_PHNUM) */
+	/* Address at which the kernel mapped the dynamic linker (AT_BASE), or 0. */
+	uint64_t linker;
 	char *root; /* the process's root as this process sees it; "" when it is the same */
 };
 
-/* `process`, `maps` and `cache` must outlive the modules, and `ret_modules` must stay in place. */
+/*
+ * Lists the modules of a process. `process`, `maps` and `cache` must outlive the modules, and
+ * `ret_modules` must stay in place.
+ */
 int flmem_modules_load(const struct flmem_process *process, const struct flmem_maps *maps,
 		       struct flmem_image_cache *cache, struct flmem_modules *ret_modules,
 		       struct flmem_error *err);
@@ -72,62 +77,67 @@ void flmem_modules_clear(struct flmem_modules *modules);
 
 #define FLMEM_AUTO_MODULES FLMEM_AUTO(flmem_modules_clear)
 
-/* Module that has the address among its mappings, or NULL. */
+/* Returns the module that has the address among its mappings, or NULL. */
 const struct flmem_module *flmem_modules_find(const struct flmem_modules *modules,
 					      uint64_t address);
 const struct flmem_module *flmem_modules_main(const struct flmem_modules *modules);
 
-/* The dynamic linker, with musl the C library; NULL if the program has none. */
+/* Returns the dynamic linker, which is the C library with musl; NULL if the program has none. */
 const struct flmem_module *flmem_modules_linker(const struct flmem_modules *modules);
 
 /*
- * The file, opened on the first call, or, when the file is gone, the part of it that is mapped (no
- * sections, no .symtab). NULL when neither can be read; then `ret_why` (may be NULL) is the reason,
- * a static text. Owned by the cache: use it at once, do not keep it across calls for other modules.
+ * Returns the module's file, opened on the first call, or, when the file is gone, the part of it
+ * that is mapped (no sections, no .symtab). NULL when neither can be read; then `ret_why` (may be
+ * NULL) is the reason, a static text. The cache owns the image: use it at once, do not keep it
+ * across calls for other modules.
  */
 struct flmem_image *flmem_module_image(const struct flmem_module *module, const char **ret_why);
 
-/* Load bias: add it to symbol values. False when the file cannot be read or does not fit. */
+/*
+ * Finds the load bias, which is added to symbol values. False when the file cannot be read or does
+ * not fit.
+ */
 bool flmem_module_bias(const struct flmem_module *module, uint64_t *ret_bias);
 
-/* Run-time address of a virtual address of the file; also checks that it is mapped. */
+/* Converts a virtual address of the file to a run-time address; false if that is not mapped. */
 bool flmem_module_address(const struct flmem_module *module, uint64_t value, uint64_t *ret_address);
 
 /*
- * The dynamic linker is loading libraries: the process has just executed its program, or is in
- * dlopen().
+ * Reports whether the dynamic linker is loading libraries: the process has just executed its
+ * program, or is in dlopen().
  */
 bool flmem_modules_are_loading(const struct flmem_modules *modules);
 
 /*
- * Run-time address of a dynamic symbol of this module, function or data. False when the symbol is
- * missing, is an STT_GNU_IFUNC (its value is a resolver, not the function), or is thread-local.
+ * Finds the run-time address of a dynamic symbol of this module, function or data. False when the
+ * symbol is missing, is an STT_GNU_IFUNC (its value is a resolver, not the function), or is
+ * thread-local.
  */
 bool flmem_module_symbol(const struct flmem_module *module, const char *name,
 			 uint64_t *ret_address);
 
-/* The same, also from .symtab. */
+/* Like flmem_module_symbol(), also from .symtab. */
 bool flmem_module_symbol_any(const struct flmem_module *module, const char *name,
 			     uint64_t *ret_address);
 
 /*
- * The module whose definition of `name` the dynamic linker gives to the program: the first in
- * lookup order. NULL when none defines it or the order is unknown. `ret_address` (may be NULL) is
- * its run-time address, 0 when unknown.
+ * Returns the module whose definition of `name` the dynamic linker gives to the program: the first
+ * in lookup order. NULL when none defines it or the order is unknown. `ret_address` (may be NULL)
+ * is set to its run-time address, 0 when unknown.
  */
 const struct flmem_module *flmem_modules_lookup(const struct flmem_modules *modules,
 						const char *name, uint64_t *ret_address);
 
 /*
- * Whether the address that the whole process uses for the function is this module's PLT entry for
- * it: so for a program at a fixed address that takes the function's address.
+ * Reports whether `address` is this module's PLT entry for the function. The whole process uses
+ * that entry as the function's address if a program at a fixed address takes the address.
  */
 bool flmem_module_is_plt_entry(const struct flmem_module *module, const char *name,
 			       uint64_t address);
 
 /*
- * The module that the GOT slot of `importer` for `name` points into, or NULL: no such import, the
- * memory cannot be read, or the slot is not bound yet.
+ * Returns the module that the GOT slot of `importer` for `name` points into. NULL: no such import,
+ * the memory cannot be read, or the slot is not bound yet.
  */
 const struct flmem_module *flmem_module_got_target(const struct flmem_module *importer,
 						   const char *name);

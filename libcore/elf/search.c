@@ -35,7 +35,7 @@ bool flmem_image_search_extent(
 	return false;
 }
 
-/* A sparse file of any length costs whoever maps it nothing. */
+/* Limits the bytes to search: a sparse file of any length costs nothing to the user who maps it. */
 static void limit_extents(struct flmem_extent *extents, size_t count)
 {
 	uint64_t left = SEARCH_MAX;
@@ -60,7 +60,7 @@ static size_t list_code_extents(const struct flmem_image *image,
 	return count;
 }
 
-/* Where read-only data is: .rodata, else every segment that is not writable. */
+/* Lists the parts with read-only data: .rodata, else every segment that is not writable. */
 static size_t list_data_extents(struct flmem_image *image, struct flmem_extent out[IMAGE_LOADS_MAX])
 {
 	Elf64_Shdr section;
@@ -118,7 +118,7 @@ int64_t flmem_image_find_bytes(struct flmem_image *image, const void *bytes, siz
 	return found;
 }
 
-/* The address of what a segment has at this offset of the file. */
+/* Returns the virtual address of a segment's byte at this offset of the file. */
 static uint64_t code_address(const struct flmem_image *image, uint64_t offset)
 {
 	for (size_t i = 0; i < image->load_count; i++) {
@@ -148,9 +148,9 @@ bool flmem_image_find_code(struct flmem_image *image, const void *bytes, size_t 
 }
 
 /*
- * Many markers in one pass: only every STRIDE bytes is a window of WINDOW bytes compared. A marker
- * of STRIDE + WINDOW - 1 bytes or more has one of its first STRIDE windows there, at whatever
- * offset it begins. A hash table rules out nearly all windows.
+ * Searches for many markers in one pass: a window of WINDOW bytes is compared only every STRIDE
+ * bytes. A marker of at least STRIDE + WINDOW - 1 bytes has one of its first STRIDE windows at such
+ * a place, at whatever offset it begins. A hash table rules out nearly all windows.
  */
 #define STRIDE	  8U
 #define WINDOW	  4U

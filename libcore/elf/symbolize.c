@@ -11,7 +11,7 @@
 #define MATCHES_MAX	  (UINT64_C(1) << 26)
 #define NOTES_MAX	  ((uint64_t)64 << 10)
 
-/* The first row whose value is not below `value`. */
+/* Returns the index of the first row whose value is not below `value`. */
 static size_t first_row_at(const struct flmem_addresses *a, uint64_t value)
 {
 	size_t low = 0, high = a->count;
@@ -27,7 +27,10 @@ static size_t first_row_at(const struct flmem_addresses *a, uint64_t value)
 	return low;
 }
 
-/* False when the symbols overlap so much that the search would take too long. */
+/*
+ * Assigns a symbol to the addresses that it contains. False when the symbols overlap so much that
+ * the search would take too long.
+ */
 static bool match_rows(const struct flmem_addresses *a, const Elf64_Sym *symbol,
 		       const struct flmem_extent *names, uint64_t *matches)
 {
@@ -45,7 +48,8 @@ static bool match_rows(const struct flmem_addresses *a, const Elf64_Sym *symbol,
 		if (++*matches > MATCHES_MAX)
 			return false;
 		if (row->start > symbol->st_value)
-			continue; /* another one begins later, or was first with the same start */
+			/* Another symbol begins later, or came first with the same start. */
+			continue;
 		row->start = symbol->st_value + 1;
 		row->name = names->offset + symbol->st_name;
 		row->length = names->size - symbol->st_name;
@@ -110,7 +114,7 @@ void flmem_image_name_addresses(struct flmem_image *image, const struct flmem_ad
 	}
 }
 
-/* The size of the descriptor of the first build-id note in this part of the file. */
+/* Copies the descriptor of the first build-id note in this part of the file; returns its size. */
 static size_t find_build_id(struct flmem_image *image, uint64_t offset, uint64_t size,
 			    unsigned char *out, size_t room)
 {

@@ -2,17 +2,17 @@
 #ifndef FLMEM_ELF_SYMBOLIZE_H
 #define FLMEM_ELF_SYMBOLIZE_H
 
-/* From addresses in a file to the functions that contain them. */
+/* Finds the functions that contain given addresses of a file. */
 
 #include "elf/image.h"
 
 struct flmem_address {
-	uint64_t value; /* virtual, before relocation */
-	size_t index;	/* the caller's */
-	/* Of the search: */
-	uint64_t start;	 /* of the best symbol so far, + 1; 0: none */
-	uint64_t name;	 /* offset of its name in the file */
-	uint64_t length; /* bytes that the name may have */
+	uint64_t value; /* virtual address before relocation */
+	size_t index;	/* the caller's number of the address */
+	/* State of the search: */
+	uint64_t start;	 /* start of the best symbol so far, + 1; 0: none */
+	uint64_t name;	 /* file offset of that symbol's name */
+	uint64_t length; /* largest length of the name */
 };
 
 struct flmem_addresses {
@@ -29,7 +29,7 @@ struct flmem_addresses {
  */
 void flmem_image_name_addresses(struct flmem_image *image, const struct flmem_addresses *addresses);
 
-/* The NT_GNU_BUILD_ID note; returns its size, 0 if there is none or it exceeds `size`. */
+/* Copies the NT_GNU_BUILD_ID note; returns its size, 0 if there is none or it exceeds `size`. */
 size_t flmem_image_build_id(struct flmem_image *image, unsigned char *out, size_t size);
 
 #endif

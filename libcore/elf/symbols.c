@@ -42,7 +42,7 @@ static void fill_symbol(const Elf64_Sym *symbol, uint32_t index, struct flmem_sy
 	};
 }
 
-/* Whether the symbol at `index` is a definition of `name`, or an import of it. */
+/* Reports whether the symbol at `index` is a definition of `name`, or an import of it. */
 static bool match_symbol(struct flmem_image *image, uint32_t index, const char *name, bool defined,
 			 struct flmem_symbol *ret_symbol)
 {
@@ -91,7 +91,10 @@ static bool load_gnu_hash(struct flmem_image *image)
 	table->symbol_base = header[1];
 	table->bloom_count = header[2];
 	table->bloom_shift = header[3];
-	/* The dynamic linker masks instead of dividing, so other counts cannot be in use. */
+	/*
+	 * The dynamic linker masks instead of dividing, so a count that is no power of two cannot
+	 * be in use.
+	 */
 	if (!header[0] || !header[2] || (header[2] & (header[2] - 1)) || header[3] > 31)
 		return false;
 	bloom_size = (size_t)table->bloom_count * sizeof(*table->bloom);
@@ -108,7 +111,7 @@ static bool load_gnu_hash(struct flmem_image *image)
 	return table->usable;
 }
 
-/* False: the table certainly does not hold the name. */
+/* False if the table certainly does not hold the name. */
 static bool bloom_may_hold(struct flmem_image *image, uint32_t hash)
 {
 	const struct flmem_gnu_hash *table = &image->gnu_hash;
@@ -184,7 +187,7 @@ bool flmem_image_find_dynamic(struct flmem_image *image, const char *name,
 	return find_sysv(image, name, ret_symbol);
 }
 
-/* A symbol table and its strings, both as parts of the file. */
+/* A symbol table and its strings, as ranges of the file. */
 struct symbol_table {
 	struct flmem_extent symbols, names;
 };
@@ -274,9 +277,9 @@ bool flmem_image_find_any(struct flmem_image *image, const char *name,
 }
 
 /*
- * Number of entries of .dynsym that hold the imports: GNU hash puts them first, DT_HASH counts all.
- * For an image that exports nothing ld writes a table with 1; then count up to the strings, which
- * follow the symbols.
+ * Counts the entries of .dynsym that hold the imports: GNU hash puts them first, DT_HASH counts
+ * all. For an image that exports nothing ld writes a table with 1; then the entries are counted up
+ * to the strings, which follow the symbols.
  */
 static uint64_t count_imports(struct flmem_image *image)
 {
@@ -292,7 +295,7 @@ static uint64_t count_imports(struct flmem_image *image)
 		       : 0;
 }
 
-/* Part of the file at a virtual address, cut to what the file holds of its segment. */
+/* Finds the part of the file at a virtual address, cut to what the file holds of its segment. */
 static bool find_extent_at(const struct flmem_image *image, uint64_t address, uint64_t size,
 			   struct flmem_extent *ret_extent)
 {

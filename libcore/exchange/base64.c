@@ -24,7 +24,7 @@ void flmem_base64_print(const void *bytes, size_t length, char *out)
 	*out = '\0';
 }
 
-/* Four characters of which the last `padding` are '='. */
+/* Decodes four characters, of which the last `padding` are '='. */
 static bool read_group(const char *text, size_t padding, uint32_t *ret_group)
 {
 	uint32_t group = 0;
@@ -37,7 +37,7 @@ static bool read_group(const char *text, size_t padding, uint32_t *ret_group)
 		group = group << 6 | (uint32_t)(digit - digits);
 	}
 	*ret_group = group;
-	/* Bits that no byte has. */
+	/* The unused bits behind the last byte must be 0. */
 	return !(group & ((UINT32_C(1) << (8 * padding)) - 1));
 }
 

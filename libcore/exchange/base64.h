@@ -7,15 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Characters for so many bytes, with the NUL. */
+/* Size of the buffer for so many bytes as text, with the NUL. */
 #define FLMEM_BASE64_ROOM(bytes) (((bytes) + 2) / 3 * 4 + 1)
 
-/* `out` has room for FLMEM_BASE64_ROOM(length). */
+/* Encodes bytes; `out` has room for FLMEM_BASE64_ROOM(length). */
 void flmem_base64_print(const void *bytes, size_t length, char *out);
 
 /*
- * Reads `length` characters, all of which belong to it, into at most `room` bytes. Strict: padding
- * is required and unused bits are zero. `out` may be changed on failure.
+ * Decodes exactly `length` characters into at most `room` bytes. Strict: padding is required and
+ * unused bits are zero. `out` may be changed on failure.
  */
 bool flmem_base64_read(const char *text, size_t length, void *out, size_t room, size_t *ret_bytes);
 

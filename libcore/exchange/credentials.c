@@ -98,7 +98,7 @@ static int take_credential_line(char *line, const char *path, size_t number, boo
 				      : "'NAME CN=TEXT' or 'NAME sha256:FINGERPRINT'");
 }
 
-/* Two names for one value: which one counts would depend on the order. */
+/* Refuses a value with two names: which name counts would depend on the order. */
 static int check_values(const struct flmem_credentials *credentials, const char *path,
 			struct flmem_error *err)
 {
@@ -178,7 +178,7 @@ const char *flmem_credentials_find(const struct flmem_credentials *credentials,
 
 		for (size_t k = 0; k < sizeof(padded); k++)
 			different |= (unsigned char)(entry->value[k] ^ padded[k]);
-		/* All ones where it is equal. */
+		/* The mask is all ones where the values are equal. */
 		found |= (i + 1) & (0 - (size_t)(different == 0));
 	}
 	explicit_bzero(padded, sizeof(padded));

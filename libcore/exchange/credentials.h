@@ -2,7 +2,7 @@
 #ifndef FLMEM_EXCHANGE_CREDENTIALS_H
 #define FLMEM_EXCHANGE_CREDENTIALS_H
 
-/* Who a client is: names of clients for tokens and certificates, from files with lines. */
+/* Identifies clients: maps tokens and certificates to names of clients, from files with lines. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,22 +31,25 @@ struct flmem_credentials {
 };
 
 /*
- * Adds the lines of a text; empty ones and those that begin with '#' are ignored. With `tokens`
- * "NAME TOKEN" of at least 16 characters, else "NAME CN=TEXT" and "NAME sha256:HEX". `path` is for
- * messages, which have no values.
+ * Adds the lines of a text; empty ones and those that begin with '#' are ignored. With `tokens` a
+ * line is "NAME TOKEN", the token with at least 16 characters, else "NAME CN=TEXT" or "NAME
+ * sha256:HEX". `path` is for messages, which contain no values.
  */
 int flmem_credentials_parse(const char *text, const char *path, bool tokens,
 			    struct flmem_credentials *credentials, struct flmem_error *err);
 
-/* The same for a file, which others must not be able to read if it has tokens. */
+/*
+ * Like flmem_credentials_parse(), for a file. Other users must not be able to read a file with
+ * tokens.
+ */
 int flmem_credentials_read(const char *path, bool tokens, struct flmem_credentials *credentials,
 			   struct flmem_error *err);
 
 void flmem_credentials_clear(struct flmem_credentials *credentials);
 
 /*
- * The name for a value, NULL if there is none. The time it takes depends on neither the values nor
- * where they differ.
+ * Returns the name for a value, NULL if there is none. The time that the search takes depends on
+ * neither the values nor where they differ.
  */
 const char *flmem_credentials_find(const struct flmem_credentials *credentials,
 				   enum flmem_credential_kind kind, const char *value);

@@ -30,27 +30,30 @@ struct flmem_digest {
 	void *hash;
 };
 
-/* The kind with the name that tus uses ("crc32c"); FLMEM_DIGEST_NONE if there is none. */
+/* Returns the kind with the name that tus uses ("crc32c"); FLMEM_DIGEST_NONE if there is none. */
 enum flmem_digest_kind flmem_digest_find(const char *name, size_t length);
 
 size_t flmem_digest_bytes(enum flmem_digest_kind kind);
 
-/* FLMEM_EUNSUPPORTED without GnuTLS. */
+/* Begins a digest. FLMEM_EUNSUPPORTED without GnuTLS. */
 int flmem_digest_begin(struct flmem_digest *digest, enum flmem_digest_kind kind,
 		       struct flmem_error *err);
 
 void flmem_digest_add(struct flmem_digest *digest, const void *bytes, size_t length);
 
-/* Writes flmem_digest_bytes() and frees; without `out` only frees. Also for a zeroed digest. */
+/*
+ * Writes flmem_digest_bytes() bytes to `out` and frees the digest; without `out` only frees it. A
+ * zeroed digest is allowed.
+ */
 void flmem_digest_end(struct flmem_digest *digest, unsigned char *out);
 
-/* The SHA-256 of a whole file, read from its start; the offset of `fd` does not change. */
+/* Computes the SHA-256 of a whole file, read from its start; the offset of `fd` does not change. */
 int flmem_digest_file(int fd, const char *path, unsigned char out[FLMEM_SHA256_BYTES],
 		      struct flmem_error *err);
 
 void flmem_hex_print(const unsigned char *bytes, size_t length, char *out);
 
-/* Exactly 2 * `length` digits of either case; false otherwise. */
+/* Converts exactly 2 * `length` digits of either case; false for another text. */
 bool flmem_hex_read(const char *text, unsigned char *out, size_t length);
 
 #endif

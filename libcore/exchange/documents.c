@@ -5,7 +5,7 @@
 
 #include "base/text/text.h"
 
-/* A text in quotes, or null. Bytes that are not UTF-8 become '?'. */
+/* Writes a text in quotes, or null. Bytes that are not UTF-8 become '?'. */
 static void put_text(struct flmem_buf *out, const char *text)
 {
 	flmem_buf_puts(out, text ? "\"" : "null");

@@ -2,7 +2,7 @@
 #ifndef FLMEM_EXCHANGE_DOCUMENTS_H
 #define FLMEM_EXCHANGE_DOCUMENTS_H
 
-/* The JSON documents of the protocol, as text. */
+/* Prints the JSON documents of the protocol. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ struct flmem_status_document {
 	uint64_t round, rounds, published_round;
 	const char *phase;
 	uint64_t expected, quorum, complete;
-	const char *name; /* the caller's, whose update is complete; or NULL */
+	const char *name; /* the asking client, if its update is complete; or NULL */
 	bool has_deadline;
 	uint64_t deadline_s, chunk_bytes;
 	uint64_t max_request_bytes; /* 0: no limit */
@@ -36,7 +36,7 @@ struct flmem_published_file {
 void flmem_exchange_index_print(uint64_t round, const struct flmem_published_file *files,
 				size_t count, struct flmem_buf *out);
 
-/* RFC 9457. */
+/* Prints a problem document (RFC 9457). */
 void flmem_exchange_problem_print(unsigned status, const char *title, const char *detail,
 				  struct flmem_buf *out);
 

@@ -11,7 +11,7 @@
 #include "exchange/base64.h"
 #include "exchange/valid_names.h"
 
-#define VALUE_MAX 256U /* of the keys that are used, decoded */
+#define VALUE_MAX 256U /* largest decoded value of the keys that are used */
 #define ROUND_MAX UINT64_C(1000000000)
 
 bool flmem_tus_number_parse(const char *text, uint64_t *ret_number)
@@ -54,7 +54,10 @@ static int take_filename(struct flmem_tus_metadata *metadata, const char *value,
 	return 0;
 }
 
-/* All ratios of these can be computed, so no client ends the exchange with one. */
+/*
+ * Limits of a weight. All ratios of weights within them are finite, so that no client can end the
+ * exchange with an extreme weight.
+ */
 #define WEIGHT_MIN 1e-15
 #define WEIGHT_MAX 1e15
 
@@ -100,7 +103,7 @@ static const struct metadata_key {
 	{"weight", take_update_weight}, {"files", take_files},	 {"sha256", take_sha256},
 };
 
-/* One pair, "key" or "key BASE64", of which all `length` characters are. */
+/* Reads one pair of `length` characters: "key" or "key BASE64". */
 static int take_pair(struct flmem_tus_metadata *metadata, const char *pair, size_t length,
 		     unsigned *seen, struct flmem_error *err)
 {
@@ -188,7 +191,7 @@ void flmem_tus_concat_clear(struct flmem_tus_concat *concat)
 	*concat = (struct flmem_tus_concat){0};
 }
 
-/* The id at the end of an address of `length` characters. */
+/* Takes the id at the end of an address of `length` characters. */
 static bool take_address(struct flmem_tus_concat *concat, const char *text, size_t length)
 {
 	static const char path[] = FLMEM_EXCHANGE_UPLOADS_PATH "/";

@@ -2,7 +2,10 @@
 #ifndef FLMEM_EXCHANGE_METADATA_H
 #define FLMEM_EXCHANGE_METADATA_H
 
-/* Headers of uploads as tus 1.0.0 defines them, and of ranges. Everything in them is untrusted. */
+/*
+ * Parses the headers of uploads that tus 1.0.0 defines, and of ranges. All of their content is
+ * untrusted.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +16,7 @@
 #include "exchange/digest.h"
 #include "exchange/wire.h"
 
-/* Upload-Metadata. */
+/* The header Upload-Metadata. */
 struct flmem_tus_metadata {
 	uint64_t round;
 	bool has_round;
@@ -25,17 +28,20 @@ struct flmem_tus_metadata {
 	unsigned char sha256[FLMEM_SHA256_BYTES];
 };
 
-/* What a weight has to be, for messages. */
+/* The range of a weight, for messages. */
 #define FLMEM_EXCHANGE_WEIGHTS "a decimal number from 1e-15 to 1e15"
 
-/* Whether a text is the weight of an update. */
+/* Parses the weight of an update; false for any other text. */
 bool flmem_exchange_weight_parse(const char *text, double *ret_weight);
 
-/* Other keys are ignored. FLMEM_EUSAGE for invalid values and repeated keys. */
+/*
+ * Parses Upload-Metadata; unknown keys are ignored. FLMEM_EUSAGE for invalid values and repeated
+ * keys.
+ */
 int flmem_tus_metadata_parse(const char *header, struct flmem_tus_metadata *ret_metadata,
 			     struct flmem_error *err);
 
-/* Upload-Checksum: "crc32c BASE64". FLMEM_EUSAGE. */
+/* The header Upload-Checksum, "crc32c BASE64"; any other text is FLMEM_EUSAGE. */
 struct flmem_tus_checksum {
 	enum flmem_digest_kind kind;
 	unsigned char value[FLMEM_DIGEST_MAX];
@@ -46,14 +52,17 @@ int flmem_tus_checksum_parse(const char *header, struct flmem_tus_checksum *ret_
 
 #define FLMEM_TUS_PARTS_MAX 256U
 
-/* Upload-Concat. */
+/* The header Upload-Concat. */
 struct flmem_tus_concat {
 	bool partial; /* else final */
 	char (*ids)[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	size_t count;
 };
 
-/* Addresses of uploads may be absolute. Release it with flmem_tus_concat_clear(). */
+/*
+ * Parses Upload-Concat. Addresses of uploads may be absolute. Release it with
+ * flmem_tus_concat_clear().
+ */
 int flmem_tus_concat_parse(const char *header, struct flmem_tus_concat *ret_concat,
 			   struct flmem_error *err);
 void flmem_tus_concat_clear(struct flmem_tus_concat *concat);
@@ -61,20 +70,21 @@ void flmem_tus_concat_clear(struct flmem_tus_concat *concat);
 /* Copies the id of an upload; false for another text. */
 bool flmem_tus_id_parse(const char *text, char ret_id[FLMEM_EXCHANGE_ID_DIGITS + 1]);
 
-/* A whole number and nothing else. */
+/* Parses an unsigned integer; false for any other text. */
 bool flmem_tus_number_parse(const char *text, uint64_t *ret_number);
 
 enum flmem_range_kind {
-	FLMEM_RANGE_WHOLE, /* none, several, or invalid: RFC 9110, 14.2 lets a server ignore them */
+	/* No range, several, or an invalid one: RFC 9110, 14.2 lets a server ignore them. */
+	FLMEM_RANGE_WHOLE,
 	FLMEM_RANGE_PART,
-	FLMEM_RANGE_OUTSIDE, /* 416 */
+	FLMEM_RANGE_OUTSIDE, /* the range is outside the file: status 416 */
 };
 
 struct flmem_byte_range {
 	uint64_t begin, end;
 };
 
-/* The Range header; NULL for none. *ret_range is set for a part. */
+/* Parses the Range header; NULL for none. *ret_range is set for a part. */
 enum flmem_range_kind flmem_range_parse(const char *header, uint64_t size,
 					struct flmem_byte_range *ret_range);
 

@@ -77,8 +77,9 @@ static bool is_empty_directory(int directory, const char *name)
 }
 
 /*
- * What a server has made may be removed with all in it, but nothing of others. Empty directories
- * are what releases without the mark left when they were killed at their start.
+ * Checks that the directory was made by a server: its contents may be removed, but nothing of
+ * others. Empty directories are what releases without the mark left when they were killed at their
+ * start.
  */
 static int claim_root(const struct flmem_spool *spool, struct flmem_error *err)
 {

@@ -31,13 +31,13 @@
 struct flmem_spool {
 	int root, uploads, rounds; /* directories */
 	char *path;		   /* absolute */
-	bool made;		   /* by flmem_spool_open() */
+	bool made;		   /* flmem_spool_open() has made the directory */
 };
 
 /* The first line of "exchange". */
 #define FLMEM_SPOOL_MARK "flmem-exchange 1\n"
 
-/* Where the algorithm is tried. */
+/* The folder in which the algorithm is tried. */
 #define FLMEM_SPOOL_TRIAL "trial"
 
 #define FLMEM_SPOOL_INIT                                 \
@@ -46,35 +46,38 @@ struct flmem_spool {
 	}
 
 /*
- * Makes what does not exist. FLMEM_EUSAGE if another server has it, other users may read it, or
- * its names are taken by something else.
+ * Opens a state directory, and makes what does not exist. FLMEM_EUSAGE if another server has it,
+ * other users may read it, or its names are taken by something else.
  */
 int flmem_spool_open(const char *path, struct flmem_spool *ret_spool, struct flmem_error *err);
 
-/* Removes a directory that flmem_spool_open() has made, with all in it. */
+/* Removes a directory that flmem_spool_open() has made, with all its contents. */
 void flmem_spool_undo(struct flmem_spool *spool);
 void flmem_spool_close(struct flmem_spool *spool);
 
-/* Fails if its path now leads elsewhere: updates are read and models are written through it. */
+/*
+ * Fails if the directory's path now leads elsewhere: updates are read and models are written
+ * through the path.
+ */
 int flmem_spool_check_place(const struct flmem_spool *spool, struct flmem_error *err);
 
-/* rounds/R, or a directory below it; made if it does not exist. Negative errno. */
+/* Opens rounds/R, or a directory below it, and makes it if it does not exist. Negative errno. */
 int flmem_spool_open_round(const struct flmem_spool *spool, uint64_t round);
 int flmem_spool_open_directory(int directory, const char *name);
 
-/* Regular files only. Negative errno. */
+/* Opens a regular file; other kinds are refused. Negative errno. */
 int flmem_spool_open_file(int directory, const char *name, int flags);
 
-/* The whole content, at most 64 MiB; negative errno. */
+/* Reads the whole content, at most 64 MiB; negative errno. */
 int flmem_spool_read(int directory, const char *name, struct flmem_buf *text);
 
-/* Replaces a file, durably: it has the old or the new content. Negative errno. */
+/* Replaces a file durably: after a crash it has the old or the new content. Negative errno. */
 int flmem_spool_write(int directory, const char *name, const void *bytes, size_t length);
 
-/* Removes a file, or a directory with all in it. What does not exist is ignored. */
+/* Removes a file, or a directory with all its contents. A name that does not exist is ignored. */
 void flmem_spool_remove(int directory, const char *name);
 
-/* Bytes that this process may still write. */
+/* Returns the number of bytes that this process may still write. */
 uint64_t flmem_spool_free_bytes(const struct flmem_spool *spool);
 
 #endif

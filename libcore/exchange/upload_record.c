@@ -26,7 +26,7 @@ void flmem_upload_record_print(const struct flmem_upload_record *record, struct 
 			 hex, record->length, (unsigned)record->partial, record->concat);
 }
 
-/* The fields of the line, in their order; false if there are more or less. */
+/* Splits the line into `count` fields; false if there are more or fewer. */
 static bool split_fields(char *line, char **fields, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {

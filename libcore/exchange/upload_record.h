@@ -3,9 +3,10 @@
 #define FLMEM_EXCHANGE_UPLOAD_RECORD_H
 
 /*
- * What the server keeps of an upload on disk: a record, written once when it is created, and a
- * journal of what was committed. A journal's record is only appended after its bytes are written.
- * They are flushed to the disk later, so after a power failure the last ones have to be checked.
+ * The two files that the server keeps of an upload: a record, written once when the upload is
+ * created, and a journal of committed bytes. A journal entry is only appended after its bytes are
+ * written. They are flushed to the disk later, so after a power failure the last ones have to be
+ * checked.
  */
 
 #include <stdbool.h>
@@ -20,17 +21,20 @@ struct flmem_upload_record {
 	struct flmem_tus_metadata metadata; /* with a client, a round and, unless partial, a file */
 	uint64_t length;
 	bool partial;
-	uint64_t concat; /* of a final upload: fingerprint of its parts; else 0 */
+	uint64_t concat; /* fingerprint of the parts of a final upload; else 0 */
 };
 
 void flmem_upload_record_print(const struct flmem_upload_record *record, struct flmem_buf *text);
 
-/* False for a text that was not printed by flmem_upload_record_print(). */
+/* Parses a record; false for a text that was not printed by flmem_upload_record_print(). */
 bool flmem_upload_record_parse(const char *text, struct flmem_upload_record *ret_record);
 
-#define FLMEM_UPLOAD_JOURNAL_BYTES 16U /* of a record */
+#define FLMEM_UPLOAD_JOURNAL_BYTES 16U /* length of a journal entry */
 
-/* Bytes up to `end` were written; those since the record before have the checksum. */
+/*
+ * A journal entry: the bytes up to `end` were written, and those since the entry before have this
+ * checksum.
+ */
 struct flmem_upload_commit {
 	uint64_t end;
 	uint32_t crc32c;
@@ -40,8 +44,8 @@ void flmem_upload_commit_print(const struct flmem_upload_commit *commit,
 			       unsigned char out[FLMEM_UPLOAD_JOURNAL_BYTES]);
 
 /*
- * Reads `count` records that follow each other and returns how many are valid: each ends after the
- * one before, and at most at `length`. The others are from an interrupted write.
+ * Reads `count` consecutive entries and returns how many are valid: each ends after the one before,
+ * and at most at `length`. The others are from an interrupted write.
  */
 size_t flmem_upload_journal_parse(const unsigned char *bytes, size_t count, uint64_t length,
 				  struct flmem_upload_commit *commits);

@@ -2,7 +2,9 @@
 #ifndef FLMEM_EXCHANGE_WIRE_H
 #define FLMEM_EXCHANGE_WIRE_H
 
-/* Facts of the protocol that server and client share; docs/internals/exchange-protocol.md. */
+/*
+ * Constants of the protocol that server and client share; see docs/internals/exchange-protocol.md.
+ */
 
 #include <stdint.h>
 
@@ -36,17 +38,20 @@
 #define FLMEM_EXCHANGE_OVER_TITLE   "round is over"
 #define FLMEM_EXCHANGE_FAILED_TITLE "exchange has failed"
 
-/* The same of status 503: a client of an exchange in lockstep has to wait for the others. */
+/*
+ * Title of a problem of status 503: a client of an exchange in lockstep has to wait for the others.
+ */
 #define FLMEM_EXCHANGE_AHEAD_TITLE "ahead of the others"
 
-/* tus: the checksum does not match. */
+/* Status that tus defines for a checksum that does not match. */
 #define FLMEM_STATUS_CHECKSUM 460U
 
-#define FLMEM_EXCHANGE_NAME_MAX	   64U	  /* of clients and files */
-#define FLMEM_EXCHANGE_ID_DIGITS   32U	  /* of an upload */
+#define FLMEM_EXCHANGE_NAME_MAX	   64U	  /* longest name of a client or a file */
+#define FLMEM_EXCHANGE_ID_DIGITS   32U	  /* digits of an upload's id */
 #define FLMEM_EXCHANGE_WAIT_MAX	   60U	  /* seconds */
-#define FLMEM_EXCHANGE_FILES_MAX   10000U /* of a published model */
-#define FLMEM_UPDATE_FILES_MAX	   1000U  /* less than the uploads that a client may have */
+#define FLMEM_EXCHANGE_FILES_MAX   10000U /* most files of a published model */
+/* Most files of an update; less than the uploads that a client may have. */
+#define FLMEM_UPDATE_FILES_MAX	   1000U
 #define FLMEM_EXCHANGE_CHUNK_BYTES (UINT64_C(2) << 20)
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/text/buf.h"
 #include "base/text/text.h"
 
-#define TAIL_BYTES    65557U /* the end record, with the longest comment */
+#define TAIL_BYTES    65557U /* length of the end record with the longest comment */
 #define END_BYTES     22U
 #define LOCATOR_BYTES 20U
 #define END64_BYTES   56U
@@ -20,7 +20,7 @@
 #define ENTRY_MARK    0x02014b50U
 #define LARGE	      0xffffffffU
 #define SMALL	      0xffffU
-#define EXTRA_SIZES   1U /* header of the field with sizes of 64 bits */
+#define EXTRA_SIZES   1U /* kind of the extra field that holds 64-bit sizes */
 #define NO_LARGE      "its 64-bit directory cannot be found"
 #define MANY_DISKS    "it is split over several disks: join its parts first (zip -s 0)"
 
@@ -40,13 +40,19 @@ static int damaged_archive(const char *path, const char *why, struct flmem_error
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a valid archive: %s", path, why);
 }
 
-/* Some readers prefer the 64-bit record, others use it only if the 32-bit record has a mark. */
+/*
+ * Checks a number against the 64-bit record: some readers prefer that record, others use it only if
+ * the number in the 32-bit record is the mark.
+ */
 static bool agrees_with_zip64(uint64_t small, uint64_t mark, uint64_t large)
 {
 	return small == mark || small == large;
 }
 
-/* As PyTorch requires; Python requires the same of the disk numbers. */
+/*
+ * Reports whether the 64-bit record is that of an archive on one disk, as PyTorch requires. Python
+ * requires the same of the disk numbers.
+ */
 static bool is_of_one_disk(const char *locator, const char *record)
 {
 	return !flmem_read_little(locator + 4, 4) && flmem_read_little(locator + 16, 4) <= 1 &&
@@ -54,7 +60,7 @@ static bool is_of_one_disk(const char *locator, const char *record)
 	       flmem_read_little(record + 24, 8) == flmem_read_little(record + 32, 8);
 }
 
-/* The same for the 32-bit record; `mark` refers to a number in the 64-bit record. */
+/* Reports the same of the 32-bit record; `mark` refers to a number in the 64-bit record. */
 static bool ends_on_one_disk(const char *end, uint64_t mark)
 {
 	uint64_t disk = flmem_read_little(end + 4, 2), first = flmem_read_little(end + 6, 2);
@@ -64,9 +70,10 @@ static bool ends_on_one_disk(const char *end, uint64_t mark)
 }
 
 /*
- * Reads the 64-bit record of the directory. `at` is the offset of the end record `small`, and then
- * of what ends the directory: the 64-bit record, if there is one. Returns what is wrong: it is
- * damaged, absent although needed, or differs from the end record.
+ * Reads the 64-bit record of the directory. On entry `at` is the offset of the end record `small`;
+ * on return it is the offset of the record that ends the directory: the 64-bit record, if there is
+ * one. Returns NULL or the defect: the record is damaged, absent although needed, or differs from
+ * the end record.
  */
 static const char *find_large(const struct flmem_source *source, const char *small, uint64_t *at,
 			      struct central_directory *directory)
@@ -96,7 +103,7 @@ static const char *find_large(const struct flmem_source *source, const char *sma
 	return NULL;
 }
 
-/* False without an end record: not an archive. */
+/* Finds the end record; false without one: the file is not an archive. */
 static bool find_archive_end(const struct flmem_source *source, uint64_t file_bytes,
 			     struct flmem_buf *tail, uint64_t *ret_end)
 {
@@ -126,7 +133,10 @@ static bool take_large(const char **at, const char *end, uint64_t *number)
 	return true;
 }
 
-/* Sizes and offset: in the record, or, if large, in this order in the extra field. */
+/*
+ * Reads sizes and offset of an entry: they are in the record or, if large, in this order in the
+ * extra field.
+ */
 static bool read_sizes(const char *record, size_t name_bytes, size_t extra_bytes,
 		       struct flmem_archive_entry *entry)
 {
@@ -152,7 +162,10 @@ static bool read_sizes(const char *record, size_t name_bytes, size_t extra_bytes
 	return false;
 }
 
-/* Returns the length of the record, or 0 if it is damaged. Appends the name to `names`. */
+/*
+ * Reads a record of the directory and appends the entry's name to `names`. Returns the length of
+ * the record, or 0 if it is damaged.
+ */
 static size_t read_directory_record(const char *record, size_t left,
 				    struct flmem_archive_entry *entry, char **names)
 {
@@ -164,7 +177,7 @@ static size_t read_directory_record(const char *record, size_t left,
 	extra = (size_t)flmem_read_little(record + 30, 2);
 	length = ENTRY_BYTES + name + extra + (size_t)flmem_read_little(record + 32, 2);
 	if (length > left || !read_sizes(record, name, extra, entry) ||
-	    flmem_read_little(record + 34, 2) /* the disk where it begins */ ||
+	    flmem_read_little(record + 34, 2) /* the number of the disk where it begins */ ||
 	    memchr(record + ENTRY_BYTES, '\0', name))
 		return 0;
 	entry->flags = (unsigned)flmem_read_little(record + 8, 2);

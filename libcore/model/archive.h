@@ -3,8 +3,8 @@
 #define FLMEM_MODEL_ARCHIVE_H
 
 /*
- * Zip archives (APPNOTE.TXT 4.3, 4.5.3), whose entries are read in place: PyTorch checkpoints and
- * NumPy's .npz. The amount read is limited, and every offset is checked against the file size.
+ * Reads zip archives (APPNOTE.TXT 4.3, 4.5.3), whose entries are read in place: PyTorch checkpoints
+ * and NumPy's .npz. The amount read is limited, and every offset is checked against the file size.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 
 #define FLMEM_ARCHIVE_NAME_MAX 4096U
 
-/* For flmem_archive_entry_invalid(). */
+/* A reason for flmem_archive_entry_invalid(). */
 #define FLMEM_ARCHIVE_OTHER_CHECKSUM "does not match its checksum in the archive"
 
 struct flmem_archive_entry {
@@ -39,21 +39,21 @@ struct flmem_archive {
 };
 
 /*
- * Lists the directory. FLMEM_EUSAGE for a damaged one. *ret_found is false if the file has no
- * directory, so is not an archive. `path` is for messages.
+ * Lists the directory. FLMEM_EUSAGE for a damaged one. Without a directory the file is not an
+ * archive, and *ret_found is false. `path` is for messages.
  */
 int flmem_archive_list(const struct flmem_source *source, const char *path,
 		       struct flmem_archive *ret_archive, bool *ret_found, struct flmem_error *err);
 
 /*
- * Checks what makes it safe to read the entries in place, and finds their bytes: local headers that
- * agree with the directory, entries that are stored as they are and do not overlap, names that stay
- * below a folder and occur once.
+ * Checks that it is safe to read the entries in place, and finds their bytes. Local headers must
+ * agree with the directory, entries must be stored uncompressed and not overlap, and names must
+ * stay below a folder and occur once.
  */
 int flmem_archive_check(const struct flmem_source *source, const char *path,
 			struct flmem_archive *archive, struct flmem_error *err);
 
-/* NULL if not found. */
+/* Finds an entry by name; NULL if there is none. */
 const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive *archive,
 						     const char *name);
 
@@ -61,7 +61,7 @@ const struct flmem_archive_entry *flmem_archive_find(const struct flmem_archive 
 int flmem_archive_verify(const struct flmem_source *source, const char *path,
 			 const struct flmem_archive_entry *entry, struct flmem_error *err);
 
-/* As a relative path without "." and "..". */
+/* True for a relative path without "." and "..". */
 bool flmem_archive_name_is_safe(const char *name);
 
 int flmem_archive_entry_invalid(const char *path, const struct flmem_archive_entry *entry,

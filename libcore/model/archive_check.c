@@ -50,7 +50,10 @@ bool flmem_archive_name_is_safe(const char *name)
 	return true;
 }
 
-/* Sizes as in the directory, in 32 or 64 bits, or 0 if they follow the bytes. */
+/*
+ * Compares the sizes with those of the directory: they are in 32 or 64 bits, or 0 if they follow
+ * the bytes.
+ */
 static bool has_size(const char *local, const char *extra, size_t extra_bytes,
 		     const struct flmem_archive_entry *entry)
 {

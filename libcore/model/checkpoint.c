@@ -68,7 +68,7 @@ int flmem_checkpoint_add_archive(const char *path, const struct flmem_archive *a
 	return 0;
 }
 
-/* A pickle begins with its protocol, 2 or later. */
+/* Adds a checkpoint that is one pickle, which begins with its protocol, 2 or later. */
 static int add_pickle(int fd, const char *path, uint64_t file_bytes, struct flmem_tensors *tensors,
 		      struct flmem_error *err)
 {
@@ -94,7 +94,7 @@ int flmem_checkpoint_add(int fd, const char *path, struct flmem_tensors *tensors
 
 	if (fstat(fd, &status) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot read '%s'", path);
-	tensors->counted = false; /* the types are in the pickle */
+	tensors->counted = false; /* the types are in the pickle, which is not read */
 	rc = flmem_archive_list(FLMEM_SOURCE_FD(fd), path, &archive, &found, err);
 	if (rc)
 		return rc;

@@ -17,7 +17,7 @@
 struct checkpoint {
 	const char *path, *key;
 	const struct flmem_archive *archive;
-	const char *folder; /* of the entries, up to the slash */
+	const char *folder; /* folder of the entries, up to the slash */
 	int folder_length;
 	struct flmem_pickle pickle;
 	struct flmem_tensor_list list;
@@ -30,7 +30,7 @@ static void clear_checkpoint(struct checkpoint *checkpoint)
 	flmem_tensor_list_clear(&checkpoint->list);
 }
 
-/* The entry "<folder>/data.pkl"; NULL for none or several. */
+/* Finds the entry "<folder>/data.pkl"; NULL for none or several. */
 static const struct flmem_archive_entry *find_pickle(const struct flmem_archive *archive)
 {
 	const struct flmem_archive_entry *found = NULL;
@@ -62,7 +62,7 @@ static int checkpoint_nomem(const struct checkpoint *checkpoint)
 				 checkpoint->path);
 }
 
-/* An entry in the folder of the pickle; NULL if absent. */
+/* Finds an entry in the folder of the pickle; NULL if absent. */
 static const struct flmem_archive_entry *find_storage_entry(const struct checkpoint *checkpoint,
 							    const char *name, size_t length)
 {
@@ -111,7 +111,7 @@ static bool take_pickled_shape(struct checkpoint *checkpoint, const struct flmem
 	return true;
 }
 
-/* Whether the elements are in the order of C, without holes. */
+/* Reports whether the elements are in the order of C, without holes. */
 static bool is_contiguous(const struct checkpoint *checkpoint,
 			  const struct flmem_pickle_box *strides, const struct flmem_tensor *tensor)
 {
@@ -125,7 +125,7 @@ static bool is_contiguous(const struct checkpoint *checkpoint,
 		uint64_t expected = 1;
 
 		for (uint32_t j = i + 1; j < tensor->rank; j++)
-			expected *= extents[j]; /* the product of all fits */
+			expected *= extents[j]; /* no overflow: the product of all extents fits */
 		if (nodes[node].value.kind != FLMEM_PICKLE_INTEGER ||
 		    (extents[i] != 1 && nodes[node].value.number != (int64_t)expected))
 			return false;
@@ -164,7 +164,10 @@ static int place_tensor(struct checkpoint *checkpoint, const struct flmem_pickle
 	return 0;
 }
 
-/* The name: NUL-terminated in the pickle, where an opcode follows that has been executed. */
+/*
+ * Takes the name of a tensor in place. Its NUL overwrites the opcode that follows, which has been
+ * executed.
+ */
 static int take_tensor_name(struct checkpoint *checkpoint, const struct flmem_pickle_value *key,
 			    const char **ret_name)
 {
@@ -221,7 +224,7 @@ static int take_tensor(struct checkpoint *checkpoint, const struct flmem_pickle_
 	return place_tensor(checkpoint, from, elements, tensor);
 }
 
-/* The dict with the tensors. */
+/* Finds the dict with the tensors. */
 static int find_dict(const struct checkpoint *checkpoint, struct flmem_pickle_value *ret_dict)
 {
 	const struct flmem_pickle *pickle = &checkpoint->pickle;
@@ -229,7 +232,7 @@ static int find_dict(const struct checkpoint *checkpoint, struct flmem_pickle_va
 	struct flmem_pickle_value found = {0};
 	char shown[128];
 
-	if (pickle->stack_count) /* always one object */
+	if (pickle->stack_count) /* a valid pickle leaves one object */
 		found = pickle->stack[0];
 	if (checkpoint->key && found.kind == FLMEM_PICKLE_DICT) {
 		uint32_t node = pickle->boxes[found.number].first;

@@ -2,7 +2,10 @@
 #ifndef FLMEM_MODEL_CHECKPOINT_TENSORS_H
 #define FLMEM_MODEL_CHECKPOINT_TENSORS_H
 
-/* The tensors of a PyTorch checkpoint with their places in the file. Its pickle is not executed. */
+/*
+ * Lists the tensors of a PyTorch checkpoint with their places in the file. The pickle is read as
+ * data and not executed.
+ */
 
 #include "model/archive.h"
 #include "model/tensor_list.h"

@@ -30,7 +30,7 @@ static const struct flmem_dtype dtypes[] = {
 	{NULL, NULL, 0, 0},
 };
 
-/* The names of PyTorch and NumPy. */
+/* The names of types that PyTorch and NumPy use. */
 static const struct {
 	const char *name, *stored;
 } dtypes_other_names[] = {
@@ -51,7 +51,7 @@ static const struct {
 	{"float8_e5m2fnuz", "F8_E5M2FNUZ"},
 };
 
-/* Also with the prefix of Python: torch.float16. */
+/* Finds the stored name; the name may have Python's prefix: torch.float16. */
 static const char *stored_name(const char *name)
 {
 	const char *plain = flmem_text_starts(name, "torch.") ? name + 6 : name;

@@ -44,7 +44,7 @@ bool flmem_json_scan_ends(struct flmem_json_scan *scan)
 	return next_character(scan) == '\0' || scan_fail(scan, "has text after its object");
 }
 
-/* \uXXXX, or two of them for a character above U+FFFF; `at` is after the 'u'. */
+/* Reads \uXXXX, or two of them for a character above U+FFFF; `at` is after the 'u'. */
 static bool read_unicode(struct flmem_json_scan *scan, char **out)
 {
 	int unit = flmem_hex_read4(scan->at), low;

@@ -18,22 +18,22 @@ struct flmem_json_scan {
 	const char *why; /* the error at `at`, after a function returned false */
 };
 
-/* The text must be UTF-8 without NUL, which its caller checks. */
+/* Begins to read a text, which must be UTF-8 without NUL; the caller checks that. */
 void flmem_json_scan_begin(struct flmem_json_scan *scan, char *text, size_t length);
 
 /* If the next character after spaces is `c`, skips it and returns true. */
 bool flmem_json_scan_take(struct flmem_json_scan *scan, char c);
 
-/* The same; any other character is an error. */
+/* Like flmem_json_scan_take(), but any other character is an error. */
 bool flmem_json_scan_expect(struct flmem_json_scan *scan, char c);
 
 /* True if only spaces are left. */
 bool flmem_json_scan_ends(struct flmem_json_scan *scan);
 
-/* The string stays valid as long as the text. A string with \u0000 is an error. */
+/* Reads a string; it stays valid as long as the text. A string with \u0000 is an error. */
 bool flmem_json_scan_string(struct flmem_json_scan *scan, const char **ret_string);
 
-/* A whole number of 64 bits without a sign, fraction or exponent. */
+/* Reads an integer of 64 bits without a sign, fraction or exponent. */
 bool flmem_json_scan_number(struct flmem_json_scan *scan, uint64_t *ret_number);
 
 /* Skips a value of any kind. */

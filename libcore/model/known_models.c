@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <strings.h>
 
-#define LAYER_TENSORS 9U /* four of attention, three of the feed-forward part, two norms */
+#define LAYER_TENSORS 9U /* four tensors of attention, three of the feed-forward part, two norms */
 
-/* As in the models' own config.json. */
+/* Shapes from the models' own config.json. */
 static const struct flmem_known_model known_models[] = {
 	{"llama-3.1-8b", 32, 4096, 14336, 1024, 128256, false, "bf16"},
 	{"llama-3.1-70b", 80, 8192, 28672, 1024, 128256, false, "bf16"},

@@ -23,7 +23,7 @@
 typedef int add_function(int fd, const char *path, struct flmem_tensors *tensors,
 			 struct flmem_error *err);
 
-/* Kinds of files by their names. In a folder only the first existing kind is used. */
+/* Kinds of files, recognised by name. In a folder only the first existing kind is used. */
 static const struct file_kind {
 	const char *suffix;
 	add_function *add;
@@ -79,7 +79,7 @@ static int add_below(int dirfd, const char *folder, const char *name, struct flm
 	return add_file(dirfd, name, path, tensors, err);
 }
 
-/* With an index, its shards and no others. */
+/* Adds the files of a folder. With an index, these are its shards and no others. */
 static int add_indexed(int dirfd, const char *folder, struct flmem_tensors *tensors,
 		       struct flmem_error *err)
 {
@@ -169,7 +169,7 @@ static int find_dtype(const char *name, const struct flmem_dtype **ret_dtype,
 	return 0;
 }
 
-/* Converts all tensors to another type. An unknown number of elements is not converted. */
+/* Converts all sizes to another type. FLMEM_EUSAGE if the number of elements is unknown. */
 static int convert_type(struct flmem_tensors *tensors, const struct flmem_dtype *dtype,
 			const char *what, struct flmem_error *err)
 {
@@ -186,7 +186,8 @@ static int convert_type(struct flmem_tensors *tensors, const struct flmem_dtype 
 	    __builtin_mul_overflow(tensors->largest_bytes, 8U, &largest))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' exceeds the memory of any machine", what);
-	tensors->bytes = bits / 8; /* the largest tensor is one of them, so it fits, too */
+	/* Bits did not overflow, and the largest tensor is a part of them. */
+	tensors->bytes = bits / 8;
 	tensors->largest_bytes = largest / tensors->dtype->bits * dtype->bits / 8;
 	tensors->dtype = dtype;
 	return 0;

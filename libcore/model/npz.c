@@ -13,11 +13,11 @@
 #define SUFFIX	    ".npy"
 #define MAGIC	    "\x93NUMPY"
 #define HEADER_MAX  4096U
-#define FIXED_BYTES 10U /* magic, version, length of 16 bits */
+#define FIXED_BYTES 10U /* length of magic, version, and length in 16 bits */
 #define ALIGNMENT   64U
 #define FLAG_UTF8   0x800U
 
-/* What NumPy writes for a little-endian array of each type. */
+/* The names that NumPy writes for little-endian arrays of each type. */
 static const struct {
 	const char *descr, *stored;
 } types[] = {
@@ -51,7 +51,7 @@ bool flmem_npz_is(const struct flmem_archive *archive)
 	return archive->count > 0;
 }
 
-/* Takes a piece of the text, and the spaces after it. */
+/* Skips `text` and the spaces after it; false if something else follows. */
 static bool take_npy_text(const char **at, const char *text)
 {
 	if (!flmem_text_starts(*at, text))
@@ -91,7 +91,10 @@ static const struct flmem_dtype *parse_npy_type(const char **at, bool *ret_big)
 	return NULL;
 }
 
-/* "(2, 3)", "(2,)" or "()"; "(2)" is a number of Python, which NumPy refuses as well. */
+/*
+ * Parses a shape, "(2, 3)", "(2,)" or "()"; "(2)" is a number of Python, which NumPy refuses as
+ * well.
+ */
 static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
 			    struct flmem_tensor *tensor)
 {
@@ -103,7 +106,7 @@ static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
 	while (!take_npy_text(at, ")")) {
 		uint64_t extent;
 
-		/* Python has no numbers like 02. */
+		/* A leading zero as in 02 is not a number of Python. */
 		if (tensor->rank == FLMEM_TENSOR_RANK_MAX ||
 		    (**at == '0' && (*at)[1] >= '1' && (*at)[1] <= '9') ||
 		    !flmem_text_read_digits(at, &extent))
@@ -117,7 +120,7 @@ static bool parse_npy_shape(const char **at, struct flmem_tensor_list *list,
 	return comma || tensor->rank > 1;
 }
 
-/* The dict has its keys in this order, sorted. */
+/* Parses the dict of the header, whose keys are in this order, sorted. */
 static int parse_npy_header(struct npz *npz, const char *at, struct flmem_tensor *tensor)
 {
 	const char *descr;
@@ -177,7 +180,7 @@ static int read_npy_header(const struct flmem_source *source, struct npz *npz, c
 	return 0;
 }
 
-/* The name without the suffix, in the list's text. */
+/* Copies the entry's name without the suffix to the list's text. */
 static const char *copy_name(const struct npz *npz, char **names)
 {
 	size_t length = strlen(npz->entry->name) - strlen(SUFFIX);
@@ -189,7 +192,10 @@ static const char *copy_name(const struct npz *npz, char **names)
 	return name;
 }
 
-/* Names that are not ASCII are UTF-8 with a flag, else in an encoding of the writer's choice. */
+/*
+ * Reports whether the encoding of a name is known. Names that are not ASCII are UTF-8 with a flag,
+ * else in an encoding of the writer's choice.
+ */
 static bool has_known_name(const struct flmem_archive_entry *entry)
 {
 	bool ascii = true;
@@ -224,7 +230,7 @@ static int read_npy_array(const struct flmem_source *source, struct npz *npz, ch
 	tensor->name = copy_name(npz, names);
 	tensor->offset = npz->entry->offset + begin;
 	tensor->bytes = bytes;
-	npz->list.data_bytes += bytes; /* of entries that do not overlap */
+	npz->list.data_bytes += bytes; /* no overflow: entries do not overlap */
 	npz->list.count++;
 	return 0;
 }

@@ -2,7 +2,9 @@
 #ifndef FLMEM_MODEL_NPZ_H
 #define FLMEM_MODEL_NPZ_H
 
-/* NumPy's .npz: an archive with one .npy file per array (numpy/lib/format.py describes them). */
+/*
+ * Reads NumPy's .npz: an archive with one .npy file per array (numpy/lib/format.py describes them).
+ */
 
 #include <stdbool.h>
 
@@ -10,7 +12,7 @@
 #include "model/archive.h"
 #include "model/tensor_list.h"
 
-/* Whether all entries are .npy files. */
+/* Reports whether all entries are .npy files. */
 bool flmem_npz_is(const struct flmem_archive *archive);
 
 /*

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The opcodes (pickletools.py of CPython has their list); pickle_names.c has the calls. */
+/*
+ * Executes the opcodes of a pickle (pickletools.py of CPython lists them); pickle_names.c handles
+ * the calls.
+ */
 #include "model/pickle.h"
 
 #include <stdlib.h>
@@ -7,7 +10,7 @@
 
 #include "base/bytes/little_endian.h"
 
-#define ELEMENTS_MAX (UINT32_C(1) << 23) /* of each array; a tensor takes about 25 */
+#define ELEMENTS_MAX (UINT32_C(1) << 23) /* limit of each array; a tensor takes about 25 elements */
 
 void flmem_pickle_clear(struct flmem_pickle *pickle)
 {
@@ -142,7 +145,7 @@ static int move_into(struct flmem_pickle *pickle, size_t box, size_t from)
 	return 0;
 }
 
-/* The index of the last mark; false if there is none. */
+/* Finds the index of the last mark; false if there is none. */
 static bool find_mark(const struct flmem_pickle *pickle, size_t *ret_at)
 {
 	for (size_t i = pickle->stack_count; i-- > 0;)
@@ -184,7 +187,10 @@ static int do_tuple(struct flmem_pickle *pickle, uint64_t argument)
 	return make_tuple(pickle, mark);
 }
 
-/* Adds the objects above `from` to the object below, a `kind`; elements of sets are dropped. */
+/*
+ * Adds the objects above `from` to the object below them, which has this `kind`; elements of sets
+ * are dropped.
+ */
 static int add_items(struct flmem_pickle *pickle, size_t above, size_t from,
 		     enum flmem_pickle_kind kind)
 {
@@ -367,7 +373,7 @@ static int do_get(struct flmem_pickle *pickle, uint64_t index)
 	return push_value(pickle, pickle->memo[index]);
 }
 
-/* A line of text. */
+/* Reads a line of text as a string. */
 static bool take_line(struct flmem_pickle *pickle, struct flmem_pickle_value *ret_value)
 {
 	const char *start = pickle->text + pickle->at;
@@ -417,7 +423,7 @@ static int do_persistent(struct flmem_pickle *pickle, uint64_t argument)
 	return flmem_pickle_persistent(pickle);
 }
 
-/* The attributes of an OrderedDict (PyTorch's _metadata), which describe no tensor. */
+/* Ignores the attributes of an OrderedDict (PyTorch's _metadata), which describe no tensor. */
 static int do_build(struct flmem_pickle *pickle, uint64_t argument)
 {
 	struct flmem_pickle_value state;
@@ -430,12 +436,12 @@ static int do_build(struct flmem_pickle *pickle, uint64_t argument)
 	return 0;
 }
 
-#define FIXED UINT64_C(0) /* see `argument_bytes` */
+#define FIXED UINT64_C(0) /* for opcodes whose argument is in the pickle: `argument_bytes` */
 
 static const struct opcode {
 	unsigned char code, argument_bytes;
 	int (*run)(struct flmem_pickle *pickle, uint64_t argument);
-	uint64_t argument; /* for opcodes without an argument in the text */
+	uint64_t argument; /* for opcodes without an argument in the pickle */
 } opcodes[] = {
 	{0x80, 1, do_protocol, FIXED},
 	{0x95, 8, do_frame, FIXED},

@@ -21,10 +21,10 @@ enum flmem_pickle_kind {
 	FLMEM_PICKLE_OTHER, /* None, floats, bytes, sets, large integers */
 	FLMEM_PICKLE_BOOL,
 	FLMEM_PICKLE_INTEGER,
-	FLMEM_PICKLE_STRING,  /* number: its offset in the text, length: in bytes */
+	FLMEM_PICKLE_STRING,  /* number: offset in the text, length: in bytes */
 	FLMEM_PICKLE_TUPLE,   /* number: index of the box */
-	FLMEM_PICKLE_LIST,    /* the same */
-	FLMEM_PICKLE_DICT,    /* the same; keys and values in turn */
+	FLMEM_PICKLE_LIST,    /* number: index of the box */
+	FLMEM_PICKLE_DICT,    /* number: index of the box; keys and values in turn */
 	FLMEM_PICKLE_NAME,    /* name of a function or class; number: its kind */
 	FLMEM_PICKLE_DTYPE,   /* number: index of the type */
 	FLMEM_PICKLE_STORAGE, /* number: index of the storage */
@@ -38,15 +38,15 @@ struct flmem_pickle_value {
 	int64_t number;
 };
 
-/* An element of a box. */
+/* One element of a box. */
 struct flmem_pickle_node {
 	struct flmem_pickle_value value;
-	uint32_t next; /* 0: none */
+	uint32_t next; /* index of the next node; 0: none */
 };
 
 /* The elements of a tuple, a list or a dict. */
 struct flmem_pickle_box {
-	uint32_t first, last, count; /* nodes */
+	uint32_t first, last, count; /* indices and number of the nodes */
 };
 
 struct flmem_pickle_storage {
@@ -82,8 +82,8 @@ struct flmem_pickle {
 };
 
 /*
- * Reads `text` and takes ownership of it; leaves the object on the stack. FLMEM_EUSAGE for other
- * pickles.
+ * Reads `text` and takes ownership of it; leaves the object on the stack. FLMEM_EUSAGE for a pickle
+ * of other contents.
  */
 int flmem_pickle_read(const char *path, char *text, size_t length, struct flmem_pickle *ret_pickle,
 		      struct flmem_error *err);
@@ -95,12 +95,12 @@ void flmem_pickle_clear(struct flmem_pickle *pickle);
 bool flmem_pickle_is_text(const struct flmem_pickle *pickle, const struct flmem_pickle_value *value,
 			  const char *text);
 
-/* Element `index` of a box; NULL if absent. */
+/* Returns element `index` of a box; NULL if absent. */
 const struct flmem_pickle_value *flmem_pickle_element(const struct flmem_pickle *pickle,
 						      const struct flmem_pickle_value *box,
 						      size_t index);
 
-/* For the files that implement it. */
+/* The following functions are shared by the files that implement the reader. */
 
 int flmem_pickle_fail(struct flmem_pickle *pickle, const char *why);
 int flmem_pickle_nomem(struct flmem_pickle *pickle);
