@@ -12,7 +12,7 @@ struct image_entry {
 	dev_t device;
 	uint64_t inode;
 	char *name;
-	struct flmem_image *image;	   /* NULL: the file could not be opened */
+	struct flmem_image *image; /* NULL: the file could not be opened */
 	/* Static: why the file could not be opened through `tried_by`. */
 	const char *why;
 	/* The modules whose memory the image reads; NULL: it reads a file. */
@@ -20,7 +20,7 @@ struct image_entry {
 	pid_t tried_by;
 	/* `load`: the list of modules for which the file was last compared. */
 	uint64_t last_use, load;
-	uint16_t next;		 /* index of the next entry in the bucket */
+	uint16_t next; /* index of the next entry in the bucket */
 };
 
 struct flmem_image_cache {

@@ -57,7 +57,7 @@ struct flmem_modules {
 	const struct flmem_process *process;
 	const struct flmem_maps *maps;
 	struct flmem_image_cache *cache;
-	uint64_t load;	       /* number that the cache gave to this list */
+	uint64_t load; /* number that the cache gave to this list */
 	/* Address at which the kernel mapped the program headers (AT_PHDR), or 0. */
 	uint64_t headers;
 	uint64_t header_count; /* number of program headers (AT_PHNUM) */

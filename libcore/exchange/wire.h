@@ -46,10 +46,10 @@
 /* Status that tus defines for a checksum that does not match. */
 #define FLMEM_STATUS_CHECKSUM 460U
 
-#define FLMEM_EXCHANGE_NAME_MAX	   64U	  /* longest name of a client or a file */
-#define FLMEM_EXCHANGE_ID_DIGITS   32U	  /* digits of an upload's id */
-#define FLMEM_EXCHANGE_WAIT_MAX	   60U	  /* seconds */
-#define FLMEM_EXCHANGE_FILES_MAX   10000U /* most files of a published model */
+#define FLMEM_EXCHANGE_NAME_MAX	 64U	/* longest name of a client or a file */
+#define FLMEM_EXCHANGE_ID_DIGITS 32U	/* digits of an upload's id */
+#define FLMEM_EXCHANGE_WAIT_MAX	 60U	/* seconds */
+#define FLMEM_EXCHANGE_FILES_MAX 10000U /* most files of a published model */
 /* Most files of an update; less than the uploads that a client may have. */
 #define FLMEM_UPDATE_FILES_MAX	   1000U
 #define FLMEM_EXCHANGE_CHUNK_BYTES (UINT64_C(2) << 20)

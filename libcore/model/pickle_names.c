@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names that a PyTorch checkpoint may use, and what their calls describe. The arguments are
- * those of torch/_utils.py and of persistent_id() in torch/serialization.py.
+ * Handles the names that a PyTorch checkpoint may use, and what their calls describe. The arguments
+ * are those of torch/_utils.py and of persistent_id() in torch/serialization.py.
  */
 #include <string.h>
 
@@ -9,18 +9,18 @@
 #include "model/pickle.h"
 
 enum callable_kind {
-	CALL_NOTHING, /* no function */
+	CALL_NOTHING, /* a name that is no function */
 	CALL_DICT,
 	CALL_TENSOR,	   /* storage, first element, shape, strides, gradient, hooks */
-	CALL_TYPED_TENSOR, /* the same, and a type as the seventh */
+	CALL_TYPED_TENSOR, /* as CALL_TENSOR, with a type as the seventh argument */
 	CALL_PARAMETER,	   /* a tensor, whether it has a gradient, hooks */
-	CALL_OTHER,	   /* something that describes no tensor */
+	CALL_OTHER,	   /* a function that describes no tensor */
 };
 
 static const struct {
 	const char *module, *name;
 	enum callable_kind call;
-	const char *stored; /* of a storage: its type; "": bytes */
+	const char *stored; /* type of a storage; "": bytes */
 } pickle_names[] = {
 	{"collections", "OrderedDict", CALL_DICT, NULL},
 	{"torch._utils", "_rebuild_tensor_v2", CALL_TENSOR, NULL},
@@ -96,7 +96,7 @@ static const struct flmem_pickle_value *pickle_argument(const struct flmem_pickl
 	return value && value->kind == kind ? value : NULL;
 }
 
-/* PyTorch refuses gradients of other types. */
+/* PyTorch refuses gradients for other types. */
 static bool can_have_gradient(const struct flmem_dtype *dtype)
 {
 	return dtype->stored[0] == 'F' || dtype->stored[0] == 'C' ||
@@ -129,7 +129,7 @@ static int make_tensor(struct flmem_pickle *pickle, const struct flmem_pickle_va
 		dtype = pickle_argument(pickle, arguments, 6, FLMEM_PICKLE_DTYPE);
 	if (!storage || !first || !shape || !strides || first->number < 0 || (typed && !dtype))
 		return flmem_pickle_fail(pickle, "describes a tensor in an unknown way");
-	/* PyTorch 2: whether the elements are to be negated or conjugated, if they are. */
+	/* PyTorch 2 adds an argument if the elements are to be negated or conjugated. */
 	if (flmem_pickle_element(pickle, arguments, typed ? 7 : 6))
 		return flmem_pickle_fail(pickle, "has a tensor with metadata, which changes its "
 						 "elements");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The header of a safetensors file: its length in 8 bytes, little-endian, then a JSON object that
- * maps each tensor to its type, shape and range of bytes. As the format's own reader does, ranges
- * must follow each other without holes and end with the file.
+ * Reads the header of a safetensors file: its length in 8 bytes, little-endian, then a JSON object
+ * that maps each tensor to its type, shape and range of bytes. As in the format's own reader,
+ * ranges must follow each other without holes and end with the file.
  */
 #include <stdlib.h>
 #include <string.h>

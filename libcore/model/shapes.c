@@ -11,7 +11,7 @@
 
 #include "model/known_models.h"
 
-#define NAME_ROOM 72U /* for the longest name below with three digits */
+#define NAME_ROOM 72U /* enough for the longest name below with three digits */
 #define RANK_MAX  4U
 
 /*
@@ -78,7 +78,7 @@ static bool grow_shape_array(struct flmem_tensor_list *list)
 	return true;
 }
 
-/* Extents end at the first 0. */
+/* Adds a tensor; its extents end at the first 0. */
 static void add_shape_tensor(struct shape_builder *builder, const struct flmem_dtype *dtype,
 			     const uint64_t extents[RANK_MAX], const char *prefix, const char *name)
 {
@@ -151,7 +151,7 @@ static void add_decoder(struct shape_builder *builder, const struct flmem_known_
 		add_real(builder, embedding, "", "lm_head.weight");
 }
 
-/* Batch normalisation: also what it counts while it trains. */
+/* Adds the tensors of a batch normalisation, and the counter of its training steps. */
 static void add_norm(struct shape_builder *builder, const char *prefix, uint64_t width)
 {
 	static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};

@@ -8,7 +8,7 @@
 #include "base/text/text.h"
 #include "model/json_scan.h"
 
-#define INDEX_BYTES_MAX (100U << 20) /* as much as the header of one file */
+#define INDEX_BYTES_MAX (100U << 20) /* the limit of the header of one file */
 
 void flmem_shards_clear(struct flmem_shards *shards)
 {
@@ -23,7 +23,7 @@ static int invalid_index(const char *index, const char *why, struct flmem_error 
 	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' %s", index, why);
 }
 
-/* Names of shards are paths by the format; those outside the folder are rejected. */
+/* Rejects names with a folder: the format allows paths, but not outside of its folder. */
 static bool is_plain_name(const char *name)
 {
 	return *name != '.' && !strchr(name, '/') && flmem_text_ends(name, ".safetensors");
@@ -104,7 +104,7 @@ static int compare_to_text(const void *key, const void *element)
 	return strcmp(key, *(const char *const *)element);
 }
 
-/* Lists each file once and numbers them. */
+/* Lists each file once and numbers the files. */
 static int list_files(const char *index, struct flmem_shards *shards, struct flmem_error *err)
 {
 	size_t kept = 0;

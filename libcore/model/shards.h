@@ -2,7 +2,7 @@
 #ifndef FLMEM_MODEL_SHARDS_H
 #define FLMEM_MODEL_SHARDS_H
 
-/* model.safetensors.index.json: maps each tensor to a file of the folder. */
+/* Reads model.safetensors.index.json, which maps each tensor to a file of the folder. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ struct flmem_shard_entry {
 struct flmem_shards {
 	struct flmem_shard_entry *entries; /* in the order of the index */
 	size_t count, room;
-	const char **files; /* sorted, each once */
+	const char **files; /* sorted; each file occurs once */
 	size_t file_count;
 	struct flmem_buf text;
 };
@@ -35,12 +35,15 @@ struct flmem_shards {
 
 /*
  * Reads the index of an open folder. FLMEM_EUSAGE for one that is invalid, names no file, or names
- * one outside the folder. `folder` is for messages. Clear it in either case.
+ * one outside the folder. `folder` is for messages. Clear `ret_shards` in either case.
  */
 int flmem_shards_read(int dirfd, const char *folder, struct flmem_shards *ret_shards,
 		      struct flmem_error *err);
 
-/* The same for a text that is in `shards->text` already, of a file that messages call `index`. */
+/*
+ * Parses a text that is in `shards->text` already. `index` names its file in messages. Errors as
+ * for flmem_shards_read().
+ */
 int flmem_shards_parse(const char *index, struct flmem_shards *shards, struct flmem_error *err);
 
 void flmem_shards_clear(struct flmem_shards *shards);

@@ -23,7 +23,7 @@ bool flmem_source_read_at(const struct flmem_source *source, uint64_t offset, vo
 
 	if (source->read)
 		return source->read(source->context, offset, out, length);
-	errno = 0; /* stays at the end of the file */
+	errno = 0; /* the end of the file leaves it unset */
 	done = flmem_io_read_at(source->fd, offset, out, length);
 	if (!done && source->error && errno != EINTR)
 		*source->error = errno;

@@ -2,7 +2,7 @@
 #ifndef FLMEM_MODEL_SOURCE_H
 #define FLMEM_MODEL_SOURCE_H
 
-/* Input of the readers of model files: an open file, or a read function. */
+/* Input of the readers of model files: an open file, or a function that reads. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct flmem_source {
 	int *error; /* for `fd`: receives the errno of a failed read; or NULL */
 };
 
-/* An open file. */
+/* A source that reads an open file. */
 #define FLMEM_SOURCE_FD(descriptor) \
 	(&(const struct flmem_source){.fd = (descriptor), .error = &(int){0}})
 
@@ -34,7 +34,10 @@ bool flmem_source_read_at(const struct flmem_source *source, uint64_t offset, vo
 /* Reserves memory for a read; out of memory counts as a failed read. */
 bool flmem_source_reserve(const struct flmem_source *source, struct flmem_buf *buf, size_t length);
 
-/* The return value of a reader: distinguishes a failed read from invalid contents. */
+/*
+ * Returns `rc`, or the error of a read that failed before: distinguishes a failed read from invalid
+ * contents.
+ */
 int flmem_source_end(const struct flmem_source *source, const char *path, int rc,
 		     struct flmem_error *err);
 

@@ -35,15 +35,16 @@ static bool is_checkpoint_name(const char *path)
 }
 
 /*
- * An archive begins with a local header, whose next four bytes are not all 0. In a safetensors file
- * that begins with the same four bytes they are: they belong to the length of its header.
+ * Reports whether the file begins as an archive does: with a local header, whose next four bytes
+ * are not all 0. In a safetensors file that begins with the same four bytes the next ones are 0, as
+ * they belong to the length of its header.
  */
 static bool is_archive(const char start[8])
 {
 	return memcmp(start, "PK\3\4", 4) == 0 && memcmp(start + 4, "\0\0\0\0", 4) != 0;
 }
 
-/* An empty archive: only the end record, with a comment of limited length. */
+/* Recognises an empty archive: it has only the end record, with a comment of limited length. */
 static bool is_empty_archive(const struct flmem_source *source, const char start[8])
 {
 	uint64_t bytes;

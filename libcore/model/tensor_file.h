@@ -2,29 +2,29 @@
 #ifndef FLMEM_MODEL_TENSOR_FILE_H
 #define FLMEM_MODEL_TENSOR_FILE_H
 
-/* A file of tensors in any of the formats whose tensors can be read in place. */
+/* Reads a file of tensors in any of the formats whose tensors can be read in place. */
 
 #include "model/archive.h"
 #include "model/tensor_list.h"
 
 enum flmem_tensor_format {
 	FLMEM_FORMAT_SAFETENSORS,
-	FLMEM_FORMAT_CHECKPOINT, /* of PyTorch 1.6 and later */
-	FLMEM_FORMAT_NPZ,	 /* of NumPy */
+	FLMEM_FORMAT_CHECKPOINT, /* a checkpoint of PyTorch 1.6 or later */
+	FLMEM_FORMAT_NPZ,	 /* NumPy's .npz */
 };
 
 struct flmem_tensor_file {
 	enum flmem_tensor_format format;
-	/* For archive formats; also set after failures not caused by the archive. */
+	/* Set for formats that are archives, also after failures not caused by the archive. */
 	struct flmem_archive archive;
 };
 
-/* Printable name of a format. */
+/* Returns the printable name of a format. */
 const char *flmem_tensor_format_name(enum flmem_tensor_format format);
 
 /*
- * Finds the format by the first bytes, and reads the tensors with their places. `key` is that of
- * flmem_checkpoint_read(). FLMEM_EUSAGE for invalid files. Clear it also after a failure.
+ * Detects the format by the first bytes, and reads the tensors with their places. `key` is that of
+ * flmem_checkpoint_read(). FLMEM_EUSAGE for invalid files. Clear the result also after a failure.
  */
 int flmem_tensor_file_read(const struct flmem_source *source, const char *path, const char *key,
 			   struct flmem_tensor_file *file, struct flmem_tensor_list *ret_list,

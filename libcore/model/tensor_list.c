@@ -17,7 +17,10 @@ void flmem_tensor_list_clear(struct flmem_tensor_list *list)
 	*list = (struct flmem_tensor_list){0};
 }
 
-/* Appends `count` elements of one array to another; true without memory for none. */
+/*
+ * Appends the elements of one array to another. False if memory is out; adding none always
+ * succeeds.
+ */
 static bool array_append(void **array, size_t *count, const void *more, size_t more_count,
 			 size_t size)
 {

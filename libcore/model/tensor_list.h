@@ -3,8 +3,8 @@
 #define FLMEM_MODEL_TENSOR_LIST_H
 
 /*
- * The tensors of a safetensors file, one by one, and the header that describes them. Reading takes
- * time and memory in proportion to the header, which the format limits to 100 MB.
+ * The tensors of a file one by one, and the header that describes them in a safetensors file.
+ * Reading takes time and memory in proportion to the header, which the format limits to 100 MB.
  */
 
 #include <stdbool.h>
@@ -26,13 +26,13 @@
 struct flmem_tensor {
 	const char *name; /* UTF-8 without control over its characters: escape it to print */
 	const struct flmem_dtype *dtype;
-	uint64_t offset, bytes; /* in the file */
-	size_t shape;		/* index of the first of `rank` extents */
+	uint64_t offset, bytes; /* place in the file */
+	size_t shape;		/* index in `extents` of the first of `rank` extents */
 	uint32_t rank;
-	uint32_t file; /* in a model of several files */
+	uint32_t file; /* number of the file in a model of several files */
 };
 
-/* One pair of __metadata__. */
+/* One pair of a safetensors file's __metadata__. */
 struct flmem_tensor_note {
 	const char *key, *value;
 };
@@ -44,7 +44,7 @@ struct flmem_tensor_list {
 	size_t extent_count, extent_room;
 	struct flmem_tensor_note *notes; /* in the order of the file */
 	size_t note_count, note_room;
-	uint64_t data_offset; /* of the first tensor */
+	uint64_t data_offset; /* offset of the first tensor */
 	uint64_t data_bytes;
 	char **texts; /* the headers, which hold the names; one per file */
 	size_t text_count;
@@ -59,8 +59,9 @@ void flmem_tensor_list_clear(struct flmem_tensor_list *list);
 #define FLMEM_AUTO_TENSOR_LIST FLMEM_AUTO(flmem_tensor_list_clear)
 
 /*
- * Moves the tensors of another file into the list, as those of file `file`; `other` is empty then.
- * The list is to be sorted when all are there. False if memory is out; both keep what they own.
+ * Moves the tensors of another file into the list as those of file number `file`, and empties
+ * `other`. The caller sorts the list when all files are merged. False if memory is out; both keep
+ * what they own.
  */
 bool flmem_tensor_list_merge(struct flmem_tensor_list *list, struct flmem_tensor_list *other,
 			     uint32_t file);
@@ -68,15 +69,15 @@ bool flmem_tensor_list_merge(struct flmem_tensor_list *list, struct flmem_tensor
 /* Sorts by name; returns a tensor whose name occurs twice, or NULL. */
 const struct flmem_tensor *flmem_tensor_list_sort(struct flmem_tensor_list *list);
 
-/* NULL for none. */
+/* Finds a tensor by name; NULL if there is none. */
 const struct flmem_tensor *flmem_tensor_list_find(const struct flmem_tensor_list *list,
 						  const char *name);
 
-/* Appends "[2, 3]". */
+/* Appends the shape as "[2, 3]". */
 void flmem_tensor_shape_print(const struct flmem_tensor_list *list,
 			      const struct flmem_tensor *tensor, struct flmem_buf *buf);
 
-/* Appends a text as in the format's headers: a JSON string. */
+/* Appends a text as a JSON string, as in the format's headers. */
 void flmem_tensor_text_print(const char *text, struct flmem_buf *buf);
 
 /*
@@ -86,9 +87,9 @@ void flmem_tensor_text_print(const char *text, struct flmem_buf *buf);
 int flmem_tensor_compare_stored(const void *a, const void *b);
 
 /*
- * Appends length and header of a file that holds the tensors in this order without holes, padded to
- * 8 bytes, with the notes of `list`. The offsets of the tensors are not used. The buffer shows
- * whether memory was out.
+ * Appends length and header of a safetensors file that holds the tensors in this order without
+ * holes, padded to 8 bytes, with the notes of `list`. The tensors' own offsets are ignored. The
+ * buffer's `failed` shows whether memory was out.
  */
 void flmem_safetensors_print(const struct flmem_tensor_list *list,
 			     const struct flmem_tensor *const *order, struct flmem_buf *buf);

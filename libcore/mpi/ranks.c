@@ -9,7 +9,10 @@
 
 #include "base/cleanup.h"
 
-/* Open MPI's own names: its MPI_COMM_WORLD and MPI_BYTE are their addresses (mpi.h). */
+/*
+ * Functions and objects of Open MPI: its MPI_COMM_WORLD and MPI_BYTE are addresses of objects
+ * (mpi.h).
+ */
 static struct {
 	__typeof__(MPI_Initialized) *initialized;
 	__typeof__(MPI_Finalized) *finalized;
@@ -52,7 +55,7 @@ static void end_mpi(void)
 		mpi.finalize();
 }
 
-/* A program may have started it before, and ends it then. */
+/* Starts MPI, unless the host program has started it, which then also ends it. */
 static int begin_mpi(void)
 {
 	int started = 0, level;

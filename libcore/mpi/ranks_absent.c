@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of ranks.c, where flmem was built without the headers of Open MPI. */
+/* Replaces ranks.c where flmem is built without the headers of Open MPI. */
 #include "mpi/ranks.h"
 
 int flmem_ranks_start(struct flmem_ranks *ret_ranks, struct flmem_error *err)

@@ -13,7 +13,10 @@
 
 #define SLICE_MS     200
 #define BUFFER_BYTES (512L << 10)
-/* libcurl allocates it for each request: a larger one would be returned to the kernel each time. */
+/*
+ * Size of libcurl's upload buffer, which it allocates for each request: a larger one would be
+ * returned to the kernel each time.
+ */
 #define UPLOAD_BYTES (96L << 10)
 
 struct flmem_connection {
@@ -76,7 +79,9 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context)
 	return body->failed ? 0 : length;
 }
 
-/* What libcurl has sent, for the time limit; headers of the request do not count. */
+/*
+ * Counts the bytes that libcurl has moved, for the time limit; headers of the request do not count.
+ */
 static int note_progress(void *context, curl_off_t to_receive, curl_off_t received,
 			 curl_off_t to_send, curl_off_t did_send)
 {
@@ -197,7 +202,8 @@ static bool set_request_options(struct exchange_of_messages *sent)
 	CURL *easy = sent->connection->easy;
 	CURLcode failed = CURLE_OK;
 
-	failed |= curl->easy_setopt(easy, CURLOPT_HTTPGET, 1L); /* resets what others have set */
+	/* Resets the method and options of an earlier request. */
+	failed |= curl->easy_setopt(easy, CURLOPT_HTTPGET, 1L);
 	if (request->body || strcmp(request->method, "POST") == 0) {
 		failed |= curl->easy_setopt(easy, CURLOPT_POST, 1L);
 		failed |= curl->easy_setopt(easy, CURLOPT_POSTFIELDS,
@@ -269,14 +275,17 @@ static enum flmem_connection_step drive_messages(struct exchange_of_messages *se
 					sent->request->name, limit);
 			return FLMEM_CONNECTION_RETRY;
 		}
-		/* After some data has arrived, more often follows. */
+		/* More data often follows soon: wait only if none has arrived. */
 		if (sent->moved == before)
 			sent->connection->curl->multi_poll(sent->connection->multi, NULL, 0,
 							   SLICE_MS, NULL);
 	}
 }
 
-/* A server of the other protocol answers with an alert or with an error page, or closes. */
+/*
+ * Advice if the scheme may be wrong: a server of the other protocol answers with an alert or with
+ * an error page, or closes the connection.
+ */
 static const char *scheme_hint(const struct exchange_of_messages *sent)
 {
 	bool plain = strncasecmp(sent->request->url, "http:", strlen("http:")) == 0;
@@ -299,7 +308,7 @@ static enum flmem_connection_step report_message_failure(const struct exchange_o
 						 : connection->curl->easy_strerror(sent->result);
 	char shown[CURL_ERROR_SIZE];
 
-	if (sent->refused) /* the callback knows why */
+	if (sent->refused) /* the callback has set `err` */
 		return FLMEM_CONNECTION_FAIL;
 	if (sent->headers_large)
 		flmem_error_set(err, FLMEM_EFAILED, 0,

@@ -3,8 +3,8 @@
 #define FLMEM_NET_CONNECTION_H
 
 /*
- * Requests to one server, one after the other, each with the whole of its answer. Redirects are
- * not followed: the caller sees their status. The server is untrusted: its headers and what is
+ * Sends requests to one server, one after the other, and receives each answer as a whole. Redirects
+ * are not followed: the caller sees their status. The server is untrusted: its headers and what is
  * kept of its answer are bounded, and an answer that makes no progress is a failure.
  */
 
@@ -17,18 +17,21 @@
 #include "base/text/buf.h"
 #include "net/reply.h"
 
-/* The texts are the caller's, and stay as they are while the connection is open. */
+/* The caller owns the texts and keeps them unchanged while the connection is open. */
 struct flmem_connection_options {
-	const char *cacert;	      /* PEM; NULL: SSL_CERT_FILE, else those of the system */
-	const char *cert;	      /* PEM with the certificate of this client, or NULL */
-	const char *key;	      /* PEM with its key; NULL: in the file of the certificate */
-	const char *authorization;    /* a line "Authorization: ..." or NULL */
-	unsigned timeout_seconds;     /* to connect, and for at least 1 KiB a second */
-	bool (*ended)(void *context); /* called a few times a second; NULL: never */
+	/* PEM; NULL: SSL_CERT_FILE, else the authorities of the system. */
+	const char *cacert;
+	const char *cert; /* PEM with the certificate of this client, or NULL */
+	/* PEM with the key; NULL: it is in the file of the certificate. */
+	const char *key;
+	const char *authorization; /* a line "Authorization: ..." or NULL */
+	/* Limit for connecting; afterwards at least 1 KiB a second must move. */
+	unsigned timeout_seconds;
+	bool (*ended)(void *context); /* called a few times a second, true: stop; NULL: never */
 	void *context;
 };
 
-/* Takes a part of a body; false ends the request as failed. */
+/* Takes a part of a body; returns false to end the request as failed. */
 typedef bool flmem_connection_take(void *context, const struct flmem_reply *reply,
 				   const char *bytes, size_t length);
 
@@ -36,12 +39,13 @@ struct flmem_connection_request {
 	const char *method;
 	const char *url;
 	const char *name;	    /* for messages */
-	const char *const *headers; /* lines; ends in NULL; NULL: none */
+	const char *const *headers; /* header lines; ends in NULL; NULL: none */
 	const char *body;	    /* NULL: none */
 	size_t body_bytes;
-	unsigned wait_seconds;	     /* how long the server may think in addition to the timeout */
-	size_t answer_max;	     /* bytes of the body that are kept; more is a failure */
-	flmem_connection_take *take; /* gets bodies of status 200 and 206; NULL: kept, too */
+	unsigned wait_seconds; /* time that the server may take in addition to the timeout */
+	size_t answer_max;     /* bytes of the body that are kept; more is a failure */
+	/* Receives bodies of status 200 and 206; NULL: they are kept, too. */
+	flmem_connection_take *take;
 	/* Called once, when the body was handed to the kernel or nothing can be sent for now. */
 	void (*waits)(void *context);
 	void *context;
@@ -69,14 +73,17 @@ enum flmem_connection_step {
 
 struct flmem_connection;
 
-/* `options` is kept. FLMEM_EUNSUPPORTED where there is no libcurl. */
+/*
+ * Opens a connection, which keeps the pointer `options`. FLMEM_EUNSUPPORTED where there is no
+ * libcurl.
+ */
 int flmem_connection_open(const struct flmem_connection_options *options,
 			  struct flmem_connection **ret_connection, struct flmem_error *err);
 
-/* NULL is allowed. */
+/* Closes a connection; NULL is allowed. */
 void flmem_connection_close(struct flmem_connection *connection);
 
-/* `answer` is emptied first. */
+/* Sends a request and receives its answer; `answer` is emptied first. */
 enum flmem_connection_step flmem_connection_send(struct flmem_connection *connection,
 						 const struct flmem_connection_request *request,
 						 struct flmem_connection_answer *answer,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of connection.c where libcurl's headers are not installed: nothing can be opened. */
+/* Replaces connection.c where libcurl's headers are not installed: no connection can be opened. */
 #include "net/connection.h"
 
 void flmem_connection_answer_clear(struct flmem_connection_answer *answer)

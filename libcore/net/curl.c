@@ -102,7 +102,7 @@ void flmem_curl_sigpipe_end(const struct flmem_curl_sigpipe *sigpipe)
 	pthread_sigmask(SIG_SETMASK, &sigpipe->before, NULL);
 }
 
-/* The texts of OpenSSL, and of GnuTLS where it names the cause. */
+/* Advice by the texts of OpenSSL, and of GnuTLS where it names the cause. */
 const char *flmem_curl_certificate_advice(const char *text, const char *unknown_authority)
 {
 	if (strstr(text, "does not match") || strstr(text, "subject name"))

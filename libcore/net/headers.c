@@ -9,7 +9,7 @@
 
 #define NAME_SHOWN_MAX 60
 
-/* Headers that change the meaning of an answer. */
+/* Headers that flmem sets itself, or that change the meaning of an answer. */
 static const char *const own_headers[] = {"range",	"if-range", "accept-encoding",
 					  "connection", "host",	    "transfer-encoding"};
 

@@ -2,12 +2,15 @@
 #ifndef FLMEM_NET_HEADERS_H
 #define FLMEM_NET_HEADERS_H
 
-/* The headers that a user adds to requests. */
+/* Checks the headers that a user adds to requests. */
 
 #include <flmem/error.h>
 #include <flmem/http.h>
 
-/* FLMEM_EUSAGE for options that cannot be sent. The message has no value, which may be a secret. */
+/*
+ * FLMEM_EUSAGE for headers that cannot be sent. The message contains no value, which may be a
+ * secret.
+ */
 int flmem_headers_check(const struct flmem_http_options *options, struct flmem_error *err);
 
 #endif

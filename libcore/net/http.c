@@ -14,17 +14,20 @@
 #include "net/redirect.h"
 #include "net/transfer.h"
 
-#define TRANSFERS_MAX 64U /* more than threads of a run */
+#define TRANSFERS_MAX 64U /* more than the threads of a run */
 #define REDIRECTS_MAX 8U
 #define EXPECTED_MAX  64U
-/* What is asked for to find the size. */
+/* Bytes requested to find the size. */
 #define FIRST_BYTES 1U
-/* Requests for files that are read from one end to the other grow to this. */
+/* Limit of requests for files that are read from one end to the other. */
 #define REQUEST_LARGEST	 (UINT64_C(16) << 20)
 #define DELAY_FIRST_US	 UINT64_C(250000)
 #define DELAY_LARGEST_US UINT64_C(30000000)
 #define SLICE_US	 UINT64_C(100000)
-/* The progress required between failures; with less a download might never end. */
+/*
+ * Number of bytes that must arrive between failures, for the count of retries to start again; with
+ * less a download might never end.
+ */
 #define PROGRESS_BYTES (UINT64_C(64) << 10)
 
 struct flmem_http {
@@ -43,12 +46,12 @@ struct flmem_http_file {
 	char *url, *name, *origin;
 	uint64_t size;
 	char etag[FLMEM_REPLY_VALIDATOR_MAX], modified[FLMEM_REPLY_VALIDATOR_MAX];
-	bool known;	      /* the three above */
-	pthread_mutex_t lock; /* of what follows */
-	char *current;	      /* where it was redirected to, or NULL */
+	bool known;	      /* size, etag and modified are known */
+	pthread_mutex_t lock; /* protects the fields below */
+	char *current;	      /* address that the last redirect led to, or NULL */
 	struct byte_range expected[EXPECTED_MAX];
 	size_t next_expected;
-	struct byte_range last; /* that was asked for without being expected */
+	struct byte_range last; /* the last range that was requested without being expected */
 };
 
 int flmem_http_open(const struct flmem_http_access *access, struct flmem_http **ret_http,
@@ -83,7 +86,10 @@ void flmem_http_close(struct flmem_http *http)
 	free(http);
 }
 
-/* Those of other files are stopped by the next one that takes them. */
+/*
+ * Stops the transfers of a file. Those of other files are stopped when they are taken for another
+ * file.
+ */
 static void forget_file(struct flmem_http *http, const struct flmem_http_file *file)
 {
 	for (size_t i = 0; i < http->transfer_count; i++)
@@ -122,7 +128,8 @@ uint64_t flmem_http_file_size(const struct flmem_http_file *file)
 }
 
 /*
- * Signatures are new in every run. If nothing identifies a version, none is equal to another one.
+ * The query is left out: signatures in it are new in every run. If neither ETag nor Last-Modified
+ * identifies a version, each hash differs.
  */
 uint64_t flmem_http_file_mix(const struct flmem_http_file *file, uint64_t hash)
 {
@@ -145,7 +152,10 @@ void flmem_http_file_expect(struct flmem_http_file *file, uint64_t offset, uint6
 	pthread_mutex_unlock(&file->lock);
 }
 
-/* End of the bytes to request. Unexpected sequential reads are requested in growing parts. */
+/*
+ * Returns the end of the bytes to request. Unexpected sequential reads are requested in growing
+ * parts.
+ */
 static uint64_t find_request_end(struct flmem_http_file *file, uint64_t offset, uint64_t bytes)
 {
 	uint64_t end = offset + bytes, most = file->size;
@@ -176,7 +186,10 @@ static bool is_at(const struct flmem_transfer *transfer, const struct flmem_http
 	       transfer->at - (transfer->rest.length - transfer->rest_at) == offset;
 }
 
-/* A connection that continues there, else one that is not in use, in this order: idle, new, any. */
+/*
+ * Chooses a connection that continues at `offset`, else one that is not in use, in this order:
+ * idle, new, any.
+ */
 static struct flmem_transfer **choose_transfer(struct flmem_http *http,
 					       const struct flmem_http_file *file, uint64_t offset)
 {
@@ -236,7 +249,7 @@ static void give_transfer(struct flmem_http *http, struct flmem_transfer *transf
 	pthread_mutex_unlock(&http->lock);
 }
 
-/* The address to ask first; free it. */
+/* Returns the address to ask first; the caller frees it. */
 static char *current_url(struct flmem_http_file *file)
 {
 	char *url;
@@ -342,7 +355,7 @@ static enum flmem_transfer_step check_answer(const struct range_request *request
 	return flmem_reply_is_transient(reply) ? FLMEM_TRANSFER_RETRY : FLMEM_TRANSFER_FAIL;
 }
 
-/* Whether the server of an earlier redirect no longer accepts its address. */
+/* Reports whether the server of an earlier redirect no longer accepts its address. */
 static bool is_outdated(const struct range_request *request, const char *first)
 {
 	unsigned status = request->transfer->reply.status;
@@ -382,7 +395,10 @@ static enum flmem_transfer_step request_range(struct range_request *request,
 	}
 }
 
-/* How often an operation is retried, and how long after the last failure. */
+/*
+ * The number of failures in a row, the largest number of retries, and the bytes that arrived since
+ * the last failure.
+ */
 struct retry_state {
 	unsigned failed, most;
 	uint64_t progress;
@@ -397,7 +413,7 @@ static unsigned most_retries(const struct flmem_http *http)
 	return options && options->retries ? options->retries : FLMEM_HTTP_RETRIES;
 }
 
-/* False if it was the last one. */
+/* Waits before a retry. False if no retry is left, or the run was ended. */
 static bool wait_for_retry(struct flmem_http *http, struct retry_state *attempts,
 			   uint64_t retry_seconds)
 {
@@ -420,7 +436,7 @@ static bool wait_for_retry(struct flmem_http *http, struct retry_state *attempts
 	return true;
 }
 
-/* Makes the request for bytes that no request in progress has. */
+/* Makes a request for bytes that no request in progress delivers. */
 static enum flmem_transfer_step open_range(struct flmem_http_file *file,
 					   struct flmem_transfer *transfer, struct byte_range range,
 					   struct flmem_error *err)
@@ -449,7 +465,7 @@ static int report_attempts(const struct retry_state *attempts, struct flmem_erro
 	return code;
 }
 
-/* Reads through one transfer; *offset and so on move along. */
+/* Reads a range through one transfer; range.begin moves along. */
 static int read_through(struct flmem_http_file *file, struct flmem_transfer *transfer,
 			struct byte_range range, char *out, struct flmem_error *err)
 {
@@ -504,7 +520,7 @@ int flmem_http_file_read(struct flmem_http_file *file, uint64_t offset, uint64_t
 	return rc;
 }
 
-/* Asks for the first byte: the answer has the size and the version of the file. */
+/* Requests the first byte: the answer has the size and the version of the file. */
 static int identify_file(struct flmem_http_file *file, struct flmem_transfer *transfer,
 			 struct flmem_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of http.c where libcurl's headers are not installed: nothing can be opened. */
+/* Replaces http.c where libcurl's headers are not installed: no file can be opened. */
 #include "net/http.h"
 
 #include "net/headers.h"

@@ -2,7 +2,7 @@
 #ifndef FLMEM_NET_REDIRECT_H
 #define FLMEM_NET_REDIRECT_H
 
-/* Which redirects are followed. */
+/* Decides which redirects are followed. */
 
 #include <flmem/error.h>
 

@@ -19,7 +19,10 @@ static void read_status(struct flmem_reply *reply, const char *text)
 		reply->status = (unsigned)status;
 }
 
-/* bytes FIRST-LAST/SIZE (RFC 9110, 14.4). Two of them could be read in two ways. */
+/*
+ * Reads "bytes FIRST-LAST/SIZE" (RFC 9110, 14.4). A second such header makes the reply invalid,
+ * since readers could use either.
+ */
 static void read_content_range(struct flmem_reply *reply, const char *text)
 {
 	const char *at = text + strlen("bytes ");
@@ -42,7 +45,7 @@ static void read_encoding(struct flmem_reply *reply, const char *text)
 	reply->encoded |= strcasecmp(text, "identity") != 0;
 }
 
-/* In seconds; dates are ignored, since the clocks may differ. */
+/* Reads the delay in seconds; dates are ignored, since the clocks may differ. */
 static void read_retry(struct flmem_reply *reply, const char *text)
 {
 	if (!flmem_text_read_digits(&text, &reply->retry_seconds) || *text)
@@ -51,7 +54,7 @@ static void read_retry(struct flmem_reply *reply, const char *text)
 		reply->retry_seconds = RETRY_SECONDS_MAX;
 }
 
-/* A value that is too long to keep does not match: it counts as absent. */
+/* Copies a validator. A value that is too long to keep would never match: it counts as absent. */
 static void copy_validator(char out[FLMEM_REPLY_VALIDATOR_MAX], const char *text)
 {
 	size_t length = strlen(text);
@@ -118,7 +121,7 @@ static const struct {
 	{"upload-checksum:", read_upload_checksum},
 };
 
-/* The value without the blanks around it. */
+/* Reads the header's value without the blanks around it. */
 static void read_reply_field(struct flmem_reply *reply, char *line)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(reply_fields); i++) {
@@ -211,7 +214,7 @@ static bool is_other(const char *before, const char *now)
 	return before && strcmp(before, now) != 0;
 }
 
-/* Whether the reply is about another version of the file. */
+/* Reports whether the reply is about another version of the file. */
 static bool has_changed(const struct flmem_reply *reply,
 			const struct flmem_reply_expected *expected)
 {

@@ -30,14 +30,16 @@ static size_t receive_header(char *line, size_t size, size_t count, void *contex
 	return transfer->headers_large ? 0 : size * count;
 }
 
-/* A text for people. libcurl knows the target only when the body has ended. */
+/*
+ * Drops a text for people: libcurl knows the target of the redirect only when the body has ended.
+ */
 static size_t drop_redirect_body(struct flmem_transfer *transfer, size_t length)
 {
 	transfer->redirect_bytes += length;
 	return transfer->redirect_bytes > REDIRECT_MAX ? 0 : length;
 }
 
-/* Takes bytes only for a reader that wants some; until then libcurl keeps them. */
+/* Takes bytes only when a reader wants some; until then libcurl keeps them. */
 static size_t receive_body(char *bytes, size_t size, size_t count, void *context)
 {
 	struct flmem_transfer *transfer = context;
@@ -164,7 +166,7 @@ static void take_result(struct flmem_transfer *transfer)
 		}
 }
 
-/* Delivers what libcurl kept. A failure is reported here and nowhere else. */
+/* Delivers the bytes that libcurl kept. A failure is reported here and nowhere else. */
 static void resume_body(struct flmem_transfer *transfer)
 {
 	CURLcode code;
@@ -198,7 +200,7 @@ static bool is_transfer_cancelled(const struct flmem_transfer *transfer)
 	return transfer->access->ended && transfer->access->ended(transfer->access->context);
 }
 
-/* Drives the transfer until `enough` is true for it or it is complete. */
+/* Drives the transfer until `enough` returns true or the transfer is complete. */
 static enum flmem_transfer_step drive_transfer(struct flmem_transfer *transfer, const char *name,
 					       bool (*enough)(const struct flmem_transfer *),
 					       struct flmem_error *err)
@@ -347,13 +349,13 @@ static bool is_transfer_complete(const struct flmem_transfer *transfer)
 }
 
 /*
- * After the last byte: an answer in chunks has one more to come, or bytes that were not announced.
- * A server that does not end it loses the connection.
+ * Ends an answer after its last byte: an answer in chunks has one more chunk, or the server sends
+ * bytes that were not announced. The connection to a server that does not end its answer is closed.
  */
 static enum flmem_transfer_step close_answer(struct flmem_transfer *transfer, const char *name,
 					     struct flmem_error *err)
 {
-	transfer->wanted = 1; /* receive_body() refuses any */
+	transfer->wanted = 1; /* makes receive_body() refuse any further byte */
 	for (unsigned i = 0; i < CLOSING_POLLS_MAX && !is_transfer_complete(transfer); i++) {
 		perform_transfer(transfer);
 		if (!transfer->complete)

@@ -3,8 +3,8 @@
 #define FLMEM_NET_TRANSFER_H
 
 /*
- * One connection and the request on it, driven by its reader: nothing is received that is not read,
- * but for a block of libcurl's. One thread at a time.
+ * One connection and the request on it, driven by its reader: apart from one block of libcurl's,
+ * only bytes that are read are received. One thread may use it at a time.
  */
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 /* Why a step of a transfer ended. */
 enum flmem_transfer_step {
 	FLMEM_TRANSFER_OK,
-	FLMEM_TRANSFER_RETRY, /* it may succeed later */
+	FLMEM_TRANSFER_RETRY, /* no answer yet; a retry may succeed */
 	FLMEM_TRANSFER_FAIL,
 };
 
@@ -31,49 +31,49 @@ struct flmem_transfer {
 	const struct flmem_http_access *access;
 	CURL *easy;
 	CURLM *multi;
-	struct curl_slist *headers, *all_headers; /* without and with those of the user */
+	struct curl_slist *headers, *all_headers; /* headers without and with those of the user */
 	bool active;				  /* a request is in progress, from `at` to `end` */
 	uint64_t at, end;
 	bool busy;	  /* in use by a thread */
-	const void *file; /* the owner of the bytes */
+	const void *file; /* the file whose bytes are transferred */
 
 	bool answered, accepted, complete, paused, headers_large, excess;
-	size_t redirect_bytes; /* of the body of an answer that redirects */
+	size_t redirect_bytes; /* bytes of the body of an answer that redirects */
 	CURLcode result;
 	struct flmem_reply reply;
-	char *out; /* while it is read */
+	char *out; /* destination during a read */
 	size_t wanted;
-	struct flmem_buf rest; /* received with the last bytes that were wanted */
+	struct flmem_buf rest; /* bytes received together with the last ones that were wanted */
 	size_t rest_at;
 	char message[CURL_ERROR_SIZE];
 };
 
-/* Clear it also after a failure. */
+/* Initialises a transfer. Clear it also after a failure. */
 int flmem_transfer_init(struct flmem_transfer *transfer, const struct flmem_http_access *access,
 			struct flmem_error *err);
 
 void flmem_transfer_clear(struct flmem_transfer *transfer);
 
 struct flmem_transfer_request {
-	const char *url, *name; /* the second one is for messages */
+	const char *url, *name; /* `name` is for messages */
 	bool with_headers;
 	uint64_t begin, end;
 };
 
-/* Sends the request, and receives the headers of the answer, which is in `reply` then. */
+/* Sends the request and receives the headers of the answer into `reply`. */
 enum flmem_transfer_step flmem_transfer_start(struct flmem_transfer *transfer,
 					      const struct flmem_transfer_request *request,
 					      struct flmem_error *err);
 
-/* Where the answer redirects to; NULL: nowhere. Valid until the next request. */
+/* Returns the address that the answer redirects to; NULL: nowhere. Valid until the next request. */
 const char *flmem_transfer_target(const struct flmem_transfer *transfer);
 
-/* After the reply was checked: reads up to `bytes`. *ret_got is set in any case. */
+/* Reads up to `bytes` after the reply was checked. *ret_got is set in any case. */
 enum flmem_transfer_step flmem_transfer_read(struct flmem_transfer *transfer, const char *name,
 					     char *out, size_t bytes, size_t *ret_got,
 					     struct flmem_error *err);
 
-/* Ends the request; its connection is kept if all of the answer was read. */
+/* Ends the request; the connection is kept if the whole answer was read. */
 void flmem_transfer_stop(struct flmem_transfer *transfer);
 
 #endif
