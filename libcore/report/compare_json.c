@@ -7,7 +7,7 @@
 #include "base/text/url.h"
 #include "report/json_build.h"
 
-/* A number, "infinite", or null where elements were not compared. */
+/* Adds a number, "infinite", or null where elements were not compared. */
 static void add_distance(cJSON *row, const char *name, double distance)
 {
 	if (isinf(distance))
@@ -48,7 +48,7 @@ static void add_compared_tensor(cJSON *list, const struct flmem_compared_tensor 
 	cJSON_AddBoolToObject(row, "exceeds", tensor->exceeds);
 }
 
-/* Of an address without its query, which may have a signature. */
+/* Adds a path; an address loses its query, which may have a signature. */
 static void add_compared_path(cJSON *root, const char *name, const char *path)
 {
 	FLMEM_AUTO_FREE char *shown = flmem_url_show(path);

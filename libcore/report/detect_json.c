@@ -101,7 +101,7 @@ static const char *linkage_name(enum flmem_linkage linkage)
 	return NULL;
 }
 
-/* Figures under the allocator's own names, one field each. */
+/* Adds the figures under the allocator's own names, one field each. */
 static void add_own_figures(cJSON *object, const struct flmem_heap_report *heap)
 {
 	struct json_section section = open_section(object, "own");
@@ -196,7 +196,7 @@ static void add_python_fields(const struct json_section *section,
 	add_flag(section, "finalizing", python->finalizing);
 }
 
-/* null without CPython; if that could not be determined, with the reason. */
+/* Adds null without CPython, and the reason if that could not be determined. */
 static void add_python(cJSON *object, cJSON *unknown, const struct flmem_python_report *python)
 {
 	struct json_section section;
@@ -287,7 +287,7 @@ static void add_report_limit(cJSON *object, const struct flmem_limit_report *lim
 	close_section(&section);
 }
 
-/* Fields live_bytes, ... that add up to RSS; all null if unknown. */
+/* Adds the fields live_bytes, ... that add up to RSS; all null if unknown. */
 static void add_classes(cJSON *object, const struct flmem_memory_classes *classes)
 {
 	struct json_section section = open_section(object, "bytes");

@@ -11,7 +11,7 @@
 #include "report/json_put.h"
 #include "report/pprof.h"
 
-/* The format allows blanks in frames, but neither ';' nor line breaks. */
+/* Writes a frame without ';' and line breaks, which the format does not allow; it allows blanks. */
 static void put_collapsed_frame(struct flmem_buf *out, const struct flmem_heap_frame *frame)
 {
 	char text[FLMEM_HEAP_FRAME_TEXT_MAX];
@@ -20,7 +20,7 @@ static void put_collapsed_frame(struct flmem_buf *out, const struct flmem_heap_f
 		flmem_buf_putc(out, *p == ';' ? ':' : *p);
 }
 
-/* Frames of a node, outermost first; returns how many there are, at most `size`. */
+/* Lists the frames of a node, outermost first; returns their number, at most `size`. */
 static size_t list_frames(const struct flmem_heap_profile *p, uint32_t node, uint32_t *frames,
 			  size_t size)
 {
@@ -35,7 +35,7 @@ static size_t list_frames(const struct flmem_heap_profile *p, uint32_t node, uin
 
 #define DEPTH_MAX 1024U
 
-/* brendangregg/FlameGraph: frames separated by ';', a blank, the weight. */
+/* Writes the format of brendangregg/FlameGraph: frames separated by ';', a blank, the weight. */
 static bool put_collapsed(struct flmem_buf *out, const struct flmem_heap_profile *p,
 			  enum flmem_heap_measure measure)
 {
@@ -115,7 +115,7 @@ static void put_speedscope_profile(struct flmem_buf *out, const struct flmem_hea
 	flmem_buf_puts(out, "]}");
 }
 
-/* speedscope.app/file-format-schema.json: one profile per measure. */
+/* Writes the format of speedscope.app/file-format-schema.json: one profile per measure. */
 static bool put_speedscope(struct flmem_buf *out, const struct flmem_heap_profile *p,
 			   enum flmem_heap_measure measure)
 {

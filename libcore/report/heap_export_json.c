@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All stacks of a profile as JSON. A tree of cJSON would take a hundred times the file: each stack
- * has all of its frames. The text of each frame is made once.
+ * Writes all stacks of a profile as JSON. A tree of cJSON would take a hundred times the size of
+ * the file, since each stack has all of its frames. The text of each frame is made once.
  */
 #include "report/heap_json.h"
 
@@ -12,7 +12,7 @@
 
 struct frame_texts {
 	const struct flmem_heap_profile *profile;
-	char **rows; /* by frame; NULL: not needed yet */
+	char **rows; /* texts by number of the frame; NULL: not needed yet */
 };
 
 static void clear_frame_texts(struct frame_texts *texts)
@@ -42,7 +42,7 @@ static void put_frame_json(struct flmem_buf *out, struct frame_texts *texts, uin
 		out->failed = true;
 }
 
-/* Without its braces. */
+/* Writes an object without its braces. */
 static void put_object_members(struct flmem_buf *out, cJSON *object)
 {
 	char *text = take_object_text(object);

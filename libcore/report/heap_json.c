@@ -14,7 +14,7 @@ static void add_rounds(cJSON *row, const struct flmem_heap_profile *p)
 
 		cJSON_AddItemToArray(list, round);
 		if (from->number.unknown)
-			cJSON_AddNullToObject(round, "number"); /* before the first round */
+			cJSON_AddNullToObject(round, "number"); /* memory before the first round */
 		else
 			flmem_json_add_u64(round, "number", from->number.value);
 		flmem_json_add_real(round, "started_s", (double)from->started_us / 1e6);
@@ -62,7 +62,7 @@ static void add_recorded_s(cJSON *row, cJSON *unknown, const char *name,
 	cJSON_AddStringToObject(unknown, name, p->unrecorded);
 }
 
-/* Fields that a dump of an allocator does not have. */
+/* Adds the fields that an allocator's dump does not have. */
 static void add_recorded(cJSON *row, const struct flmem_heap_profile *p)
 {
 	cJSON *unknown = cJSON_CreateObject();
@@ -131,7 +131,7 @@ void flmem_json_add_heap_amounts(cJSON *object, const char *name,
 
 		snprintf(member, sizeof(member), "%s_bytes", flmem_heap_measure_name(m));
 		flmem_json_add_value(row, unknown, member, flmem_heap_bytes(profile, amounts, m));
-		if (m == FLMEM_HEAP_PEAK) /* never counted */
+		if (m == FLMEM_HEAP_PEAK) /* the profile has no counts at the peak */
 			continue;
 		snprintf(member, sizeof(member), "%s_count", flmem_heap_measure_name(m));
 		flmem_json_add_value(row, unknown, member, flmem_heap_count(profile, amounts, m));

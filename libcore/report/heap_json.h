@@ -9,48 +9,48 @@
 #include "base/text/buf.h"
 #include "report/json_build.h"
 
-/* "profile": what the file says about itself. */
+/* Adds "profile": the facts that the file records about itself. */
 void flmem_json_add_heap_profile(cJSON *object, const char *name,
 				 const struct flmem_heap_profile *profile);
 
-/* The members of one amount of each measure. */
+/* Adds an object with the bytes and the count of each measure. */
 void flmem_json_add_heap_amounts(cJSON *object, const char *name,
 				 const struct flmem_heap_profile *profile,
 				 const struct flmem_heap_amounts *amounts);
 
-/* A frame; null without one. */
+/* Adds a frame; null without one. */
 void flmem_json_add_heap_frame(cJSON *object, const char *name,
 			       const struct flmem_heap_frame *frame);
 
-/* The frame of a number; NULL for FLMEM_HEAP_NO_FRAME. */
+/* Returns the frame with a number; NULL for FLMEM_HEAP_NO_FRAME. */
 const struct flmem_heap_frame *flmem_json_heap_frame(const struct flmem_heap_profile *profile,
 						     uint32_t frame);
 
-/* "own_frame": the program's own line, or null with a reason where `frame` is NULL. */
+/* Adds "own_frame": the program's own line, or null with a reason where `frame` is NULL. */
 void flmem_json_add_heap_own_frame(cJSON *object, cJSON *unknown,
 				   const struct flmem_heap_frame *frame);
 
-/* An object with a difference of these two profiles, by this measure. */
+/* Returns an object with a difference of these two profiles, by this measure. */
 cJSON *flmem_json_heap_difference(const struct flmem_heap_profile *const profiles[2],
 				  enum flmem_heap_measure measure,
 				  const struct flmem_heap_difference *difference);
 
-/* "stack": the frames of a node, innermost first. */
+/* Adds "stack": the frames of a node, innermost first. */
 void flmem_json_add_heap_stack(cJSON *object, const struct flmem_heap_profile *profile,
 			       uint32_t node);
 
-/* One frame of a stack. */
+/* Returns an object with one frame of a stack. */
 cJSON *flmem_json_heap_frame_object(const struct flmem_heap_profile *profile, uint32_t frame);
 
-/* Of a site, all but its stack. */
+/* Adds all members of a site except its stack. */
 void flmem_json_fill_heap_site(cJSON *row, const struct flmem_heap_profile *profile,
 			       const struct flmem_heap_site *site);
 
-/* The document of `profile table` without its sites, which are its last member. */
+/* Returns the document of `profile table` without its sites, which are its last member. */
 cJSON *flmem_json_heap_table(const struct flmem_heap_profile *profile,
 			     enum flmem_heap_measure measure, const struct flmem_heap_table *table);
 
-/* That document with all sites, as text. False: memory is out. */
+/* Writes that document with all sites as text. False: memory is out. */
 bool flmem_heap_json_put(struct flmem_buf *out, const struct flmem_heap_profile *profile,
 			 enum flmem_heap_measure measure);
 

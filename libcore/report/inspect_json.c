@@ -6,7 +6,7 @@
 
 #include "report/json_build.h"
 
-/* Null if it was not computed. */
+/* Adds the checksum; null if it was not computed. */
 static void add_crc32c(cJSON *row, bool known, uint32_t crc32c)
 {
 	char digits[16];
@@ -15,7 +15,7 @@ static void add_crc32c(cJSON *row, bool known, uint32_t crc32c)
 	flmem_json_add_text(row, "crc32c", known ? digits : NULL);
 }
 
-/* Numbers that are NaN become null. */
+/* Adds the statistics; numbers that are NaN become null. */
 static void add_statistics(cJSON *row, const struct flmem_inspected_tensor *tensor)
 {
 	const struct flmem_tensor_statistics *s = &tensor->statistics;

@@ -54,10 +54,10 @@ void flmem_json_add_value(cJSON *object, cJSON *unknown, const char *name, struc
 	cJSON_AddStringToObject(unknown, name, value.unknown);
 }
 
-/* Heap copy that is valid UTF-8, or NULL when memory is out. */
+/* Returns a heap copy that is valid UTF-8, or NULL when memory is out. */
 static char *clean_text(const char *text)
 {
-	size_t size = strlen(text) * 4 + 1; /* every byte as \xNN at worst */
+	size_t size = strlen(text) * 4 + 1; /* worst case: every byte becomes \xNN */
 	char *clean = malloc(size);
 
 	return clean ? flmem_text_escape(text, clean, size) : NULL;

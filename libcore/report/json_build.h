@@ -15,34 +15,37 @@
 
 #include <flmem/value.h>
 
-/* {"schema": "flmem.<command>/1"} */
+/* Returns a new object {"schema": "flmem.<command>/1"}. */
 cJSON *flmem_json_report(const char *command);
 
-/* A number written in full: numbers of cJSON are doubles and lose bits above 2^53. */
+/* Adds a number written in full: numbers of cJSON are doubles and lose bits above 2^53. */
 void flmem_json_add_u64(cJSON *object, const char *name, uint64_t number);
 
-/* With the digits that a double has; NaN and infinities are null. */
+/* Adds a number with the digits that a double has; NaN and infinities are null. */
 void flmem_json_add_real(cJSON *object, const char *name, double number);
 
-/* The number, or null with its reason added to `unknown` under the same name. */
+/* Adds the number, or null with its reason added to `unknown` under the same name. */
 void flmem_json_add_value(cJSON *object, cJSON *unknown, const char *name, struct flmem_u64 value);
 
-/* The text made valid UTF-8 (bytes that are not become \xNN), or null. */
+/* Adds the text made valid UTF-8 (bytes that are not become \xNN), or null. */
 void flmem_json_add_text(cJSON *object, const char *name, const char *text);
 
-/* Different texts stay different: a backslash before xNN, which is not an escape, is \x5c. */
+/*
+ * Adds a text so that different texts stay different: a backslash before xNN that is not an escape
+ * becomes \x5c.
+ */
 void flmem_json_add_name(cJSON *object, const char *name, const char *text);
 
-/* A text as the next element of an array. */
+/* Adds a text as the next element of an array. */
 void flmem_json_append_text(cJSON *array, const char *text);
 
 /* Hands `item` to the object under a name that is untrusted text, made valid UTF-8. */
 void flmem_json_add_keyed(cJSON *object, const char *name, cJSON *item);
 
-/* Renders with a final newline, frees the tree. */
+/* Renders the tree with a final newline and frees it. */
 char *flmem_json_take(cJSON *root);
 
-/* The same on one line, for streams of objects. */
+/* Like flmem_json_take(), on one line, for streams of objects. */
 char *flmem_json_take_line(cJSON *root);
 
 #endif

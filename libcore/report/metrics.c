@@ -27,7 +27,7 @@ struct metric_row {
 	struct flmem_metric shown;
 	void (*put)(struct metrics_page *page, const struct metric_row *row,
 		    const struct flmem_watch_result *r);
-	size_t offset;	   /* of the number, in the result or the state */
+	size_t offset;	   /* offset of the number in the result or the state */
 	unsigned decimals; /* decimal places of the number */
 };
 
@@ -36,7 +36,7 @@ static bool is_open(const struct metrics_page *page)
 	return page->exposition == FLMEM_EXPOSITION_OPENMETRICS;
 }
 
-/* The same in both formats. */
+/* Returns the suffix of a metric's name, which is the same in both formats. */
 const char *flmem_metric_suffix(const struct flmem_metric *metric)
 {
 	if (strcmp(metric->type, "counter") == 0)
@@ -197,7 +197,7 @@ static void put_actions_lines(struct metrics_page *page, const struct metric_row
 	}
 }
 
-/* One of several values of a metric, distinguished by a label. */
+/* Writes one of several values of a metric, distinguished by a label. */
 static void put_part_lines(struct metrics_page *page, const struct metric_row *row,
 			   const struct flmem_watch_result *r, const char *part,
 			   struct flmem_u64 value)
@@ -381,7 +381,9 @@ const struct flmem_metric *flmem_metric(size_t index)
 	return index < FLMEM_ARRAY_SIZE(metrics_rows) ? &metrics_rows[index].shown : NULL;
 }
 
-/* The older format has sample names here, no units, and fewer types. */
+/*
+ * Writes the head of a metric. The older format has sample names here, no units, and fewer types.
+ */
 static void put_head(struct metrics_page *page, const struct metric_row *row)
 {
 	const struct flmem_metric *m = &row->shown;

@@ -48,7 +48,7 @@ enum {
 #define WIRE_BYTES  2U
 #define GZIP_WINDOW (15 + 16) /* zlib.h: 16 selects gzip */
 
-/* The names that heap profiles of Go and tcmalloc have; tools know them. */
+/* Names that heap profiles of Go and tcmalloc use; tools know them. */
 static const struct {
 	enum flmem_heap_measure measure;
 	bool count;
@@ -62,9 +62,9 @@ static const struct {
 struct pprof_encoder {
 	const struct flmem_heap_profile *profile;
 	struct flmem_buf *out;
-	struct flmem_buf part; /* of the message that is being written */
-	struct flmem_buf list; /* packed numbers within it */
-	uint64_t strings;      /* written so far; 0 is "" */
+	struct flmem_buf part; /* the message that is being written */
+	struct flmem_buf list; /* packed numbers within `part` */
+	uint64_t strings;      /* number of strings written so far; string 0 is "" */
 };
 
 static void put_tag(struct flmem_buf *out, unsigned field, unsigned wire)
@@ -75,7 +75,7 @@ static void put_tag(struct flmem_buf *out, unsigned field, unsigned wire)
 static void put_pprof_number(struct flmem_buf *out, unsigned field, uint64_t number)
 {
 	if (!number)
-		return; /* proto3 leaves zeros out */
+		return; /* proto3 omits zeros */
 	put_tag(out, field, WIRE_VARINT);
 	flmem_varint_put(out, number);
 }
@@ -87,7 +87,7 @@ static void put_pprof_bytes(struct flmem_buf *out, unsigned field, const void *b
 	flmem_buf_append(out, bytes, length);
 }
 
-/* Ends the message that was written into `part`. */
+/* Ends the message in `part` and writes it as a field. */
 static void put_part(struct pprof_encoder *e, unsigned field)
 {
 	put_pprof_bytes(e->out, field, e->part.data, e->part.length);
@@ -100,7 +100,7 @@ static void put_packed_list(struct pprof_encoder *e, unsigned field)
 	flmem_buf_reset(&e->list);
 }
 
-/* Adds to the table of strings; proto3 requires valid UTF-8. NULL is "". */
+/* Adds a text to the table of strings; proto3 requires valid UTF-8. NULL is "". */
 static uint64_t put_string(struct pprof_encoder *e, const char *text)
 {
 	char clean[4096];
@@ -139,7 +139,7 @@ static void put_sample_types(struct pprof_encoder *e, enum flmem_heap_measure me
 					 put_string(e, sample_types[i].name));
 }
 
-/* Numbers of the format are signed. */
+/* Limits a number to the signed range of the format. */
 static uint64_t signed_range(uint64_t number)
 {
 	return number < INT64_MAX ? number : INT64_MAX;
@@ -165,7 +165,7 @@ static void put_pprof_sample(struct pprof_encoder *e, const struct flmem_heap_si
 	put_part(e, PROFILE_SAMPLE);
 }
 
-/* Texts of a profile are kept once, so equal modules have the same pointer. */
+/* Compares pointers: texts of a profile are kept once, so equal modules have the same pointer. */
 static int compare_modules(const void *a, const void *b)
 {
 	uintptr_t x = (uintptr_t) * (const char *const *)a;
@@ -174,7 +174,7 @@ static int compare_modules(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The modules of all frames; the mapping of the i-th has the id i + 1. */
+/* Lists the modules of all frames; the mapping of the i-th has the id i + 1. */
 static size_t list_modules(const struct flmem_heap_profile *p, const char **modules)
 {
 	size_t count = 0, kept = 0;
@@ -200,7 +200,10 @@ static void put_mappings(struct pprof_encoder *e, const char *const *modules, si
 	}
 }
 
-/* Without a system name: pprof would take "<module>" for the argument of a template. */
+/*
+ * Writes a function without a system name: pprof would take "<module>" for the argument of a
+ * template.
+ */
 static void put_function(struct pprof_encoder *e, const struct flmem_heap_frame *frame, uint64_t id)
 {
 	char text[FLMEM_HEAP_FRAME_TEXT_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0), as code scanning reads it. */
+/* Writes SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0), which code scanning reads. */
 #include <flmem/report.h>
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static bool is_unreserved(char c)
 	       (c && strchr("-._~/", c));
 }
 
-/* A path as a reference (RFC 3986), relative ones without "./" in front. */
+/* Adds a path as a reference (RFC 3986); a relative one has no leading "./". */
 static void add_uri(cJSON *object, const char *path)
 {
 	FLMEM_AUTO_BUF struct flmem_buf uri = FLMEM_BUF_INIT;
@@ -87,7 +87,7 @@ static size_t index_of(const struct flmem_rule *rule)
 	return index;
 }
 
-/* The replacement of --fix, which code scanning can apply. */
+/* Adds the replacement of --fix, which code scanning can apply. */
 static void add_fix(cJSON *result, const struct flmem_finding *finding)
 {
 	cJSON *fix = cJSON_CreateObject(), *change = cJSON_CreateObject();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings in formats other than JSON: GitHub workflow commands and JUnit XML. */
+/* Writes findings in formats other than JSON: GitHub workflow commands and JUnit XML. */
 #include <flmem/report.h>
 
 #include <stdbool.h>
@@ -116,7 +116,7 @@ static void put_problem(struct flmem_buf *out, const struct flmem_input_problem 
 	flmem_buf_puts(out, "\"/>\n    </testcase>\n");
 }
 
-/* One suite; without findings it has one passed case. */
+/* Writes one suite; without findings it has one passed case. */
 char *flmem_report_recommend_junit(const struct flmem_recommendations *found)
 {
 	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;

@@ -4,7 +4,7 @@
 #include "base/text/text.h"
 #include "report/json_build.h"
 
-/* Exact values with control characters as JSON escapes; only invalid UTF-8 is altered. */
+/* Adds an exact value; control characters are JSON escapes, and only invalid UTF-8 is altered. */
 static void add_exact(cJSON *object, const char *name, const char *text)
 {
 	if (text && flmem_text_is_utf8(text))

@@ -50,7 +50,7 @@ static void add_thread_json(cJSON *object, const struct flmem_trim_result *resul
 			    result->thread_state[0] ? result->thread_state : NULL);
 }
 
-/* One string per line: control characters inside of one are escaped as in all foreign text. */
+/* Adds one string per line; control characters within a line are escaped as in all foreign text. */
 static void add_output(cJSON *object, const char *output)
 {
 	cJSON *lines = cJSON_AddArrayToObject(object, "output");

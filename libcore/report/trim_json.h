@@ -6,7 +6,7 @@
 
 #include "report/json_build.h"
 
-/* One result as an object; the caller owns it. */
+/* Returns one result as an object; the caller owns it. */
 cJSON *flmem_json_trim_result(const struct flmem_trim_result *result);
 
 #endif

@@ -71,7 +71,7 @@ static cJSON *sample_object(const struct flmem_watch_sample *sample)
 	return root;
 }
 
-/* The most frequent lines; they hold numbers only and need no cJSON tree. */
+/* Samples are the most frequent lines; they hold numbers only and need no cJSON tree. */
 char *flmem_report_watch_sample_json(const struct flmem_watch_sample *sample)
 {
 	char round[24] = "null", *text;
@@ -108,7 +108,7 @@ char *flmem_report_watch_round_json(const struct flmem_watch_round *round)
 	return flmem_json_take_line(root);
 }
 
-/* Three decimals: the estimate has no more precision. */
+/* Adds the confidence with three decimals: the estimate has no more precision. */
 static void add_confidence(cJSON *object, double confidence)
 {
 	char digits[16];
@@ -187,7 +187,7 @@ static cJSON *result_object(const struct flmem_watch_result *result)
 	return object;
 }
 
-/* The rules that were checked, without which an empty list of findings means nothing. */
+/* Adds the rules that were checked; without them an empty list of findings means nothing. */
 static void add_watch_advice(cJSON *root, const struct flmem_watch_advice *advice)
 {
 	cJSON *rules = cJSON_AddArrayToObject(root, "rules");

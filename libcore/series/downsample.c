@@ -8,16 +8,16 @@
 
 #define NARROWER   4U
 #define WIDEST_US  UINT64_C(3600000000)
-#define SHORTEST   10000U /* us: limit for the interval that a session states */
+#define SHORTEST   10000U /* us; lower limit for the interval that a session states */
 #define LONGEST_US WIDEST_US
 
 /* The time across several sessions of a recording; it never decreases. */
 struct recording_timeline {
-	bool any; /* session */
+	bool any; /* a session has begun */
 	uint64_t session_at_us, base_us, now_us, at_us;
 };
 
-/* False for a repeated session. A clock that was set back adds no time. */
+/* Begins a session; false for a repeated one. A clock that was set back adds no time. */
 static bool begin_thin_session(struct recording_timeline *t, const struct flmem_record *record)
 {
 	uint64_t gap = record->at_us > t->at_us ? record->at_us - t->at_us : 0;
@@ -64,18 +64,18 @@ void flmem_recording_measure(struct flmem_recording *recording, const atomic_boo
 	*ret_extent = (struct flmem_recording_extent){.span_us = time.now_us, .processes = most};
 }
 
-/* A sample that stays. */
+/* A sample that is kept. */
 struct kept_sample {
 	uint64_t process, bytes, elapsed_us, at_us;
 };
 
-/* A process of the session. */
+/* The state of one process of the session. */
 struct process_track {
 	bool known;	   /* the process has been written */
 	uint32_t checksum; /* of the record that was written */
 	bool begun;	   /* its first sample has been written */
-	bool any;	   /* has samples in this span */
-	/* To be written with its next sample. */
+	bool any;	   /* the process has samples in this span */
+	/* Written with the next sample of the process: */
 	bool split_new, pressure_new, of_host;
 	uint64_t kinds[FLMEM_RECORD_KINDS], numbers[FLMEM_RECORD_NUMBERS];
 	struct kept_sample low, high;
@@ -85,9 +85,9 @@ struct downsampler {
 	struct flmem_recorder *to;
 	struct recording_timeline time;
 	uint64_t end_us, keep_us, interval_us;
-	struct flmem_record tick; /* the last one */
+	struct flmem_record tick; /* the last tick */
 	bool tick_written;
-	bool open; /* a span is */
+	bool open; /* a span is open */
 	uint64_t closes_us;
 	struct process_track *tracks;
 	size_t track_count;
@@ -192,7 +192,7 @@ static void close_span(struct downsampler *t)
 	t->tick_written = count && t->sorted[count - 1].elapsed_us == t->tick.elapsed_us;
 }
 
-/* How long a span is now; 0: samples stay as they are. */
+/* Returns the current length of a span; 0: samples are kept as they are. */
 static uint64_t span_width(const struct downsampler *t)
 {
 	uint64_t age = t->end_us - t->time.now_us, from = t->keep_us;
@@ -207,7 +207,7 @@ static uint64_t span_width(const struct downsampler *t)
 	return width_us < WIDEST_US ? width_us : WIDEST_US;
 }
 
-/* Records at the time of the last tick are written after all earlier ones. */
+/* Writes the last tick before records at its time, after all earlier records. */
 static void write_open_tick(struct downsampler *t)
 {
 	close_span(t);
@@ -223,7 +223,7 @@ static void add_sample(struct downsampler *t, struct process_track *track,
 					   t->tick.at_us};
 	uint64_t width_us = span_width(t);
 
-	if (!t->tick.kind) /* without a time: only in damaged recordings */
+	if (!t->tick.kind) /* no tick yet: only in damaged recordings */
 		return;
 	if (!width_us || !track->begun) {
 		write_open_tick(t);
@@ -268,7 +268,7 @@ static void add_session(struct downsampler *t, const struct flmem_record *record
 	flmem_recorder_add(t->to, record);
 }
 
-/* Process records are repeated; rarely the program differs. */
+/* Detects a changed program: process records are repeated, and rarely the program differs. */
 static uint32_t process_checksum(const struct flmem_record *process)
 {
 	const uint64_t numbers[] = {

@@ -16,11 +16,11 @@
 #include "series/recording.h"
 
 struct flmem_recording_extent {
-	uint64_t span_us; /* from its first sample to its last */
-	size_t processes; /* in the session with the most */
+	uint64_t span_us; /* time from the first sample to the last */
+	size_t processes; /* number of processes in the session with the most */
 };
 
-/* Both read to the end, or until `cancelled` (may be NULL) is true. */
+/* Both functions read to the end, or until `cancelled` (may be NULL) is true. */
 void flmem_recording_measure(struct flmem_recording *recording, const atomic_bool *cancelled,
 			     struct flmem_recording_extent *ret_extent);
 

@@ -20,8 +20,8 @@
 struct flmem_downsample_job {
 	char *path, *beside;
 	/*
-	 * Recording and thinned file are named relative to it, even if `path` refers elsewhere
-	 * later.
+	 * The place of the recording and the thinned file; both names are relative to it, even if
+	 * `path` refers elsewhere later.
 	 */
 	struct flmem_file_place place;
 	const char *beside_name;
@@ -52,14 +52,17 @@ static int open_part(const struct flmem_downsample_job *job, struct flmem_record
 	return rc;
 }
 
-/* As private as the file that it will replace. */
+/* Makes the new file as private as the one that it will replace. */
 static void copy_mode(const struct flmem_downsample_job *job)
 {
 	if (fchown(job->out.fd, job->status.st_uid, job->status.st_gid) == 0 || errno == EPERM)
 		fchmod(job->out.fd, job->status.st_mode & 0777);
 }
 
-/* Replaces only the rest of an earlier thinned file whose writer was killed. */
+/*
+ * Creates the thinned file. An existing one is replaced only if it is the rest of an earlier one
+ * whose writer was killed.
+ */
 static bool open_beside(struct flmem_downsample_job *job)
 {
 	int rc = flmem_recorder_open_new(job->place.directory, job->beside_name, &job->out);
@@ -85,7 +88,7 @@ static bool write_thinned(struct flmem_downsample_job *job, uint64_t span_us, ui
 	       !job->out.lost;
 }
 
-/* Thins more and more of it until it is small enough. */
+/* Thins more and more of the recording until it is small enough. */
 static enum flmem_downsample_state thin_step(struct flmem_downsample_job *job)
 {
 	FLMEM_AUTO(flmem_recording_close) struct flmem_recording from = FLMEM_RECORDING_INIT;
@@ -140,7 +143,7 @@ static bool find_place(struct flmem_downsample_job *job)
 	       S_ISREG(job->status.st_mode);
 }
 
-/* Whether the name still refers to the recording. */
+/* Reports whether the name still refers to the recording. */
 static bool is_job_in_place(const struct flmem_downsample_job *job, int fd)
 {
 	struct stat held;

@@ -25,14 +25,14 @@ struct flmem_downsample_job *flmem_downsample_job_start(const char *path, uint64
 
 enum flmem_downsample_state {
 	FLMEM_DOWNSAMPLE_RUNS,
-	FLMEM_DOWNSAMPLE_DONE,	   /* the thinned file is ready to replace the old one */
+	FLMEM_DOWNSAMPLE_DONE,	   /* the thinned file is complete and can replace the old one */
 	FLMEM_DOWNSAMPLE_NEEDLESS, /* the file is within the budget of its processes */
 	FLMEM_DOWNSAMPLE_FAILED,
 };
 
 enum flmem_downsample_state flmem_downsample_job_state(const struct flmem_downsample_job *job);
 
-/* Once it is done: the budget of all processes of the recording together. */
+/* Returns the budget of all processes of the recording together, once the job is done. */
 uint64_t flmem_downsample_job_budget(const struct flmem_downsample_job *job);
 
 /*

@@ -22,19 +22,19 @@ void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t b
 	history->spans[history->count++] = span;
 }
 
-/* Movements smaller than this are not phases of the job. */
+/* Smaller movements are not phases of the job. */
 #define PHASE_BYTES (UINT64_C(1) << 20)
 #define PHASE_SHARE 100U
 
 /* Counts how often memory rose and fell again. */
 struct memory_phases {
-	uint64_t low, high; /* since the last turn */
-	uint64_t least;	    /* size of a movement */
+	uint64_t low, high; /* extremes since the last turn */
+	uint64_t least;	    /* smallest movement that counts */
 	uint64_t count;
-	bool fell; /* since the last rise */
+	bool fell; /* memory fell since the last rise */
 };
 
-/* The order of the extremes of one span is not known, so they are compared with earlier spans. */
+/* Compares a span with earlier ones: the order of the extremes within one span is not known. */
 static void count_phases(struct memory_phases *p, const struct flmem_span *span)
 {
 	if (p->fell && span->high_bytes > p->low && span->high_bytes - p->low >= p->least) {

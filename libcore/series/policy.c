@@ -9,7 +9,7 @@
 
 static const unsigned policy_steps[] = {1, 2, 5};
 
-/* Growth after the last trim that justifies another one: a tenth. */
+/* Growth after the last trim, as a share (1/n), that justifies another trim. */
 #define REGROWTH_SHARE 10U
 
 void flmem_policy_init(struct flmem_policy *policy, const struct flmem_policy_rules *rules)
@@ -33,8 +33,8 @@ static unsigned next_step(unsigned every)
 }
 
 /*
- * Rising memory and memory pressure make trims frequent at once; flat rounds make them rarer
- * slowly.
+ * Adapts the number of rounds between trims. Rising memory and memory pressure make trims frequent
+ * at once; flat rounds make them rarer slowly.
  */
 static void adapt_interval(struct flmem_policy *p, const struct flmem_policy_inputs *inputs,
 			   struct flmem_policy_decision *d)
@@ -72,7 +72,10 @@ static bool has_regrown(const struct flmem_policy *p, uint64_t rss_bytes)
 	return rss_bytes > p->after_bytes && rss_bytes - p->after_bytes > more;
 }
 
-/* Only a new condition resumes trims: a leak keeps rising, and trims of it stay ineffective. */
+/*
+ * Resumes paused trims on a new condition only: a leak keeps rising, and trims of it stay
+ * ineffective.
+ */
 static void resume_trims(struct flmem_policy *p, const struct flmem_policy_inputs *inputs,
 			 struct flmem_policy_decision *d)
 {
@@ -88,7 +91,7 @@ static void resume_trims(struct flmem_policy *p, const struct flmem_policy_input
 	if (!reason)
 		return;
 	p->paused = false;
-	/* One more ineffective trim pauses trims again. */
+	/* The next ineffective trim pauses trims again. */
 	p->ineffective = p->rules.max_ineffective ? p->rules.max_ineffective - 1 : 0;
 	record_change(d, FLMEM_POLICY_RESUMED, reason);
 }
@@ -111,7 +114,7 @@ static bool is_cooling(const struct flmem_policy *p, uint64_t now_us)
 	return p->trimmed && now_us - p->trimmed_us < p->rules.cool_down_us;
 }
 
-/* The last trim or check, whichever is later. */
+/* Both the last trim and the last check must be long enough ago. */
 bool flmem_policy_may_check(const struct flmem_policy *policy, uint64_t now_us)
 {
 	const struct flmem_policy *p = policy;

@@ -3,13 +3,13 @@
 #define FLMEM_SERIES_POLICY_H
 
 /*
- * When to release a process's retained memory. It automates the manual advice of NVFlare's guide to
- * memory management: after every round on clients, after every fifth on servers; less often (1, 2,
- * 5 rounds) while memory is flat, after every round again once it rises or memory is short; not at
- * all while trims are ineffective.
+ * Decides when to release a process's retained memory. It automates the manual advice of NVFlare's
+ * guide to memory management: after every round on clients, after every fifth on servers; less
+ * often (1, 2, 5 rounds) while memory is flat, after every round again once it rises or memory is
+ * short; not at all while trims are ineffective.
  *
- * It only decides: nothing here acts, reads or uses a clock, so every decision can be reproduced
- * from its inputs.
+ * The policy only decides: nothing here acts, reads or uses a clock, so every decision can be
+ * reproduced from its inputs.
  */
 
 #include <stdbool.h>
@@ -31,10 +31,11 @@ enum flmem_policy_occasion {
 };
 
 struct flmem_policy_rules {
-	unsigned every_rounds;	    /* initial interval; 1, 2 or 5 adapt, others are fixed */
-	bool fixed;		    /* the interval never changes */
-	uint64_t cool_down_us;	    /* minimum between two trims */
-	uint64_t check_us;	    /* between two checks of the condition, and after a trim */
+	unsigned every_rounds; /* initial interval; 1, 2 and 5 adapt, others are fixed */
+	bool fixed;	       /* the interval never changes */
+	uint64_t cool_down_us; /* minimum between two trims */
+	/* Minimum time between two checks of the condition, and after a trim. */
+	uint64_t check_us;
 	uint64_t min_release_bytes; /* a trim that releases less is ineffective */
 	unsigned max_ineffective;   /* ineffective trims in a row that pause trims */
 };
@@ -52,8 +53,8 @@ struct flmem_policy_inputs {
 enum flmem_policy_change {
 	FLMEM_POLICY_SAME,
 	FLMEM_POLICY_INTERVAL_RAISED,  /* trims become rarer */
-	FLMEM_POLICY_INTERVAL_LOWERED, /* after every round again */
-	FLMEM_POLICY_PAUSED,	       /* no trims, because they are ineffective */
+	FLMEM_POLICY_INTERVAL_LOWERED, /* trims follow every round again */
+	FLMEM_POLICY_PAUSED,	       /* trims are paused, because they are ineffective */
 	FLMEM_POLICY_RESUMED,
 };
 
@@ -66,20 +67,22 @@ struct flmem_policy_decision {
 
 struct flmem_policy {
 	struct flmem_policy_rules rules;
-	unsigned every;	 /* rounds between two trims now */
-	unsigned rounds; /* that have ended since the last trim */
-	unsigned flat;	 /* rounds in a row */
+	unsigned every;	 /* current number of rounds between two trims */
+	unsigned rounds; /* rounds that have ended since the last trim */
+	unsigned flat;	 /* flat rounds in a row */
 	unsigned ineffective;
 	bool paused;
-	bool was_climbing, under_pressure; /* at the last occasion */
-	bool trimmed; /* at any time; the other members describe the last trim */
+	bool was_climbing, under_pressure; /* state at the last occasion */
+	bool trimmed; /* a trim was made; the members below describe the last one */
 	uint64_t trimmed_us, checked_us;
-	uint64_t after_bytes; /* resident then */
+	uint64_t after_bytes; /* resident bytes after it */
 };
 
 void flmem_policy_init(struct flmem_policy *policy, const struct flmem_policy_rules *rules);
 
-/* Decides at an occasion. If it decides for a trim, report the result with flmem_policy_done(). */
+/*
+ * Decides at an occasion. If the decision is to trim, report the result with flmem_policy_done().
+ */
 void flmem_policy_decide(struct flmem_policy *policy, const struct flmem_policy_inputs *inputs,
 			 struct flmem_policy_decision *ret_decision);
 

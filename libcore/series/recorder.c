@@ -21,12 +21,17 @@
 
 #define INTRO_MAX (FLMEM_BLOCK_MAX / 2)
 
-/* A block of the first length ends with its tick; one of the second ends within a tick. */
+/*
+ * Length from which a block ends with the next tick, and length from which it ends within a tick.
+ */
 #define BLOCK_ENOUGH (FLMEM_BLOCK_MAX / 32)
 #define BLOCK_FULL   (FLMEM_BLOCK_MAX / 2)
 #define COMMAND_MAX  1024U
 
-/* Empty, a recording, or the part of a first block that a killed writer left. */
+/*
+ * Reports whether the file is empty, a recording, or the part of a first block that a killed writer
+ * left.
+ */
 static bool may_append(int fd, off_t size)
 {
 	char head[FLMEM_BLOCK_MAGIC_SIZE];
@@ -36,8 +41,8 @@ static bool may_append(int fd, off_t size)
 }
 
 /*
- * The recorded text is chosen by other processes: it must not be written to a file that another
- * user chose by a hard link, or owns and may read.
+ * Refuses a file of another user, or with hard links: other processes choose the recorded text, so
+ * it must not be written to a file that another user chose, or owns and may read.
  */
 static int check_owner(const struct stat *status, const char *path, struct flmem_error *err)
 {
@@ -51,7 +56,10 @@ static int check_owner(const struct stat *status, const char *path, struct flmem
 	return 0;
 }
 
-/* False when another watch has replaced it with a thinned file, or the user has moved it. */
+/*
+ * Returns false when another watch has replaced the file with a thinned one, or the user has moved
+ * it.
+ */
 static bool is_still_there(int fd, const char *path)
 {
 	return flmem_file_place_is_named(fd, AT_FDCWD, path);
@@ -128,7 +136,10 @@ int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 	uint64_t size = 0;
 	int rc;
 
-	/* Also a dangling link: it would create a file at a place that another user chose. */
+	/*
+	 * Refuse a link, even a dangling one: it would create a file at a place that another user
+	 * chose.
+	 */
 	if (fd < 0 && errno == ELOOP)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "'%s' is a symbolic link; name its target", path);
@@ -162,7 +173,7 @@ static void lose_block(struct flmem_recorder *r, int error)
 	r->lost++;
 	r->error = error;
 	r->introduced = false;
-	/* Readers would skip half a block; without it there is space for a whole one. */
+	/* Readers would skip half a block; removing it leaves space for a whole one. */
 	if (ftruncate(r->fd, (off_t)r->size) < 0)
 		r->error = errno;
 }
@@ -181,7 +192,7 @@ static bool write_block(struct flmem_recorder *r, const struct flmem_buf *record
 	flmem_buf_append(&block, records->data, records->length);
 	if (!rc && block.failed)
 		rc = -ENOMEM;
-	/* One call, so that a kill almost always leaves a whole block or none. */
+	/* Write with one call, so that a kill almost always leaves a whole block or none. */
 	if (!rc && lseek(r->fd, (off_t)r->size, SEEK_SET) < 0)
 		rc = -errno;
 	if (!rc)
@@ -206,7 +217,7 @@ static void adopt_thinned(struct flmem_recorder *r)
 		r->fd = fd;
 		r->size = size;
 	}
-	/* If thinning or replacing the file failed, it must grow before the next try. */
+	/* If thinning or replacing the file failed, the file must grow before the next try. */
 	r->thin_at = r->size + r->size / 4;
 	if (r->thin_at < allowed)
 		r->thin_at = allowed;
@@ -280,7 +291,10 @@ static void put_process_record(struct flmem_buf *b, const struct flmem_record *r
 	put_record_text(b, record->site);
 }
 
-/* The first tick of a block in full, the others as differences of elapsed time and clock error. */
+/*
+ * Writes the first tick of a block in full, the others as differences of elapsed time and clock
+ * error.
+ */
 static void put_tick(struct flmem_recorder *r, const struct flmem_record *record)
 {
 	uint64_t elapsed = record->elapsed_us / 1000, at = record->at_us / 1000;
@@ -315,7 +329,7 @@ static void put_split(struct flmem_buf *b, const struct flmem_record *record)
 				 record->kinds[i] == UINT64_MAX ? 0 : record->kinds[i] / 1024 + 1);
 }
 
-/* 0 means unknown. */
+/* In the file 0 means unknown. */
 static void put_numbers(struct flmem_buf *b, const struct flmem_record *record, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -357,7 +371,7 @@ static bool pass_introduced(const struct flmem_buf *intro, size_t *at, uint64_t 
 	return ok && *at <= intro->length;
 }
 
-/* A process that is introduced again runs another program than before. */
+/* Drops the earlier record of a process that now runs another program. */
 static void drop_introduced(struct flmem_recorder *r, uint64_t process)
 {
 	size_t at = 0, from;
@@ -376,7 +390,7 @@ static void drop_introduced(struct flmem_recorder *r, uint64_t process)
 	}
 }
 
-/* Records that later ones depend on are also added to the introduction. */
+/* Adds records that later ones depend on to the introduction. */
 static void introduce_record(struct flmem_recorder *r, const struct flmem_record *record,
 			     size_t from)
 {
@@ -396,7 +410,7 @@ static void end_block(struct flmem_recorder *r, enum flmem_record_kind next)
 	bool ticked = r->ticked;
 
 	if (next == FLMEM_RECORD_SESSION) {
-		/* It is complete by itself, also when it is repeated. */
+		/* A block with a session is complete by itself, also when it is repeated. */
 		flmem_recorder_flush(r);
 		flmem_buf_reset(&r->intro);
 		r->met = 0;

@@ -11,7 +11,10 @@
 
 #define WINDOW (2 * (FLMEM_BLOCK_HEADER + FLMEM_BLOCK_MAX))
 
-/* A hostile file may claim a large block at every few bytes. */
+/*
+ * Limit of bytes read for blocks with wrong checksums: a hostile file may claim a large block at
+ * every few bytes.
+ */
 #define VAIN_MAX ((uint64_t)256 << 20)
 
 /* Fills the window; drops bytes that have been read. */
@@ -98,7 +101,7 @@ void flmem_recording_close(struct flmem_recording *recording)
 	flmem_last_samples_clear(&recording->last);
 }
 
-/* Length of the whole block at `at`, or 0. */
+/* Returns the length of the whole block at `at`, or 0. */
 static size_t whole_block(struct flmem_recording *r)
 {
 	const char *block = r->bytes.data + r->at;
@@ -152,7 +155,7 @@ static bool read_record_number(struct flmem_recording *r, uint64_t *ret_number)
 	return flmem_varint_take(r->bytes.data, r->block_end, &r->record, ret_number);
 }
 
-/* A number in the given unit. */
+/* Reads a number in the given unit. */
 static bool read_times(struct flmem_recording *r, uint64_t unit, uint64_t *ret_number)
 {
 	uint64_t number;
@@ -245,7 +248,7 @@ static bool read_split(struct flmem_recording *r, struct flmem_record *record)
 	return true;
 }
 
-/* 0 means unknown. */
+/* In the file 0 means unknown. */
 static bool read_numbers(struct flmem_recording *r, struct flmem_record *record, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -325,7 +328,7 @@ bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record
 		recording->record_at = recording->record;
 		if (read_record(recording, ret_record))
 			return true;
-		/* No record after an invalid one can be trusted. */
+		/* After an invalid record no later one of the block can be trusted. */
 		recording->skipped += recording->block_end - recording->record;
 		recording->record = recording->block_end;
 	}

@@ -29,15 +29,16 @@
 
 enum flmem_record_kind {
 	FLMEM_RECORD_SESSION = 1, /* a watch begins */
-	FLMEM_RECORD_PROCESS,	  /* one is followed from now on */
+	FLMEM_RECORD_PROCESS,	  /* a process is watched from now on */
 	FLMEM_RECORD_TICK,	  /* the time of the samples that follow */
 	FLMEM_RECORD_SAMPLE,	  /* resident memory of a process */
 	FLMEM_RECORD_SPLIT,	  /* kinds of memory of a process */
 	FLMEM_RECORD_END,	  /* a process has ended */
 	FLMEM_RECORD_ROUND_START,
 	FLMEM_RECORD_ROUND_END,
-	FLMEM_RECORD_ROUND_RUNS, /* one whose start was not seen */
-	FLMEM_RECORD_ACTION,	 /* an automatic trim of a process, or a decision about them */
+	FLMEM_RECORD_ROUND_RUNS, /* a round that runs, whose start was not seen */
+	/* An automatic trim of a process, or a decision about automatic trims. */
+	FLMEM_RECORD_ACTION,
 	FLMEM_RECORD_PRESSURE,	 /* memory pressure in the control group of a process */
 	FLMEM_RECORD_OWN_ROUNDS, /* a process has its own rounds from now on */
 	FLMEM_RECORD_OWN_START,
@@ -64,7 +65,7 @@ enum {
 	FLMEM_RECORD_OF_ACTION,
 };
 
-/* Those of a pressure. */
+/* The numbers of a record about pressure. */
 enum {
 	FLMEM_RECORD_HIGH,
 	FLMEM_RECORD_MAX,
@@ -78,51 +79,53 @@ enum {
 
 #define FLMEM_RECORD_TEXT_MAX 4096U
 
-/* Processes of one session; each has a number below this. */
+/* Limit of processes of one session; each has a number below it. */
 #define FLMEM_RECORD_PROCESSES_MAX 65536U
 
 struct flmem_record {
 	enum flmem_record_kind kind;
-	bool of_host;	      /* of pressures: the stalls are the host's */
-	uint64_t elapsed_us;  /* since the session began; of ticks and sessions, whole ms */
-	uint64_t at_us;	      /* since 1970; of ticks and sessions, whole ms */
-	uint64_t interval_us; /* of sessions */
-	uint64_t process;     /* number within the session; of all records about a process */
-	uint64_t pid, start_time, framework, role; /* of processes */
-	const char *command;		    /* of processes; valid until the reader's next record */
-	const char *site;		    /* of processes; "": none */
-	uint64_t bytes;			    /* of samples */
-	uint64_t kinds[FLMEM_RECORD_KINDS]; /* of splits */
-	uint64_t round;			    /* of rounds */
-	uint64_t action;		    /* of actions: kind */
-	uint64_t numbers[FLMEM_RECORD_NUMBERS]; /* of actions and pressures */
-	const char *reason; /* of actions; valid until the reader's next record */
+	bool of_host;	      /* for pressures: the stalls are the host's */
+	uint64_t elapsed_us;  /* time since the session began; for ticks and sessions, whole ms */
+	uint64_t at_us;	      /* time since 1970; for ticks and sessions, whole ms */
+	uint64_t interval_us; /* for sessions */
+	uint64_t process;     /* number within the session; for all records about a process */
+	uint64_t pid, start_time, framework, role; /* for processes */
+	/* For processes; valid until the reader's next record. */
+	const char *command;
+	const char *site;			/* for processes; "": none */
+	uint64_t bytes;				/* for samples */
+	uint64_t kinds[FLMEM_RECORD_KINDS];	/* for splits */
+	uint64_t round;				/* for rounds */
+	uint64_t action;			/* for actions: the kind */
+	uint64_t numbers[FLMEM_RECORD_NUMBERS]; /* for actions and pressures */
+	const char *reason; /* for actions; valid until the reader's next record */
 };
 
 /*
- * Maximum size of a recording for each of its processes. A month of samples at intervals of a
- * second, 7 bytes each, is not thinned; noisier ones are thinned earlier. Together with the thinned
- * file, of a little more than half that size, a process never needs 50 MB.
+ * Limit of a recording's size per process. A month of samples at intervals of a second, 7 bytes
+ * each, is not thinned; noisier ones are thinned earlier. Together with the thinned file, of a
+ * little more than half that size, a process never needs 50 MB.
  */
 #define FLMEM_RECORDING_BUDGET (UINT64_C(24) << 20)
 
 struct flmem_recorder {
 	int fd;
-	char *path;			       /* absolute; NULL: unknown, so it is not thinned */
-	uint64_t budget;		       /* bytes per process; 0: any */
-	uint64_t thin_at;		       /* size at which it is thinned */
+	/* Absolute path; NULL: unknown, so the file is not thinned. */
+	char *path;
+	uint64_t budget;		       /* bytes per process; 0: unlimited */
+	uint64_t thin_at;		       /* size at which the file is thinned */
 	struct flmem_downsample_job *thinning; /* NULL: none runs */
-	uint64_t size;			       /* of the file */
-	uint64_t blocks;		       /* flushed */
-	uint64_t lost;			       /* blocks that could not be written */
-	int error;			       /* errno of the last that was lost */
-	struct flmem_buf block;		       /* its records */
+	uint64_t size;			       /* size of the file */
+	uint64_t blocks;		       /* number of blocks flushed */
+	uint64_t lost;			       /* number of blocks that could not be written */
+	int error;			       /* errno of the last lost block */
+	struct flmem_buf block;		       /* records of the current block */
 	struct flmem_buf intro;		/* session and processes, repeated after a lost block */
 	bool introduced;		/* `intro` need not be repeated */
-	uint64_t met;			/* processes with a number below it may be in `intro` */
+	uint64_t met;			/* processes with a lower number may be in `intro` */
 	bool ticked;			/* the block has a tick already */
-	uint64_t elapsed_ms, at_ms;	/* of the last tick in the block */
-	struct flmem_last_samples last; /* in the block */
+	uint64_t elapsed_ms, at_ms;	/* times of the last tick in the block */
+	struct flmem_last_samples last; /* last samples in the block */
 };
 
 /*
@@ -132,10 +135,10 @@ struct flmem_recorder {
 int flmem_recorder_open(const char *path, struct flmem_recorder *ret_recorder,
 			struct flmem_error *err);
 
-/* Creates the file; never opens an existing one. Negative errno. */
+/* Creates the file exclusively. Negative errno. */
 int flmem_recorder_open_new(int directory, const char *name, struct flmem_recorder *ret_recorder);
 
-/* Whether the file is this user's, has no other name, and holds a recording or nothing. */
+/* Reports whether the file is this user's, has no other name, and holds a recording or nothing. */
 bool flmem_recorder_may_drop(int directory, const char *name);
 
 /* Writes the pending records. */
@@ -149,31 +152,37 @@ void flmem_recorder_flush(struct flmem_recorder *recorder);
 
 struct flmem_recording {
 	int fd;
-	uint64_t left;		  /* bytes of the file that may still be read */
-	uint64_t skipped;	  /* bytes outside of whole blocks */
-	struct flmem_buf bytes;	  /* of the file, from `offset` on */
-	size_t at;		  /* of the next block in them */
-	bool newer;		  /* a whole block is of a later version of the format */
-	bool foreign;		  /* so is the session, or of another version */
-	bool ended;		  /* the bytes extend to the end of the file */
-	size_t record_at;	  /* of the last record in them */
-	size_t record, block_end; /* of the next record and the end of its block, in them */
-	uint64_t budget;	  /* bytes that failing checksums may still cover */
+	uint64_t left;		/* bytes of the file that may still be read */
+	uint64_t skipped;	/* bytes outside of whole blocks */
+	struct flmem_buf bytes; /* bytes of the file from `offset` on */
+	size_t at;		/* offset of the next block in `bytes` */
+	bool newer;		/* the file has a whole block of a later version of the format */
+	bool foreign;		/* the session is of a later version, or of another one */
+	bool ended;		/* `bytes` extends to the end of the file */
+	size_t record_at;	/* offset of the last record in `bytes` */
+	/* Offsets in `bytes` of the next record and of the end of its block. */
+	size_t record, block_end;
+	uint64_t budget; /* bytes that failing checksums may still cover */
 	bool ticked;
 	uint64_t elapsed_ms, at_ms;
-	struct flmem_last_samples last;					  /* in the block */
-	char command[FLMEM_RECORD_TEXT_MAX], site[FLMEM_RECORD_TEXT_MAX]; /* of the last record */
+	/* Last samples in the block. */
+	struct flmem_last_samples last;
+	/* Texts of the last record. */
+	char command[FLMEM_RECORD_TEXT_MAX], site[FLMEM_RECORD_TEXT_MAX];
 	char reason[FLMEM_RECORD_TEXT_MAX];
 };
 
-/* Whether a readable file begins like a recording. */
+/* Reports whether a readable file begins like a recording. */
 bool flmem_recording_is_one(const char *path);
 
-/* FLMEM_EUSAGE for a file that is not a recording, FLMEM_EPERM without permission to read it. */
+/*
+ * Opens a recording. FLMEM_EUSAGE for a file that is not a recording, FLMEM_EPERM without
+ * permission to read it.
+ */
 int flmem_recording_open(const char *path, struct flmem_recording *ret_recording,
 			 struct flmem_error *err);
 
-/* An unopened one, safe to close. */
+/* An unopened recording, safe to close. */
 #define FLMEM_RECORDING_INIT                      \
 	{                                         \
 		.fd = -1, .bytes = FLMEM_BUF_INIT \
@@ -184,7 +193,7 @@ void flmem_recording_limit(struct flmem_recording *recording, uint64_t size);
 
 void flmem_recording_close(struct flmem_recording *recording);
 
-/* The next record; false at the end. Damaged blocks are skipped with their records. */
+/* Reads the next record; false at the end. Damaged blocks are skipped with their records. */
 bool flmem_recording_next(struct flmem_recording *recording, struct flmem_record *ret_record);
 
 /* Counts the last record as skipped, alone or with the rest of its block, which is not read. */

@@ -2,7 +2,9 @@
 #ifndef FLMEM_SERIES_RECORDING_FORMAT_H
 #define FLMEM_SERIES_RECORDING_FORMAT_H
 
-/* Shared by the writer and the reader of recordings: see series/recording.h. */
+/*
+ * Constants and checks shared by the writer and the reader of recordings: see series/recording.h.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,8 +39,8 @@ static inline uint32_t flmem_block_sum(const char *bytes, size_t length)
 }
 
 /*
- * Whether these first bytes of a file begin like a recording. A file shorter than a magic counts if
- * a killed writer could have left it.
+ * Reports whether these first bytes of a file begin like a recording. A file shorter than a magic
+ * counts if a killed writer could have left it.
  */
 static inline bool flmem_block_may_begin(const char *bytes, size_t length)
 {
@@ -46,7 +48,10 @@ static inline bool flmem_block_may_begin(const char *bytes, size_t length)
 		      length < FLMEM_BLOCK_MAGIC_SIZE ? length : FLMEM_BLOCK_MAGIC_SIZE) == 0;
 }
 
-/* Length of the records in the block that begins here; 0 when its header cannot be right. */
+/*
+ * Returns the length of the records in the block that begins here; 0 when its header cannot be
+ * right.
+ */
 static inline size_t flmem_block_length(const char *header)
 {
 	size_t length = flmem_block_u32(header + 4);

@@ -8,7 +8,7 @@
 
 #define Z_95		1.959963984540054 /* normal quantile of 0.975 */
 #define CORRELATION_MAX 0.9
-#define WILD		3.0 /* residuals count up to this many median deviations */
+#define WILD		3.0 /* residuals are limited to this many median deviations */
 
 static void swap_values(double *a, double *b)
 {
@@ -57,7 +57,7 @@ double flmem_robust_median(double *values, size_t n)
 	return (upper + flmem_robust_select(values, n, n / 2 - 1)) / 2;
 }
 
-/* Slopes of all pairs on one stretch; `ret_order` is Kendall's S. */
+/* Computes the slopes of all pairs on one segment; `ret_order` is Kendall's S. */
 static size_t pair_slopes(const struct flmem_curve *c, double *slopes, double *ret_order)
 {
 	size_t pairs = 0;
@@ -84,7 +84,7 @@ double flmem_robust_slope(const struct flmem_curve *curve)
 	return pairs ? flmem_robust_median(slopes, pairs) : 0;
 }
 
-/* Distance of each point from the line of its stretch. */
+/* Computes the distance of each point from the line of its segment. */
 static void fill_residuals(const struct flmem_curve *c, double slope, double *ret_residuals)
 {
 	double level[FLMEM_ROBUST_POINTS_MAX];
@@ -100,10 +100,10 @@ static void fill_residuals(const struct flmem_curve *c, double slope, double *re
 	}
 }
 
-/* The residuals of the line. */
+/* Properties of the residuals of the line. */
 struct residuals {
 	double deviation;
-	double correlation; /* lag 1; 0 when it is negative or not known */
+	double correlation; /* autocorrelation at lag 1; 0 when it is negative or unknown */
 };
 
 static void measure_rest(const struct flmem_curve *c, double slope, struct residuals *ret_rest)
@@ -130,12 +130,18 @@ static void measure_rest(const struct flmem_curve *c, double slope, struct resid
 	rho = products / squares;
 	/* A fitted line makes short series look less correlated than they are (Kendall 1954). */
 	rho += (1 + 4 * rho) / n;
-	/* Half of its own deviation off: few points show some by chance. */
+	/*
+	 * Subtract half of the estimate's standard deviation: with few points it is above 0 by
+	 * chance.
+	 */
 	rho -= 0.5 / sqrt(n);
 	ret_rest->correlation = fmin(CORRELATION_MAX, fmax(0, rho));
 }
 
-/* Variance of S without a trend, n (n - 1) (2n + 5) / 18 per stretch; ties only make it smaller. */
+/*
+ * Returns the variance of S without a trend, n (n - 1) (2n + 5) / 18 per segment; ties only make it
+ * smaller.
+ */
 static double order_variance(const struct flmem_curve *c)
 {
 	double variance = 0;
@@ -163,7 +169,7 @@ static double two_sided(double deviations)
 	return erfc(fmax(0, deviations) / sqrt(2));
 }
 
-/* Sum of the squared distances of x from the middle of its stretch. */
+/* Returns the sum of the squared distances of x from the middle of its segment. */
 static double curve_spread(const struct flmem_curve *c)
 {
 	double squares = 0;
@@ -181,9 +187,9 @@ static double curve_spread(const struct flmem_curve *c)
 }
 
 /*
- * Ranks alone cannot show that growth is many times the noise, which is significant even with few
- * points. This is the z of a least-squares slope, halved, because the noise is not normal and its
- * size is uncertain.
+ * Returns a second measure of significance. Ranks alone cannot show that growth is many times the
+ * noise, which is significant even with few points. The measure is the z of a least-squares slope,
+ * halved, because the noise is not normal and its size is uncertain.
  */
 static double doubt_by_size(const struct flmem_curve *c, double slope, const struct residuals *rest)
 {

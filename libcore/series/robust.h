@@ -9,13 +9,13 @@
 
 #include <stddef.h>
 
-/* Most points that one measurement takes. */
+/* Largest number of points of one measurement. */
 #define FLMEM_ROBUST_POINTS_MAX 64U
 
-/* The k-th smallest of n > k values, which it reorders. */
+/* Returns the k-th smallest of n > k values, and reorders them. */
 double flmem_robust_select(double *values, size_t n, size_t k);
 
-/* Median of n > 0 values, which it reorders. */
+/* Returns the median of n > 0 values, and reorders them. */
 double flmem_robust_median(double *values, size_t n);
 
 /*
@@ -29,22 +29,22 @@ struct flmem_curve {
 };
 
 /*
- * Slope by Theil (1950) and Sen (1968): the median of the slopes of all pairs, here of those on one
- * segment. 0 when there is no pair.
+ * Returns the slope by Theil (1950) and Sen (1968): the median of the slopes of all pairs of
+ * points, here of pairs on one segment. 0 when there is no pair.
  */
 double flmem_robust_slope(const struct flmem_curve *curve);
 
 struct flmem_slope {
 	double slope;
 	double low, high; /* 95 % interval */
-	double p_value;	  /* probability of such an order without any trend, two-sided */
+	double p_value;	  /* two-sided probability of such an order without any trend */
 };
 
 /*
- * The slope with its interval (Sen 1968, by the variance of Kendall's S) and the significance of
- * the trend (Mann 1945, Kendall 1970). The variance is widened for values that follow their
- * predecessors, which memory does: by (1 + r) / (1 - r) with the lag-1 autocorrelation r of the
- * residuals, as for an AR(1) process (Yue and Wang 2004).
+ * Computes the slope with its interval (Sen 1968, by the variance of Kendall's S) and the
+ * significance of the trend (Mann 1945, Kendall 1970). The variance is widened for values that
+ * follow their predecessors, as memory does: by (1 + r) / (1 - r) with the lag-1 autocorrelation r
+ * of the residuals, as for an AR(1) process (Yue and Wang 2004).
  */
 void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret_slope);
 

@@ -3,13 +3,15 @@
 
 #include <math.h>
 
-#define RISING_POINTS 5U    /* in a row, that are not a level */
-#define RUNS_SURE     2.326 /* deviations: 1 % of noise is taken for runs on either side */
+#define RISING_POINTS 5U    /* this many rising points in a row are not a level */
+#define RUNS_SURE     2.326 /* standard deviations: 1 % of noise is taken for runs on either side */
 #define REGULAR_MIN   4
-#define FOLLOWS	      0.7  /* the correlation of a value and the next one */
-#define NEAR_SHARE    0.1  /* of a rise, within which two heights are the same */
-#define START_PARTS   10U  /* a start is the first of them */
-#define SAME_PACE     1.35 /* of a rise and the one before it */
+/* Correlation of consecutive values from which they count as following each other. */
+#define FOLLOWS	    0.7
+#define NEAR_SHARE  0.1 /* share of a rise within which two heights are the same */
+#define START_PARTS 10U /* the start of a process is the first of so many parts */
+/* Limit of the ratio between the paces of a rise and the one before it. */
+#define SAME_PACE 1.35
 
 double flmem_sawtooth_swing(const double *y, size_t count)
 {
@@ -88,7 +90,10 @@ bool flmem_sawtooth_is_regular(const struct flmem_sawtooth *teeth)
 	return distance;
 }
 
-/* Where the rise to this point began: its lowest point since memory was higher than half of it. */
+/*
+ * Finds where the rise to this point began: its lowest point since memory was higher than half of
+ * the rise.
+ */
 static size_t find_trough(const double *y, size_t top)
 {
 	size_t trough = top;

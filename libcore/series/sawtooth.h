@@ -2,7 +2,7 @@
 #ifndef FLMEM_SERIES_SAWTOOTH_H
 #define FLMEM_SERIES_SAWTOOTH_H
 
-/* Rises and falls of a series: the low points of a sawtooth. */
+/* Detects rises and falls of a series: the low points of a sawtooth. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,52 +12,57 @@
 #define FLMEM_SAWTOOTH_MAX (FLMEM_ROBUST_POINTS_MAX / 2)
 
 struct flmem_sawtooth {
-	size_t at[FLMEM_SAWTOOTH_MAX]; /* the lowest point of each fall that a rise ended */
+	/* Index of the lowest point of each fall that a rise ended. */
+	size_t at[FLMEM_SAWTOOTH_MAX];
 	size_t count;
 };
 
-/* The range of all but the highest and the lowest tenth. */
+/* Returns the range of the values without the highest and the lowest tenth. */
 double flmem_sawtooth_swing(const double *y, size_t count);
 
 /*
- * Whether the values rise or fall in runs, as a sawtooth does and noise does not: by the number of
- * rises from one value to the next, whose variance in noise is (count + 1) / 12 (Moore and Wallis
- * 1943), or by their correlation.
+ * Reports whether the values rise or fall in runs, as a sawtooth does and noise does not: by the
+ * number of rises from one value to the next, whose variance in noise is (count + 1) / 12 (Moore
+ * and Wallis 1943), or by their correlation.
  */
 bool flmem_sawtooth_run(const double *y, size_t count);
 
-/* The search for low points, value by value; falls and rises below `swing` are noise. */
+/* State of the search for low points, value by value; falls and rises below `swing` are noise. */
 struct flmem_tooth {
 	double swing;
 	double high, low;
 	size_t low_at;
 	bool begun, falling;
-	size_t ended; /* the last low point */
+	size_t ended; /* index of the last low point */
 };
 
-/* Whether a rise has ended at this value, so that `ended` is a low point. */
+/* Adds a value. Returns true if a rise has ended at it, so that `ended` is a low point. */
 bool flmem_tooth_add(struct flmem_tooth *tooth, double value, size_t at);
 
 void flmem_sawtooth_find(const double *y, size_t count, double swing,
 			 struct flmem_sawtooth *ret_teeth);
 
-/* Whether four low points or more have the same distance, as of collections every few rounds. */
+/*
+ * Reports whether there are four low points or more at the same distance, as of collections every
+ * few rounds.
+ */
 bool flmem_sawtooth_is_regular(const struct flmem_sawtooth *teeth);
 
 /*
- * Memory rose as high before, as fast, from no lower, and fell back: what rises may be the next
- * tooth of a sawtooth. A process that starts rises from lower, or faster than it leaks.
+ * Reports whether memory rose as high before, as fast, from no lower, and fell back: the present
+ * rise may then be the next tooth of a sawtooth. A process that starts rises from lower, or faster
+ * than it leaks.
  */
 bool flmem_sawtooth_rose_before(const double *y, size_t late, size_t count);
 
 /*
- * Whether growth that began at the point `late` has left the values of before it, by a quarter of
- * itself. Within them it may be a part of a longer rise and fall. What the start of a process took
- * and gave back does not count, unless memory has been rising since.
+ * Reports whether growth that began at the point `late` exceeds the earlier values by a quarter of
+ * itself. Growth within them may be a part of a longer rise and fall. Memory that the start of a
+ * process took and gave back does not count, unless memory has been rising since.
  */
 bool flmem_sawtooth_is_left(const double *y, size_t late, size_t count);
 
-/* Whether the last points rise, by `least` together, each above the one before it. */
+/* Reports whether the last points rise, each above the one before it, by `least` together. */
 bool flmem_sawtooth_ends_rising(const double *y, size_t count, double least);
 
 #endif

@@ -8,24 +8,26 @@
 /* A shorter stretch cannot be distinguished from a few outliers. */
 #define SEGMENT_MIN 3U
 
-/* How much the information criterion must fall beyond the cost of a jump's two parameters. */
+/*
+ * How much the information criterion must fall in addition to the cost of a jump's two parameters.
+ */
 #define MARGIN 4.0
 
-/* A jump must stand out of the noise. */
+/* A jump must be this many times the noise. */
 #define NOISES_MIN 5.0
 
-/* Most places that are tried for a jump, those with the largest differences. */
+/* Limit of places that are tried for a jump, those with the largest differences. */
 #define PLACES_MAX 8U
 
 struct step_model {
 	unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
 	double slope;
-	double level[FLMEM_STEPS_MAX + 2]; /* of each stretch, at x = 0 */
-	double cost;			   /* sum of the distances */
-	double noise; /* deviation from the median, which another jump does not change */
+	double level[FLMEM_STEPS_MAX + 2]; /* level of each segment, at x = 0 */
+	double cost;			   /* sum of the distances from the line */
+	double noise;			   /* median deviation, which another jump hardly changes */
 };
 
-/* Fits the line with jumps at the ends of the parts. */
+/* Fits a line with jumps between the segments. */
 static void fit_line(const double *x, const double *y, size_t count, struct step_model *m)
 {
 	const struct flmem_curve curve = {.x = x, .y = y, .segment = m->segment, .count = count};
@@ -43,7 +45,7 @@ static void fit_line(const double *x, const double *y, size_t count, struct step
 		rest[i] = fabs(y[i] - m->slope * x[i] - m->level[m->segment[i]]);
 		m->cost += rest[i];
 	}
-	/* Two parameters, and two for each jump. */
+	/* The line has two parameters, and each jump two more. */
 	used = 2U + 2U * m->segment[count - 1];
 	m->noise = 1.4826 * flmem_robust_median(rest, count) * (double)count /
 		   (double)(count > used ? count - used : 1);
@@ -62,8 +64,8 @@ static double middle_of_three(const double *y)
 }
 
 /*
- * The places where the next three points differ most from the last three, after subtraction of the
- * slope.
+ * Finds the places where the next three points differ most from the last three, after subtraction
+ * of the slope.
  */
 static size_t find_step_places(const double *x, const double *y, size_t count,
 			       const struct step_model *m, size_t *ret_places)
@@ -98,7 +100,7 @@ static double height_at(const struct step_model *m, size_t at)
 	return m->level[m->segment[at]] - m->level[m->segment[at - 1]];
 }
 
-/* Twice the negative log-likelihood of Laplace-distributed distances, without constants. */
+/* Returns twice the negative log-likelihood of Laplace-distributed distances, without constants. */
 static double model_misfit(const struct step_model *m, size_t count, double min_height)
 {
 	double floor = min_height / 20 * (double)count;
@@ -106,7 +108,7 @@ static double model_misfit(const struct step_model *m, size_t count, double min_
 	return 2 * (double)count * log(fmax(m->cost, floor) / (double)count);
 }
 
-/* The best model with one more jump; false if no jump improves it enough. */
+/* Takes the best model with one more jump; false if no jump improves it enough. */
 static bool add_jump(const double *x, const double *y, size_t count, double min_height,
 		     struct step_model *m)
 {

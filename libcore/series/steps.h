@@ -16,8 +16,8 @@
 
 struct flmem_steps {
 	size_t count;
-	double height[FLMEM_STEPS_MAX];			/* in the order of the points */
-	unsigned char segment[FLMEM_ROBUST_POINTS_MAX]; /* of each point, from 0 */
+	double height[FLMEM_STEPS_MAX];			/* heights in the order of the points */
+	unsigned char segment[FLMEM_ROBUST_POINTS_MAX]; /* number of each point's segment, from 0 */
 	double evidence; /* log-likelihood ratio for the jumps, less their cost */
 };
 

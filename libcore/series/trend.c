@@ -9,9 +9,9 @@
 #include "series/sawtooth.h"
 #include "series/steps.h"
 
-/* Significance required of a trend: a watch of many rounds tests many times. */
+/* Required significance of a trend. It is strict, since a watch of many rounds tests many times. */
 #define P_VALUE_MAX    0.01
-#define DOUBT_MAX_LATE 0.001 /* of a trend in the later half only */
+#define DOUBT_MAX_LATE 0.001 /* for a trend in the later half only */
 
 /* Growth below this, over all points together, is not reported. */
 #define MATERIAL_SHARE 0.01
@@ -21,20 +21,27 @@
 #define STEP_SHARE 0.02
 #define STEP_BYTES (512.0 * 1024)
 
-/* Flat means: with confidence within this share of the level, over all points together. */
+/*
+ * Memory is flat if, with confidence, its change over all points together is within this share of
+ * the level.
+ */
 #define FLAT_SHARE 0.05
 
-/* Enough points to call a noisy series flat, with low confidence. */
+/* Number of points that is enough to call a noisy series flat, with low confidence. */
 #define ENOUGH 12U
 
 /* Phases of the job that must be covered before its memory is called flat. */
 #define PHASES_MIN 6.0
 
-/* A phase without rounds, in hours: rounds of federated learning take minutes, rarely longer. */
+/*
+ * Length of a phase without rounds, in hours: rounds of federated learning take minutes, rarely
+ * longer.
+ */
 #define PHASE_HOURS (1.0 / 6)
 
-#define LATE_MIN       15U
-#define LEVELLED       (1.0 / 3) /* a later half that grows less than this share has levelled off */
+#define LATE_MIN 15U
+/* Share of the whole growth below which the later half has levelled off. */
+#define LEVELLED       (1.0 / 3)
 #define CONFIDENCE_MAX 0.999
 #define Z_95	       1.959963984540054
 
@@ -57,10 +64,11 @@ struct trend_curve {
 	double x[FLMEM_ROBUST_POINTS_MAX]; /* rounds or hours */
 	double hours[FLMEM_ROBUST_POINTS_MAX];
 	double bytes[FLMEM_ROBUST_POINTS_MAX];
-	double rounds[FLMEM_ROBUST_POINTS_MAX]; /* without rounds: rises and falls so far */
+	/* Without rounds: number of rises and falls so far. */
+	double rounds[FLMEM_ROBUST_POINTS_MAX];
 	size_t count;
-	size_t group;	 /* measured points per point */
-	size_t late_min; /* points that show growth which the whole does not */
+	size_t group;	 /* number of measured points per point */
+	size_t late_min; /* number of points that can show growth which the whole curve does not */
 	bool by_round;
 };
 
@@ -68,7 +76,7 @@ struct trend_curve {
 struct stretch_finding {
 	size_t first, count;
 	double level;
-	struct flmem_slope slope; /* steps subtracted */
+	struct flmem_slope slope; /* slope with the steps subtracted */
 	double per_hour;
 	double step;
 	enum flmem_trend_verdict verdict;
@@ -106,7 +114,7 @@ static double normal_cdf(double z)
 	return erfc(-z / sqrt(2)) / 2;
 }
 
-/* Probability that the slope lies within `bound` of 0, by the width of its interval. */
+/* Returns the probability that the slope lies within `bound` of 0, by the width of its interval. */
 static double surely_within(const struct flmem_slope *s, double bound)
 {
 	double deviation = (s->high - s->low) / (2 * Z_95);
@@ -125,7 +133,10 @@ static void set_verdict(struct stretch_finding *f, enum flmem_trend_verdict verd
 	f->reason = because;
 }
 
-/* Growth of which jumps reverse at least half, as garbage collections every few rounds do. */
+/*
+ * Reports whether jumps reverse at least half of the growth, as garbage collections every few
+ * rounds do.
+ */
 static bool falls_back(const struct stretch_finding *f, double span)
 {
 	double growth = f->slope.slope * span;
@@ -179,7 +190,10 @@ static void judge_finding(struct stretch_finding *f, double span, double evidenc
 	}
 }
 
-/* No lower and no higher than before the fall: what rises are the teeth of a sawtooth. */
+/*
+ * Reports whether memory is no lower and no higher than before the fall: the rises are then the
+ * teeth of a sawtooth.
+ */
 static bool is_same_tooth(const double *y, const struct flmem_steps *steps,
 			  const struct stretch_finding *f, size_t fall)
 {
@@ -225,7 +239,10 @@ static void examine_stretch(const struct trend_curve *c, size_t first,
 	curve.x = c->hours + first;
 	f.per_hour = f.slope.slope;
 	by_round = memcmp(x, curve.x, f.count * sizeof(*x)) != 0;
-	/* Without rounds x is hours, and the slopes of all pairs would take most of the time. */
+	/*
+	 * Without rounds x is in hours already; the slopes of all pairs would take most of the time
+	 * again.
+	 */
 	if (by_round)
 		f.per_hour = flmem_robust_slope(&curve);
 	judge_finding(&f, x[f.count - 1] - x[0], steps.evidence, by_round);
@@ -240,8 +257,8 @@ static double total_slope(const struct trend_curve *c, const struct stretch_find
 }
 
 /*
- * Growth that has ended does not count; growth that has slowed down continues at the slower rate.
- * Steps in the later half may go on.
+ * Reports whether the later half grows more slowly. Growth that has ended does not count; growth
+ * that has slowed down continues at the slower rate. Steps in the later half may go on.
  */
 static bool has_levelled_off(const struct trend_curve *c, const struct stretch_finding *whole,
 			     struct stretch_finding *ret_half)
@@ -262,7 +279,10 @@ static bool has_levelled_off(const struct trend_curve *c, const struct stretch_f
 	return true;
 }
 
-/* Growth that has begun within the later half or quarter, or another tooth of a sawtooth. */
+/*
+ * Detects growth that has begun within the later half or quarter. *ret_again: the growth may be
+ * another tooth of a sawtooth.
+ */
 static bool rises_since(const struct trend_curve *c, struct stretch_finding *ret_late,
 			bool *ret_again)
 {
@@ -283,7 +303,10 @@ static bool rises_since(const struct trend_curve *c, struct stretch_finding *ret
 	return false;
 }
 
-/* The trend of the low points between rises and falls; their slope becomes that of the finding. */
+/*
+ * Judges the trend of the low points between rises and falls; their slope becomes that of the
+ * finding.
+ */
 static void judge_low_points(const struct trend_curve *c, const struct flmem_sawtooth *teeth,
 			     struct stretch_finding *f)
 {
@@ -313,7 +336,10 @@ static void judge_low_points(const struct trend_curve *c, const struct flmem_saw
 	}
 }
 
-/* Of few low points: none is far from another, and at their rate memory stays at its level. */
+/*
+ * Judges low points that are too few for a trend: true if they differ so little that memory would
+ * stay at its level at their rate.
+ */
 static bool are_low_points_level(const struct trend_curve *c, const struct flmem_sawtooth *teeth,
 				 const struct stretch_finding *f)
 {
@@ -329,8 +355,8 @@ static bool are_low_points_level(const struct trend_curve *c, const struct flmem
 }
 
 /*
- * Rises and falls that are larger than what counts as flat hide growth between their low points,
- * as garbage collections every few rounds do.
+ * Examines flat memory once more: rises and falls that are larger than what counts as flat hide
+ * growth between their low points, as garbage collections every few rounds do.
  */
 static void examine_teeth(const struct trend_curve *c, struct stretch_finding *f)
 {
@@ -352,15 +378,18 @@ static void examine_teeth(const struct trend_curve *c, struct stretch_finding *f
 		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0, teeth_hide_growth);
 }
 
-/* With so many phases that confirmed it, the share of the next ones that will (Laplace). */
+/*
+ * Returns the probability that the next phase confirms the finding, after so many phases that did
+ * (Laplace's rule of succession).
+ */
 static double share_of(double phases)
 {
 	return 1 - 1 / (2 + phases);
 }
 
 /*
- * What happens once in a longer phase than was watched cannot be seen, however many samples there
- * are: confidence is bounded by the phases and the time that the stretch covers.
+ * Bounds the confidence by the phases and the time that the stretch covers: what happens once in a
+ * longer phase than was watched cannot be seen, however many samples there are.
  */
 static void bound_confidence(const struct trend_curve *c, struct stretch_finding *f)
 {
@@ -375,12 +404,18 @@ static void bound_confidence(const struct trend_curve *c, struct stretch_finding
 	if (f->verdict == FLMEM_TREND_FLAT && phases < PHASES_MIN)
 		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0,
 			    "no phase of the job repeated yet: without rounds, watch for an hour");
-	/* Growth in each of several rounds is seen; its test counts them. */
+	/*
+	 * Growth needs no bound with rounds: it is seen in each of several, and its test counts
+	 * them.
+	 */
 	if (!c->by_round || !grows)
 		f->confidence = fmin(f->confidence, fmin(share_of(phases), share_of(spans)));
 }
 
-/* The later part may have another trend than the whole; the trend that continues counts. */
+/*
+ * Examines the later part, too: it may have another trend than the whole, and the trend that
+ * continues counts.
+ */
 static void examine_parts(const struct trend_curve *c, struct stretch_finding *ret_finding)
 {
 	struct stretch_finding part;
@@ -406,13 +441,14 @@ static void examine_parts(const struct trend_curve *c, struct stretch_finding *r
 }
 
 /*
- * The lowest of each pair: a swing that is wider than one point then no longer looks like growth.
+ * Keeps the lowest point of each pair: a swing that is wider than one point then no longer looks
+ * like growth.
  */
 static void curve_coarsen(const struct trend_curve *c, struct trend_curve *ret_coarse)
 {
 	ret_coarse->count = c->count / 2;
 	ret_coarse->group = 2 * c->group;
-	ret_coarse->late_min = (c->late_min + 1) / 2; /* the same time */
+	ret_coarse->late_min = (c->late_min + 1) / 2; /* covers the same time */
 	ret_coarse->by_round = c->by_round;
 	for (size_t i = 0; i < ret_coarse->count; i++) {
 		size_t from = c->count - 2 * (ret_coarse->count - i);
@@ -439,7 +475,7 @@ static void examine_two_scales(const struct trend_curve *c, struct stretch_findi
 		*ret_finding = second;
 }
 
-/* The last measured points, as they are. */
+/* Copies the last measured points, without thinning. */
 static void take_last(const struct flmem_trend_point *points, size_t count,
 		      double y[FLMEM_ROBUST_POINTS_MAX])
 {
@@ -447,7 +483,10 @@ static void take_last(const struct flmem_trend_point *points, size_t count,
 		y[i] = (double)points[count - FLMEM_ROBUST_POINTS_MAX + i].bytes;
 }
 
-/* The low points of all measured ones: each point is the lowest of a group of them. */
+/*
+ * Collects the low points of all measured points; each point of the curve is the lowest of a group
+ * of low points.
+ */
 static void find_all_lows(const struct flmem_trend_point *points, size_t count, double swing,
 			  struct trend_curve *c)
 {
@@ -473,7 +512,10 @@ static void find_all_lows(const struct flmem_trend_point *points, size_t count, 
 	}
 }
 
-/* Teeth that thinning has averaged, or made others of (of 7 points by averages of 2). */
+/*
+ * Examines teeth that thinning has averaged away, or changed (a period of 7 points by averages of
+ * 2).
+ */
 static void examine_thinned_teeth(const struct flmem_trend_point *points, size_t count,
 				  struct stretch_finding *f)
 {
@@ -500,7 +542,7 @@ static void examine_thinned_teeth(const struct flmem_trend_point *points, size_t
 
 static struct flmem_i64 round_to_i64(double value)
 {
-	/* 2^62: far beyond any memory, and exact as a double. */
+	/* 2^62 exceeds any memory and is exact as a double. */
 	static const double bound = 4611686018427387904.0;
 
 	return (struct flmem_i64){.value = llround(fmin(bound, fmax(-bound, value)))};
@@ -556,12 +598,12 @@ void flmem_trend_measure(const struct flmem_trend_point *points, size_t count,
 	ret_trend->step_bytes = round_to_i64(f.step);
 }
 
-/* Time or rounds until the headroom is used up, at this growth per unit. */
+/* Returns the time or rounds until the headroom is used up at this growth per unit. */
 static struct flmem_u64 time_until(uint64_t headroom_bytes, double growth, double unit)
 {
 	double span = (double)headroom_bytes / growth * unit;
 
-	if (!(span < 3.2e9)) /* a hundred years */
+	if (!(span < 3.2e9)) /* limit: a hundred years */
 		return FLMEM_UNKNOWN("not within a hundred years at this growth");
 	return FLMEM_KNOWN((uint64_t)span);
 }

@@ -15,7 +15,7 @@
 
 #define PATH "/metrics"
 
-/* Concurrent connections; more wait to be accepted. */
+/* Limit of concurrent connections; further ones wait to be accepted. */
 #define CONNECTIONS_MAX 16U
 
 /*
@@ -59,8 +59,8 @@ struct flmem_endpoint {
 	struct MHD_Daemon *daemon;
 	struct flmem_listener listener;
 	char url[FLMEM_LISTEN_NAME_MAX + 16];
-	int epoll; /* the daemon's */
-	int stop;  /* readable: request to end the thread */
+	int epoll; /* the daemon's descriptor */
+	int stop;  /* readable: the thread has to end */
 	bool started;
 	pthread_t thread;
 	/* Used by the thread only. */
@@ -69,7 +69,7 @@ struct flmem_endpoint {
 	bool closed; /* a connection closed since the last run of the daemon */
 };
 
-/* A response that takes ownership of the text; NULL if memory is out. */
+/* Makes a response that takes ownership of the text; NULL if memory is out. */
 static struct MHD_Response *make_response(struct flmem_endpoint *e, char *text, const char *type)
 {
 	struct MHD_Response *response =
@@ -82,7 +82,7 @@ static struct MHD_Response *make_response(struct flmem_endpoint *e, char *text, 
 	e->http.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	e->http.add_response_header(response, "X-Content-Type-Options", "nosniff");
 	e->http.add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-	/* One request per connection, so that no client can occupy one. */
+	/* Each connection serves one request, so that no client can occupy one. */
 	e->http.add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	return response;
 }
@@ -115,7 +115,7 @@ static enum flmem_exposition choose_exposition(struct flmem_endpoint *e,
 		       : FLMEM_EXPOSITION_TEXT;
 }
 
-/* The current text, or a very recent one; NULL if there is none. */
+/* Returns a response with the current text, or a very recent one; NULL if there is none. */
 static struct MHD_Response *current_response(struct flmem_endpoint *e,
 					     enum flmem_exposition exposition)
 {
@@ -189,7 +189,7 @@ static bool end_expired_connections(struct flmem_endpoint *e)
 		used += e->slots[i].used;
 	lifetime_us = used < FLMEM_ARRAY_SIZE(e->slots) ? LIFETIME_US : LIFETIME_FULL_US;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(e->slots); i++)
-		/* The daemon detects the shutdown and closes it. */
+		/* The daemon detects the shutdown and closes the connection. */
 		if (e->slots[i].used && now_us - e->slots[i].began_us >= lifetime_us)
 			shutdown(e->slots[i].fd, SHUT_RDWR);
 	return used;
@@ -229,7 +229,7 @@ static int start_daemon(struct flmem_endpoint *e, struct flmem_error *err)
 {
 	const union MHD_DaemonInfo *info;
 
-	/* External event loop: our thread drives the sockets and can end slow ones. */
+	/* The event loop is external: flmem's thread drives the sockets and can end slow ones. */
 	e->daemon = e->http.start_daemon(
 		MHD_USE_EPOLL, 0, NULL, NULL, answer_request, e, MHD_OPTION_LISTEN_SOCKET,
 		e->listener.fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,

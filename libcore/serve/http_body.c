@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MADE_BYTES ((size_t)256 << 10) /* at once */
+#define MADE_BYTES ((size_t)256 << 10) /* bytes that are made at a time */
 #define READ_BYTES ((size_t)64 << 10)
 
-/* Of an answer, what its body needs until it is sent. */
+/* The data that an answer's body needs until it is sent. */
 struct streamed_body {
 	void (*make)(const void *context, uint64_t offset, uint64_t bytes, char *out);
 	const void *context;
@@ -30,7 +30,10 @@ static ssize_t read_made_body(void *context, uint64_t at, char *out, size_t room
 	return (ssize_t)some;
 }
 
-/* A truncated file ends the connection, so that the client does not take it for complete. */
+/*
+ * Reads the body from a file. A truncated file ends the connection, so that the client does not
+ * take it for complete.
+ */
 static ssize_t read_file_body(void *context, uint64_t at, char *out, size_t room)
 {
 	const struct streamed_body *body = context;
@@ -52,8 +55,8 @@ static void close_file_body(void *context)
 }
 
 /*
- * A file: the library would read 4 KiB at a time, and send, push and wait for each as a record of
- * TLS.
+ * Streams a body, also from a file: for a file with TLS the library would read 4 KiB at a time, and
+ * send, push and wait for each as a record.
  */
 static struct MHD_Response *open_streamed_body(const struct flmem_microhttpd *http,
 					       const struct flmem_http_answer *answer)

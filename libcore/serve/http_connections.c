@@ -13,7 +13,7 @@
 #include "base/paused_time.h"
 #include "base/portable.h"
 
-/* The least that counts as progress. */
+/* Smallest rate that counts as progress. */
 #define BYTES_PER_SECOND UINT64_C(1024)
 #define US_PER_SECOND	 UINT64_C(1000000)
 
@@ -36,7 +36,7 @@ void flmem_http_connections_clear(struct flmem_http_connections *connections)
 	free(connections->slots);
 }
 
-/* Bytes that the peer has sent and acknowledged; headers of glibc lack these members. */
+/* Returns the bytes that the peer has sent and acknowledged; glibc's headers lack these members. */
 static uint64_t moved_bytes(int fd)
 {
 	struct tcp_info info = {0};
@@ -142,7 +142,10 @@ void flmem_http_connection_send(struct flmem_http_connections *connections,
 	pthread_mutex_unlock(&connections->lock);
 }
 
-/* As far as the kernel knows: a file server that does not answer must not delay the others. */
+/*
+ * Reports whether the file is shorter than announced, as far as the kernel knows: a file server
+ * that does not answer must not delay the other connections.
+ */
 static bool is_file_cut(const struct flmem_http_connection *connection)
 {
 	struct statx status;
@@ -153,7 +156,10 @@ static bool is_file_cut(const struct flmem_http_connection *connection)
 	       status.stx_size < connection->file_end;
 }
 
-/* Between requests bytes do not count: headers have to be complete in time. */
+/*
+ * Reports whether a connection makes no progress. Between requests bytes do not count: headers have
+ * to be complete in time.
+ */
 static bool is_stuck(const struct flmem_http_connections *connections,
 		     struct flmem_http_connection *connection, uint64_t now_us)
 {
@@ -186,7 +192,10 @@ void flmem_http_connections_sweep(struct flmem_http_connections *connections)
 	uint64_t now_us;
 
 	pthread_mutex_lock(&connections->lock);
-	/* Not before: a span that begins while this waits for the lock would be in its future. */
+	/*
+	 * Read the clock after locking: a span that begins while this thread waits for the lock
+	 * would otherwise begin in the future.
+	 */
 	now_us = flmem_clock_us();
 	for (unsigned i = 0; i < connections->room; i++) {
 		struct flmem_http_connection *connection = &connections->slots[i];

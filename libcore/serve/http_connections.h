@@ -14,14 +14,14 @@
 
 struct flmem_http_connection {
 	bool used;
-	bool excess;	 /* more than the limit: its requests are refused */
-	bool in_request; /* since its headers are complete */
-	bool in_handler; /* the server works; the client waits */
+	bool excess;	 /* above the limit: its requests are refused */
+	bool in_request; /* true from complete headers on */
+	bool in_handler; /* the handler works; the client waits */
 	int fd;
 	uint64_t since_us; /* start of the current span */
-	uint64_t bytes;	   /* at that time, both directions */
-	int file;	   /* being sent; -1: none */
-	uint64_t file_end; /* what it needs for that */
+	uint64_t bytes;	   /* bytes at that time, both directions */
+	int file;	   /* file that is being sent; -1: none */
+	uint64_t file_end; /* size that the file must have for the answer */
 };
 
 struct flmem_http_connections {
@@ -31,7 +31,7 @@ struct flmem_http_connections {
 	uint64_t idle_us, last_us, cut;
 };
 
-/* False if memory is out. */
+/* Allocates the slots. False if memory is out. */
 bool flmem_http_connections_init(struct flmem_http_connections *connections, unsigned limit,
 				 uint64_t idle_us);
 void flmem_http_connections_clear(struct flmem_http_connections *connections);
@@ -39,13 +39,13 @@ void flmem_http_connections_clear(struct flmem_http_connections *connections);
 /* Connections above the limit that are still answered, with 503. */
 #define FLMEM_HTTP_CONNECTIONS_EXCESS 32U
 
-/* NULL if there is no room. */
+/* Adds a connection; NULL if there is no room. */
 struct flmem_http_connection *flmem_http_connections_add(struct flmem_http_connections *connections,
 							 int fd);
 void flmem_http_connections_remove(struct flmem_http_connections *connections,
 				   struct flmem_http_connection *connection);
 
-/* NULL is allowed for the connection. */
+/* In the following functions the connection may be NULL. */
 void flmem_http_connection_begin(struct flmem_http_connections *connections,
 				 struct flmem_http_connection *connection);
 void flmem_http_connection_end(struct flmem_http_connections *connections,
@@ -54,9 +54,9 @@ void flmem_http_connection_work(struct flmem_http_connections *connections,
 				struct flmem_http_connection *connection, bool works);
 
 /*
- * The answer to its request is a file, up to the offset `end`. One that becomes shorter meanwhile
- * ends the connection at the next sweep: libmicrohttpd (0.9.75) takes the end of a file for a
- * socket that is full and calls sendfile(2) again and again.
+ * Notes that the answer to the current request is a file, up to the offset `end`. If the file
+ * becomes shorter meanwhile, the next sweep ends the connection: libmicrohttpd (0.9.75) takes the
+ * end of a file for a socket that is full and calls sendfile(2) again and again.
  */
 void flmem_http_connection_send(struct flmem_http_connections *connections,
 				struct flmem_http_connection *connection, int file, uint64_t end);

@@ -70,8 +70,8 @@ static bool has_second_cn(const struct gnutls_api *api, gnutls_x509_crt_t certif
 }
 
 /*
- * Empty if it does not identify exactly one client: with two names each reader could use another
- * one.
+ * Reads the CN. It stays empty if it does not identify exactly one client: of two names each reader
+ * could use another one.
  */
 static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certificate, char *cn,
 		   size_t size)
@@ -82,7 +82,7 @@ static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certifica
 	if (rc < 0)
 		return rc;
 	rc = api->x509_crt_import(parsed, certificate, GNUTLS_X509_FMT_DER);
-	/* A NUL inside would hide the rest of the name. */
+	/* A NUL within the name would hide the rest of it. */
 	if (rc >= 0 && (api->x509_crt_get_dn_by_oid(parsed, GNUTLS_OID_X520_COMMON_NAME, 0, 0, cn,
 						    &size) < 0 ||
 			strlen(cn) != size || has_second_cn(api, parsed)))
@@ -91,7 +91,10 @@ static int read_cn(const struct gnutls_api *api, const gnutls_datum_t *certifica
 	return rc;
 }
 
-/* Without the purpose the certificate of any server of the same authority would name a client. */
+/*
+ * Checks the purpose, too: otherwise the certificate of any server of the same authority would name
+ * a client.
+ */
 static int verify_client_certificate(const struct gnutls_api *api, gnutls_session_t session,
 				     struct flmem_error *err)
 {

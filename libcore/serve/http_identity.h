@@ -2,7 +2,7 @@
 #ifndef FLMEM_SERVE_HTTP_IDENTITY_H
 #define FLMEM_SERVE_HTTP_IDENTITY_H
 
-/* The certificate of a TLS client. */
+/* Reads the certificate of a TLS client. */
 
 #include "serve/http_server.h"
 

@@ -17,11 +17,11 @@
 #include "serve/listen.h"
 #include "serve/microhttpd.h"
 
-/* Half of it becomes the buffer for reading. */
+/* Memory of a connection; half of it becomes the buffer for reading. */
 #define CONNECTION_BYTES ((size_t)512 << 10)
 #define HEADERS_MAX	 (32U << 10)
 #define STACK_BYTES	 ((size_t)2 << 20)
-/* A body of at most so many bytes is read before an answer that does not need it. */
+/* A body of at most this length is read before an answer that does not need it. */
 #define DRAIN_MAX   (UINT64_C(16) << 20)
 #define SINGLES	    10
 #define ESCAPED_NUL "%00"
@@ -32,7 +32,7 @@ struct flmem_http_server {
 	struct flmem_listener listener;
 	struct MHD_Daemon *daemon;
 	struct flmem_http_connections connections;
-	uint64_t answers[6], overloaded; /* with the lock of the connections */
+	uint64_t answers[6], overloaded; /* protected by the lock of the connections */
 	char url[FLMEM_LISTEN_NAME_MAX + 16];
 };
 
@@ -150,7 +150,10 @@ void flmem_http_request_answer(struct flmem_http_request *request,
 	pthread_mutex_unlock(&server->connections.lock);
 }
 
-/* The body was not read: whatever follows on the connection would be taken for a request. */
+/*
+ * Queues the answer. `closes`: the body was not read, so any further data on the connection would
+ * be taken for a request.
+ */
 static enum MHD_Result queue_answer(struct flmem_http_request *request, bool closes)
 {
 	struct flmem_http_server *server = request->server;
@@ -166,14 +169,14 @@ static enum MHD_Result queue_answer(struct flmem_http_request *request, bool clo
 	return queued;
 }
 
-/* Headers that make the end of a request, or its server, ambiguous. */
+/* Counts of headers that can make the end of a request, or its server, ambiguous. */
 struct head_fields {
 	unsigned lengths, codings, hosts;
-	bool single[SINGLES]; /* that occurred */
+	bool single[SINGLES]; /* whether the field occurred */
 	bool malformed;
 };
 
-/* Fields with one value: with two, a proxy may check the one that is not used here. */
+/* Fields that may occur once: of two, a proxy may check the one that is not used here. */
 static const char *const single_names[SINGLES] = {
 	"Authorization",   "Content-Type",	     "Range",	      "Tus-Resumable",
 	"Upload-Checksum", "Upload-Concat",	     "Upload-Length", "Upload-Offset",
@@ -181,9 +184,9 @@ static const char *const single_names[SINGLES] = {
 };
 
 /*
- * A space in front of the colon, or a line break of another kind: the library takes both, and a
- * proxy may take them for another header (RFC 9112, 2.2 and 5.1). The library (0.9.75) adds the
- * second line of a field to its name.
+ * Reports whether a field is well-formed. The library accepts a space in front of the colon and
+ * other kinds of line breaks, while a proxy may see another header (RFC 9112, 2.2 and 5.1). The
+ * library (0.9.75) adds the second line of a field to its name.
  */
 static bool is_field(const char *name, const char *value)
 {
@@ -221,7 +224,10 @@ static enum MHD_Result count_field(void *context, enum MHD_ValueKind kind, const
 	return MHD_YES;
 }
 
-/* NUL would end a path for the handler of the request, but not for a proxy before it. */
+/*
+ * Refuses an escaped NUL, which would end a path for the handler of the request, but not for a
+ * proxy before it.
+ */
 static size_t unescape_url(void *context, struct MHD_Connection *connection, char *text)
 {
 	struct flmem_http_server *server = context;
@@ -254,8 +260,8 @@ static void refuse_request(struct flmem_http_request *request, unsigned status, 
 }
 
 /*
- * Requests whose end is ambiguous are how one client's bytes become another's request behind a
- * proxy (RFC 9112, 6.3).
+ * Refuses requests whose end is ambiguous: behind a proxy they turn one client's bytes into
+ * another's request (RFC 9112, 6.3).
  */
 static void check_head(struct flmem_http_request *request)
 {
@@ -321,7 +327,7 @@ static struct flmem_http_request *new_request(struct flmem_http_server *server,
 	return request;
 }
 
-/* The handler may take long: the client is not slow then. */
+/* Calls the handler, which may take long; the client does not count as slow meanwhile. */
 static void call_handler(struct flmem_http_request *request,
 			 void (*call)(void *, struct flmem_http_request *))
 {
@@ -341,7 +347,10 @@ static enum MHD_Result begin_request(struct flmem_http_request *request)
 		request->begun = true;
 		call_handler(request, handler->begin);
 	}
-	/* The library closes connections with an answer in this place, which few need. */
+	/*
+	 * The library closes a connection that is answered before the body, which only these cases
+	 * need.
+	 */
 	if (!request->answered || !request->has_body || (!request->expects && !request->large))
 		return MHD_YES;
 	return queue_answer(request, true);
@@ -372,8 +381,8 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
 	if (!request->answered)
 		call_handler(request, handler->end);
 	/*
-	 * The library takes other line breaks between chunks than proxies may: what follows could
-	 * be a request that only it sees.
+	 * The library accepts other line breaks between chunks than proxies may: the next data
+	 * could be a request that only the library sees.
 	 */
 	return queue_answer(request, request->ambiguous || request->chunked);
 }
@@ -410,7 +419,7 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
 		flmem_http_connections_remove(&server->connections, *slot);
 }
 
-/* The library's own messages are about peers: bad handshakes, closed sockets. */
+/* Drops the library's own messages: they are about peers (bad handshakes, closed sockets). */
 static void ignore_message(void *context, const char *format, va_list values)
 {
 	(void)context;

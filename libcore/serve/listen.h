@@ -2,14 +2,14 @@
 #ifndef FLMEM_SERVE_LISTEN_H
 #define FLMEM_SERVE_LISTEN_H
 
-/* A listening socket for an address given as text. */
+/* Opens a listening socket for an address given as text. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <flmem/error.h>
 
-/* "[0000:0000:0000:0000:0000:0000:255.255.255.255]:65535" and more */
+/* Enough for "[0000:0000:0000:0000:0000:0000:255.255.255.255]:65535". */
 #define FLMEM_LISTEN_NAME_MAX 64
 
 struct flmem_listener {
@@ -19,8 +19,8 @@ struct flmem_listener {
 };
 
 /*
- * ADDRESS:PORT with an IPv4 address, an IPv6 address in brackets, or "localhost"; all addresses of
- * the host are 0.0.0.0 and [::]. The socket does not block.
+ * Opens a socket for ADDRESS:PORT with an IPv4 address, an IPv6 address in brackets, or
+ * "localhost"; 0.0.0.0 and [::] are all addresses of the host. The socket does not block.
  */
 int flmem_listen(const char *address, struct flmem_listener *ret_listener, struct flmem_error *err);
 

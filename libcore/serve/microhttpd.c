@@ -26,7 +26,7 @@ int flmem_microhttpd_load(struct flmem_microhttpd *ret_http, struct flmem_error 
 				 err);
 }
 
-/* Any host is this one, as in origin-form. */
+/* An address in absolute form is accepted with any host, as if it were in origin-form. */
 const char *flmem_microhttpd_path(const char *url)
 {
 	static const char *const schemes[] = {"http://", "https://"};

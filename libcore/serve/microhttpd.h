@@ -37,10 +37,13 @@ struct flmem_microhttpd {
 #undef FLMEM_MICROHTTPD_MEMBER
 };
 
-/* FLMEM_EUNSUPPORTED if the library is not installed. It remains loaded. */
+/* Loads the library. FLMEM_EUNSUPPORTED if it is not installed. It remains loaded. */
 int flmem_microhttpd_load(struct flmem_microhttpd *ret_http, struct flmem_error *err);
 
-/* The path in what a request asks for: RFC 9112, 3.2.2, has servers accept a whole address, too. */
+/*
+ * Returns the path of a request's target: servers have to accept a whole address, too (RFC 9112,
+ * 3.2.2).
+ */
 const char *flmem_microhttpd_path(const char *url);
 
 #endif

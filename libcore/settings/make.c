@@ -54,7 +54,7 @@ bool flmem_settings_gpu_present(void)
 	return flmem_gpu_devices_find("/dev") != 0;
 }
 
-/* The value that the user has set; an empty one counts as unset, as in ${NAME:-...}. */
+/* Returns the value that the user has set; an empty one counts as unset, as in ${NAME:-...}. */
 static const char *find_user_value(char *const *environment, const char *name)
 {
 	size_t length = strlen(name);
@@ -65,7 +65,7 @@ static const char *find_user_value(char *const *environment, const char *name)
 	return NULL;
 }
 
-/* Why a row for a GPU is left out; NULL: it is kept, or left out without a message. */
+/* Returns why a row for a GPU is left out; NULL: it is kept, or left out without a message. */
 static const char *find_gpu_reason(const struct request_context *c,
 				   const struct flmem_setting_row *row)
 {
@@ -90,7 +90,7 @@ static enum row_verdict judge_row(const struct request_context *c,
 	return row->otherwise ? ROW_OMITTED : ROW_SILENT;
 }
 
-/* Why a variable that would override the job is left out; NULL: it is not. */
+/* Returns why a variable that would override the job is left out; NULL: it is kept. */
 static const char *find_job_conflict(const struct request_context *c,
 				     const struct flmem_setting_row *row)
 {
@@ -111,8 +111,8 @@ static const char *find_job_conflict(const struct request_context *c,
 }
 
 /*
- * glibc also reads GLIBC_TUNABLES, and a tunable there overrides the older variable, also with a
- * value that sets no limit (-1).
+ * Returns the tunables that override a row. glibc also reads GLIBC_TUNABLES, and a tunable there
+ * overrides the older variable, even with a value that sets no limit (-1).
  */
 static const char *find_winning_tunables(const struct request_context *c,
 					 const struct flmem_setting_row *row)
@@ -125,7 +125,7 @@ static const char *find_winning_tunables(const struct request_context *c,
 		       : NULL;
 }
 
-/* The user's LD_PRELOAD where it replaces the malloc that is configured; NULL: it does not. */
+/* Returns the user's LD_PRELOAD if it replaces the malloc that is configured, else NULL. */
 static const char *find_other_malloc(const struct request_context *c,
 				     const struct flmem_setting_row *row)
 {
@@ -138,7 +138,7 @@ static const char *find_other_malloc(const struct request_context *c,
 	return own || flmem_preload_lists_other_allocator(user) ? user : NULL;
 }
 
-/* The user's jemalloc, or the library to be added, when LD_PRELOAD lists it already. */
+/* Returns the user's jemalloc, or the library to be added when LD_PRELOAD lists it already. */
 static char *find_own_library(const struct request_context *c, const char *user)
 {
 	char *entry = flmem_preload_entry(user, "libjemalloc");
@@ -170,14 +170,17 @@ static void join_preload(const struct request_context *c, const char *user,
 		setting->note = "it holds another allocator, and the first one serves malloc";
 }
 
-/* Whether a job may set a value that differs from the variable. */
+/* Reports whether a job may set a value that differs from the variable. */
 static bool overrides_known_job(const struct request_context *c,
 				const struct flmem_setting_row *row)
 {
 	return row->overrides_job && c->request->job != FLMEM_SETTINGS_JOB_LEFT;
 }
 
-/* The user's value is kept, unless it is ignored anyway or the role forces another value. */
+/*
+ * Reports whether the user's value is kept: unless it is ineffective anyway or the role forces
+ * another value.
+ */
 static bool is_setting_kept(const struct request_context *c, const struct flmem_setting_row *row,
 			    const char *problem)
 {
@@ -207,7 +210,7 @@ static void set_value(const struct request_context *c, const struct flmem_settin
 	setting->value = strdup(row->value);
 }
 
-/* Why a row that applies is left out; NULL: it is not. */
+/* Returns why a row that applies is left out; NULL: it is kept. */
 static const char *find_reason_to_omit(const struct request_context *c,
 				       const struct flmem_setting_row *row)
 {
@@ -219,7 +222,7 @@ static const char *find_reason_to_omit(const struct request_context *c,
 	return reason ? reason : find_job_conflict(c, row);
 }
 
-/* The value takes the place of the tunable, which would override it. */
+/* Sets the value in place of the user's tunable, which would override the variable. */
 static void set_tunable_value(const struct request_context *c, const char *tunables,
 			      const struct flmem_setting_row *row, struct flmem_setting *setting)
 {
@@ -266,7 +269,7 @@ static int add_setting(const struct request_context *c, const struct flmem_setti
 	return setting->value ? 0 : flmem_error_nomem(err, "cannot hold %s", row->name);
 }
 
-/* The named library, if it is usable, else an installed one; NULL: none. */
+/* Chooses the named library, if it is usable, else an installed one; NULL: none. */
 static int choose_jemalloc_library(const struct flmem_settings_request *request, char **ret_library,
 				   struct flmem_error *err)
 {
@@ -283,7 +286,7 @@ static int choose_jemalloc_library(const struct flmem_settings_request *request,
 		return 0;
 	free(*ret_library);
 	*ret_library = NULL;
-	/* A library that the user did not name is skipped where it does not fit. */
+	/* An installed library that does not fit is skipped, as the user did not name it. */
 	return !named && request->allocator == FLMEM_SETTINGS_ALLOCATOR_AUTO ? 0 : rc;
 }
 

@@ -12,12 +12,12 @@
 #include "proc/argv_env.h"
 #include "settings/table.h"
 
-/* More than any program reads; a hostile environment may hold any number. */
+/* Limit of rows: more than any program reads. A hostile environment may hold any number. */
 #define ROWS_MAX 256
 
 struct observed_variable {
 	const char *name;
-	bool prefix; /* every name with this prefix */
+	bool prefix; /* true: every name with this prefix */
 };
 
 static const struct observed_variable observed[] = {

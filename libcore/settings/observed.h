@@ -2,7 +2,7 @@
 #ifndef FLMEM_SETTINGS_OBSERVED_H
 #define FLMEM_SETTINGS_OBSERVED_H
 
-/* The memory and framework settings that a process was started with. */
+/* Lists the memory and framework settings that a process was started with. */
 
 #include <stddef.h>
 
@@ -11,8 +11,8 @@
 struct flmem_argv_env;
 
 /*
- * Selects them from an environment, each name once, in the order of the environment, secrets
- * redacted. Release the rows with flmem_settings_free().
+ * Selects the settings from an environment: each name once, in the order of the environment, with
+ * secrets redacted. Release the rows with flmem_settings_free().
  */
 int flmem_settings_observe(const struct flmem_argv_env *environment,
 			   struct flmem_setting_report **ret_rows, size_t *ret_count,

@@ -49,10 +49,11 @@ char *flmem_jemalloc_find(void)
 	return path;
 }
 
-/* Directory of libflmem, so that an installation can be moved; "" when unknown. */
+/* Finds the directory of libflmem, so that an installation can be moved; "" when unknown. */
 static void find_own_directory(char *out, size_t size)
 {
-	FLMEM_AUTO_FREE char *path = NULL; /* a loader may name it relative to the directory */
+	/* Absolute: the loader's name may be relative to the working directory. */
+	FLMEM_AUTO_FREE char *path = NULL;
 	const char *slash;
 	Dl_info info;
 
@@ -101,7 +102,10 @@ int flmem_preload_check(const char *path, bool must_exist, struct flmem_error *e
 	return 0;
 }
 
-/* The program of this process: known to be executable and to load libraries. */
+/*
+ * Runs the program of this process with a library: the program is known to be executable and to
+ * load libraries.
+ */
 static int run_with(const char *path, struct flmem_error *err)
 {
 	FLMEM_AUTO_PROBE_CHILD struct flmem_probe_child child = FLMEM_PROBE_CHILD_INIT;
@@ -133,7 +137,9 @@ int flmem_preload_check_pages(const char *path, struct flmem_error *err)
 		shown, size / 1024, why.message);
 }
 
-/* First entry whose file name starts with one of the prefixes (the list ends in NULL). */
+/*
+ * Returns the first entry whose file name starts with one of the prefixes (the list ends in NULL).
+ */
 static const char *find_preload_entry(const char *value, const char *const *prefixes)
 {
 	while (*value) {

@@ -12,7 +12,10 @@
 #include "frameworks/framework.h"
 #include "frameworks/setting_rows.h"
 
-/* A framework has those that only its programs read. */
+/*
+ * Syntaxes for all programs; those that only a framework's programs read are in the framework's
+ * folder.
+ */
 static const struct flmem_settings_syntax syntaxes[] = {
 	[FLMEM_SETTINGS_FORMAT_SH] = {.format = FLMEM_SETTINGS_FORMAT_SH,
 				      .head = "",

@@ -26,7 +26,9 @@ static bool is_arena_limit(const char *value)
 	return flmem_glibc_arena_max_parse(value, &limit);
 }
 
-/* If a variable lists a key twice, the last one counts. */
+/*
+ * Reports whether the decay time is finite. If a variable lists a key twice, the last one counts.
+ */
 static bool is_decay_finite(const char *value)
 {
 	static const char name[] = "dirty_decay_ms:";

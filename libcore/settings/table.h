@@ -8,10 +8,12 @@
 
 #include "frameworks/setting_rows.h"
 
-/* The rows of any framework, then those of each; NULL after the last. */
+/* Returns a row: those of any framework, then those of each; NULL after the last. */
 const struct flmem_setting_row *flmem_setting_row_at(size_t index);
 
-/* Static: why this value of a variable is ineffective; NULL when no reason is known. */
+/*
+ * Returns why this value of a variable is ineffective, a static text; NULL when no reason is known.
+ */
 const char *flmem_setting_problem(const char *name, const char *value);
 
 #endif

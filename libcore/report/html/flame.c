@@ -45,7 +45,7 @@ static void put_damage(struct flmem_buf *out, const struct flmem_heap_profile *p
 				 p->skipped);
 }
 
-/* The bytes are those of both kinds of samples. */
+/* Reports lost samples; their bytes are those of both kinds of samples. */
 static void put_lost_samples(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	uint64_t untaken =
@@ -128,7 +128,7 @@ static void put_process_facts(struct flmem_buf *out, const struct flmem_heap_pro
 	put_interval_and_bytes(out, p);
 }
 
-/* Of a dump nothing else is recorded. */
+/* A dump records nothing else about its process. */
 static void put_dump_facts(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	flmem_buf_puts(out, "<dl><dt>Dump</dt><dd>written by ");

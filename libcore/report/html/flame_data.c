@@ -7,10 +7,10 @@
 #include "report/html/flame_page.h"
 #include "report/json_put.h"
 
-/* A browser merges and draws so many in well under a second. */
+/* Limit of branches: a browser merges and draws so many in well under a second. */
 #define BRANCHES_MAX 20000U
 
-/* Frames that the branches use, numbered in their order. */
+/* Numbers the frames that the branches use, in the order of their use. */
 static uint32_t *number_frames(const struct flmem_heap_profile *p,
 			       const struct flmem_heap_tree *tree, size_t *ret_count)
 {
@@ -104,7 +104,7 @@ static bool put_profile(struct flmem_buf *out, const struct flmem_heap_profile *
 	return true;
 }
 
-/* A measure can be chosen if all profiles have it. */
+/* Writes the measures that can be chosen: those that all profiles have. */
 static void put_measures_data(struct flmem_buf *out, const struct flmem_flame_page *page)
 {
 	flmem_buf_puts(out, "\"measures\":[");

@@ -10,21 +10,21 @@
 
 struct flmem_flame_page {
 	const struct flmem_heap_profile *profiles[2];
-	size_t count; /* of profiles */
+	size_t count; /* number of profiles */
 	enum flmem_heap_measure measure;
 };
 
-/* Resident memory and live heap over time, with rounds. */
+/* Appends resident memory and live heap over time, with rounds. */
 void flmem_flame_put_timeline(struct flmem_buf *out, const struct flmem_heap_profile *profile,
 			      unsigned number);
 
-/* The largest functions as a table. False: memory is out. */
+/* Appends the largest functions as a table. False: memory is out. */
 bool flmem_flame_put_functions(struct flmem_buf *out, const struct flmem_flame_page *page);
 
-/* What the script draws, as JSON within the page. False: memory is out. */
+/* Appends the data that the script draws, as JSON within the page. False: memory is out. */
 bool flmem_flame_put_data(struct flmem_buf *out, const struct flmem_flame_page *page);
 
-/* The script, and its hash for the policy of the page, in base64. */
+/* Appends the script, and (the second function) its hash in base64 for the policy of the page. */
 void flmem_flame_put_script(struct flmem_buf *out);
 void flmem_flame_put_script_hash(struct flmem_buf *out);
 

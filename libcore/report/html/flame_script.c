@@ -3,7 +3,7 @@
 
 #include "report/html/flame_page.h"
 
-/* Made from flame.js by libcore/CMakeLists.txt. */
+/* Generated from flame.js by libcore/CMakeLists.txt. */
 static const unsigned char script[] = {
 #include "report/html/flame_script.inc"
 };
@@ -40,7 +40,7 @@ void flmem_flame_put_script(struct flmem_buf *out)
 	flmem_buf_puts(out, "</script>\n");
 }
 
-/* RFC 4648, 4. */
+/* The encoding is base64 (RFC 4648, 4). */
 void flmem_flame_put_script_hash(struct flmem_buf *out)
 {
 	static const char digits[] =

@@ -12,7 +12,7 @@ static uint64_t value_of(const struct flmem_heap_point *point, bool rss)
 	return rss ? flmem_u64_or(point->rss_bytes, 0) : point->live_bytes;
 }
 
-/* Of each group of points the highest one, so that no peak is lost. */
+/* Draws the highest point of each group, so that no peak is lost. */
 static void put_curve(struct flmem_buf *out, const struct flmem_heap_profile *p,
 		      const struct flmem_page_plot *plot, bool rss)
 {

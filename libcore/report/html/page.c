@@ -109,7 +109,7 @@ static void put_facts(struct flmem_buf *out, const struct flmem_watch_result *r)
 	flmem_buf_puts(out, "</dd></dl>\n");
 }
 
-/* One line that opens: commands of trainers have hundreds of characters. */
+/* Writes a line that the reader can open: commands of trainers have hundreds of characters. */
 static void put_command(struct flmem_buf *out, const char *command)
 {
 	flmem_buf_puts(out, "<details class=\"command\"><summary><code class=\"one\"><bdi>");
@@ -134,7 +134,7 @@ static void put_page_process(struct flmem_buf *out, const struct flmem_page_subj
 	flmem_buf_puts(out, "</section>\n");
 }
 
-/* Order: exceeded limits, then climbing memory, then size. */
+/* Orders processes: exceeded limits first, then climbing memory, then size. */
 static int compare_importance(const void *a, const void *b)
 {
 	const struct flmem_watch_result *x = *(const struct flmem_watch_result *const *)a;

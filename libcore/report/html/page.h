@@ -26,74 +26,77 @@ struct flmem_page_action {
 struct flmem_watch_page {
 	struct flmem_page_series *series;
 	size_t count, room;
-	size_t last; /* the one that received the latest sample */
+	size_t last; /* index of the series that received the latest sample */
 	uint64_t samples;
 	uint64_t first_at_us, last_at_us; /* since 1970-01-01 UTC */
 	uint64_t elapsed_us;
-	struct flmem_page_action *actions; /* ring of the latest ones; NULL: none yet */
+	struct flmem_page_action *actions; /* ring of the latest actions; NULL: none yet */
 	uint64_t action_count;
-	const struct flmem_watch_page_profile *profiles; /* of the caller */
+	const struct flmem_watch_page_profile *profiles; /* owned by the caller */
 	size_t profile_count;
 	bool failed; /* memory was out */
 };
 
 /* Input for the part of one process. */
 struct flmem_page_subject {
-	size_t number; /* in the page, for ids */
+	size_t number; /* number of the process in the page, for ids */
 	const struct flmem_watch_result *result;
 	const struct flmem_page_series *series;
 	const struct flmem_watch_page *page;
 };
 
-/* NULL: no data of the process. */
+/* Finds the data of a process; NULL: there are none. */
 const struct flmem_page_series *flmem_page_find(const struct flmem_watch_page *page,
 						const struct flmem_watch_process *process);
 
-/* Memory of all processes in one figure; `sorted` by importance. */
+/* Appends the memory of all processes in one figure; `sorted` by importance. */
 void flmem_page_put_all(struct flmem_buf *out, const struct flmem_watch_page *page,
 			const struct flmem_watch_result *const *sorted, size_t count);
 
-/* The whole page. */
+/* Appends the whole page. */
 void flmem_page_put(struct flmem_buf *out, const struct flmem_watch_page *page,
 		    const struct flmem_watch_summary *summary,
 		    const struct flmem_watch_advice *advice);
 
 extern const char flmem_page_style[]; /* CSS besides that of report/html/page_shell.h */
 
-/* Exceeded limits, and findings of the rules of `flmem recommend`. */
+/* Appends exceeded limits, and findings of the rules of `flmem recommend`. */
 void flmem_page_put_findings(struct flmem_buf *out, const struct flmem_watch_summary *summary,
 			     const struct flmem_watch_advice *advice);
 
-/* A table of all processes, each with a small curve. */
+/* Appends a table of all processes, each with a small curve. */
 void flmem_page_put_overview(struct flmem_buf *out, const struct flmem_watch_page *page,
 			     const struct flmem_watch_summary *summary);
 
-/* Resident memory over time, with rounds, trend, forecast and limit. */
+/* Appends resident memory over time, with rounds, trend, forecast and limit. */
 void flmem_page_put_memory(struct flmem_buf *out, const struct flmem_page_subject *subject);
 
-/* Peak and trough by round; the table of rounds. */
+/* Appends peak and trough by round, and the table of rounds. */
 void flmem_page_put_rounds(struct flmem_buf *out, const struct flmem_page_subject *subject);
 
-/* Actions of the policy, newest last. */
+/* Appends the actions of the policy, newest last. */
 void flmem_page_put_actions(struct flmem_buf *out, const struct flmem_watch_page *page,
 			    const struct flmem_watch_summary *summary);
 
-/* Heap profiles that were given: their largest sites. */
+/* Appends the largest sites of the heap profiles that were given. */
 void flmem_page_put_profiles(struct flmem_buf *out, const struct flmem_watch_page *page,
 			     const struct flmem_watch_summary *summary);
 
-/* The i-th kept action, NULL after the last. */
+/* Returns the i-th kept action, NULL after the last. */
 const struct flmem_page_action *flmem_page_action_at(const struct flmem_watch_page *page, size_t i);
 
-/* Kinds of memory over time. */
+/* Appends the kinds of memory over time. */
 void flmem_page_put_kinds(struct flmem_buf *out, const struct flmem_page_subject *subject);
 
-/* Style of the dots of rounds: small if there are many. */
+/* Returns the style of the dots of rounds: small if there are many. */
 const char *flmem_page_dots(const struct flmem_page_series *series);
 
-/* Texts that several parts share. */
+/* The following functions append texts that several parts share. */
 void flmem_page_put_bytes(struct flmem_buf *out, struct flmem_u64 bytes);
-/* "512 KiB on average, later one per 1 MiB because the file filled, at times one per 8 MiB". */
+/*
+ * Appends "512 KiB on average, later one per 1 MiB because the file filled, at times one per 8
+ * MiB".
+ */
 void flmem_page_put_interval(struct flmem_buf *out, const struct flmem_heap_profile *profile);
 void flmem_page_put_growth(struct flmem_buf *out, struct flmem_i64 bytes);
 void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us);

@@ -11,12 +11,12 @@
 #define FINDINGS_MAX 500U
 #define PROBLEMS_MAX 50U
 
-/* The heading of a process precedes its first finding. */
+/* List items of findings; the heading of a process is written before its first finding. */
 struct findings_list {
 	struct flmem_buf *out;
 	const struct flmem_watch_process *process;
 	size_t shown, left_out;
-	bool open; /* heading written */
+	bool open; /* the heading was written */
 };
 
 static void begin_item(struct findings_list *list, const char *class)
@@ -66,7 +66,7 @@ static void put_finding_limit(struct findings_list *list, const char *limit)
 	flmem_buf_puts(list->out, "</li>\n");
 }
 
-/* If no rules were checked, `found` and `span` are NULL. */
+/* Writes the findings of one process. If no rules were checked, `found` and `span` are NULL. */
 static void put_finding_process(struct findings_list *list, const struct flmem_watch_result *r,
 				const struct flmem_finding *found,
 				const struct flmem_watch_span *span)
@@ -114,7 +114,7 @@ static uint64_t count_ended(const struct flmem_watch_summary *summary)
 	return ended;
 }
 
-/* "None" is meaningful only with the set of rules that were checked. */
+/* Names the set of rules that were checked: "none" is meaningful only with it. */
 static void put_scope(struct flmem_buf *out, const struct flmem_watch_summary *summary, bool live)
 {
 	uint64_t ended = count_ended(summary);

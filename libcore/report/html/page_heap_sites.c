@@ -11,8 +11,11 @@
 #define SITES_SHOWN 15U
 #define LEAKS_SHOWN 5U
 #define DEPTH_SHOWN 64U
-/* If less is live, the program has freed its memory: the stacks of the peak are more useful. */
-#define LIVE_SHARE_MIN 10U /* one in so many bytes of the peak */
+/*
+ * If less than this share is live, the program has freed its memory: the stacks of the peak are
+ * then more useful.
+ */
+#define LIVE_SHARE_MIN 10U /* one byte in so many of the peak */
 
 struct sites_view {
 	struct flmem_buf *out;
@@ -36,7 +39,7 @@ static const struct flmem_heap_frame *frame_of_node(const struct flmem_heap_prof
 	return node ? &p->frames[p->nodes[node].frame] : NULL;
 }
 
-/* The program's own line, where another one allocated. */
+/* Writes the program's own line, where a line of other code allocated. */
 static void put_own_line(struct flmem_buf *out, const struct flmem_heap_profile *p, uint32_t node)
 {
 	uint32_t own = flmem_heap_own_frame(p, node);
@@ -48,7 +51,7 @@ static void put_own_line(struct flmem_buf *out, const struct flmem_heap_profile 
 	flmem_buf_puts(out, "</code></small>");
 }
 
-/* The line that allocated; its callers open below it. */
+/* Writes the line that allocated; the reader can open its callers below it. */
 static void put_site_stack(struct flmem_buf *out, const struct flmem_heap_profile *p, uint32_t node)
 {
 	uint32_t caller = node ? p->nodes[node].parent : 0;
@@ -142,7 +145,7 @@ static enum flmem_heap_measure measure_of_sites(const struct flmem_heap_profile 
 									: FLMEM_HEAP_LIVE;
 }
 
-/* First those that grow, then the largest of the others. */
+/* Writes the sites that grow, then the largest of the others. */
 static void put_site_rows(struct sites_view *view, enum flmem_heap_measure measure)
 {
 	const struct flmem_heap_profile *p = view->profile;
@@ -184,7 +187,10 @@ static void put_sites_table(struct sites_view *view)
 						      : "those with most of the peak");
 }
 
-/* If the watch began or ended at another time, its rounds and growth differ. */
+/*
+ * States the times of the profile: if the watch began or ended at another time, its rounds and
+ * growth differ.
+ */
 static void put_sites_times(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	flmem_markup_time(out, p->started_us);
@@ -195,7 +201,10 @@ static void put_sites_times(struct flmem_buf *out, const struct flmem_heap_profi
 	flmem_buf_printf(out, "), %" PRIu64 " samples, ", p->samples);
 }
 
-/* The profile has the rounds that were announced to it, the watch those of the log. */
+/*
+ * States the source of the rounds: the profile has those that were announced to it, the watch those
+ * of the log.
+ */
 static void put_sites_rounds(struct flmem_buf *out, const struct flmem_heap_profile *p)
 {
 	size_t first = p->round_count && p->rounds[0].number.unknown ? 1 : 0;

@@ -11,7 +11,7 @@
 #define AHEAD	  0.3
 #define AHEAD_MAX 1.5
 
-/* A limit is drawn if the axis grows by at most this factor. */
+/* The figure shows a limit if the axis grows by at most this factor. */
 #define LIMIT_ROOM 1.6
 
 #define ROUND_LINES 40U
@@ -22,7 +22,7 @@ struct memory_plot {
 	bool has_trend;
 	struct flmem_page_trend trend;
 	bool has_limit, limit_drawn;
-	double limit_bytes; /* resident memory of this process at which it is reached */
+	double limit_bytes; /* resident memory of this process at which the limit is reached */
 	double first_us, end_us;
 };
 
@@ -110,7 +110,7 @@ static void put_round_lines(struct flmem_buf *out, const struct memory_plot *mem
 	flmem_buf_puts(out, "\"/>");
 }
 
-/* Area between low and high of every span; a line where they are equal. */
+/* Draws the area between low and high of every span; a line where they are equal. */
 static void put_memory_curve(struct flmem_buf *out, const struct memory_plot *memory)
 {
 	const struct flmem_page_series *s = memory->subject->series;
@@ -145,7 +145,7 @@ static void put_troughs(struct flmem_buf *out, const struct memory_plot *memory)
 	flmem_buf_puts(out, "\"/>");
 }
 
-/* Dots for memory after trims. Returns their count. */
+/* Draws dots for memory after trims. Returns their count. */
 static size_t put_memory_trims(struct flmem_buf *out, const struct memory_plot *memory)
 {
 	const struct flmem_page_series *s = memory->subject->series;
@@ -171,7 +171,10 @@ static long trend_y(const struct memory_plot *memory, double us, double per_us)
 				 memory->trend.mid_bytes + per_us * (us - memory->trend.mid_us));
 }
 
-/* The band widens from the middle of the watched time in both directions. */
+/*
+ * Draws the trend with its band, which widens from the middle of the watched time in both
+ * directions.
+ */
 static void put_trend(struct flmem_buf *out, const struct memory_plot *memory)
 {
 	const struct flmem_page_plot *p = &memory->plot;

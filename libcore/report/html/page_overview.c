@@ -8,9 +8,9 @@
 #include "report/html/markup.h"
 
 #define ROWS_MAX   500U
-#define CURVE_LEFT 120U /* points of a small curve */
+#define CURVE_LEFT 120U /* number of points of a small curve */
 
-/* Maximum of a group of spans: enough for a small curve. */
+/* Returns the maximum of a group of spans, which is enough for a small curve. */
 static uint64_t highest_of_spans(const struct flmem_page_series *s, size_t first, size_t end)
 {
 	uint64_t high = 0;
@@ -56,7 +56,9 @@ static void put_growth(struct flmem_buf *out, const struct flmem_trend *t)
 	flmem_buf_puts(out, by_round ? " per round" : " per hour");
 }
 
-/* The most important columns first: a narrow screen shows them without scrolling. */
+/*
+ * Writes a row with the most important columns first: a narrow screen shows them without scrolling.
+ */
 static void put_overview_row(struct flmem_buf *out, const struct flmem_watch_page *page,
 			     const struct flmem_watch_result *r)
 {

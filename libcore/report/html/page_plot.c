@@ -10,11 +10,11 @@
 #define WIDTH	  2000.0
 #define HEIGHT	  1000.0
 #define FAR	  100000.0
-#define ROWS	  5 /* about so many lines across */
+#define ROWS	  5 /* approximate number of horizontal lines */
 #define COLUMNS	  7
 #define LABEL_MAX 40
 
-/* The axis starts above 0 if changes would fill less than this share of it. */
+/* The axis starts above 0 if changes would otherwise fill less than this share of it. */
 #define CHANGE_SHARE 0.5
 
 static long scale_position(double value, double from, double to, double length)
@@ -59,7 +59,7 @@ void flmem_page_plot_fit(struct flmem_page_plot *plot, double low, double high)
 	plot->top = ceil((high + room * 0.04) / plot->step) * plot->step;
 }
 
-/* "1.25 GiB", with as many decimals as neighbours need to differ. */
+/* Prints "1.25 GiB", with as many decimals as neighbours need to differ. */
 static void label_bytes(double bytes, const struct flmem_page_plot *plot, char *out)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -125,7 +125,7 @@ static double column_step(const struct flmem_page_plot *plot)
 	return plot->axis == FLMEM_PAGE_TIME ? nice_time(room) : nice_number(room);
 }
 
-/* Horizontal lines, including the bottom one. */
+/* Counts the horizontal lines, including the bottom one. */
 static size_t row_count(const struct flmem_page_plot *plot)
 {
 	return (size_t)lrint((plot->top - plot->bottom) / plot->step) + 1;
@@ -171,7 +171,10 @@ void flmem_page_plot_open(struct flmem_buf *out, const struct flmem_page_plot *p
 	put_grid(out, plot);
 }
 
-/* No labels near the right edge, where they overflow; narrow screens hide every second one. */
+/*
+ * Writes the vertical lines with labels. Near the right edge labels would overflow and are left
+ * out; narrow screens hide every second one.
+ */
 static void put_columns(struct flmem_buf *out, const struct flmem_page_plot *plot)
 {
 	double step = column_step(plot), first = ceil(plot->left / step) * step;

@@ -12,8 +12,8 @@
 #include "base/text/buf.h"
 
 enum flmem_page_axis {
-	FLMEM_PAGE_TIME,   /* us */
-	FLMEM_PAGE_NUMBER, /* of a round */
+	FLMEM_PAGE_TIME,   /* values are microseconds */
+	FLMEM_PAGE_NUMBER, /* values are numbers of rounds */
 };
 
 struct flmem_page_plot {
@@ -33,10 +33,10 @@ struct flmem_page_caption {
 /* Sets the left and right edges; they never coincide. */
 void flmem_page_plot_span(struct flmem_page_plot *plot, double left, double right);
 
-/* Chooses round limits around the values; starts at 0 unless that would hide changes. */
+/* Chooses rounded limits around the values; the axis starts at 0 unless that would hide changes. */
 void flmem_page_plot_fit(struct flmem_page_plot *plot, double low, double high);
 
-/* In units of the SVG, which has 2000 x 1000. */
+/* Returns a position in units of the SVG, which has 2000 x 1000. */
 long flmem_page_plot_x(const struct flmem_page_plot *plot, double value);
 long flmem_page_plot_y(const struct flmem_page_plot *plot, double bytes);
 
@@ -44,7 +44,7 @@ long flmem_page_plot_y(const struct flmem_page_plot *plot, double bytes);
 void flmem_page_plot_open(struct flmem_buf *out, const struct flmem_page_plot *plot,
 			  const struct flmem_page_caption *caption);
 
-/* Ends the SVG; a legend may follow, and flmem_page_plot_close(). */
+/* Ends the SVG; a legend may follow, then flmem_page_plot_close(). */
 void flmem_page_plot_end(struct flmem_buf *out, const struct flmem_page_plot *plot);
 
 /*

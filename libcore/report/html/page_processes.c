@@ -9,9 +9,9 @@
 
 #include "report/html/page_plot.h"
 
-#define COLOURS	    8U	 /* processes with a colour, the most important ones */
-#define CURVES_MAX  200U /* processes that are drawn */
-#define POINTS_MAX  400U /* of one curve */
+#define COLOURS	    8U	 /* number of processes with a colour, the most important ones */
+#define CURVES_MAX  200U /* largest number of processes that are drawn */
+#define POINTS_MAX  400U /* largest number of points of one curve */
 #define ROUND_LINES 120U
 
 struct processes_view {
@@ -19,7 +19,7 @@ struct processes_view {
 	const struct flmem_page_series *series[CURVES_MAX];
 	const struct flmem_watch_result *results[CURVES_MAX];
 	size_t count;
-	const struct flmem_page_series *rounds; /* the one with the most rounds; or NULL */
+	const struct flmem_page_series *rounds; /* the series with the most rounds, or NULL */
 	struct flmem_page_plot plot;
 };
 
@@ -95,7 +95,7 @@ static void put_rounds(struct flmem_buf *out, const struct processes_view *view)
 	flmem_buf_puts(out, "\"/>");
 }
 
-/* Returns how many trims are drawn. */
+/* Draws the trims; returns their number. */
 static size_t put_all_trims(struct flmem_buf *out, const struct processes_view *view)
 {
 	const struct flmem_page_action *a;

@@ -57,7 +57,7 @@ static void thin_splits(struct flmem_page_series *s)
 	s->split_every *= 2;
 }
 
-/* So it is of a process that ends: not drawn, as it is not 0. */
+/* True for the split of a process that ends: it is not drawn, as unknown is not 0. */
 static bool is_split_unknown(const struct flmem_watch_split *split)
 {
 	return split->anon_bytes.unknown && split->file_bytes.unknown && split->shmem_bytes.unknown;

@@ -3,8 +3,8 @@
 #define FLMEM_REPORT_HTML_PAGE_SERIES_H
 
 /*
- * Data of one process for the page, in bounded memory however long the watch runs: full lists are
- * thinned to half their resolution.
+ * Keeps the data of one process for the page, in bounded memory however long the watch runs: full
+ * lists are thinned to half their resolution.
  */
 
 #include <stdbool.h>
@@ -33,9 +33,9 @@ struct flmem_page_split {
 	uint64_t bytes[FLMEM_PAGE_KINDS]; /* 0 if unknown */
 };
 
-/* A round, or several neighbours. */
+/* A round, or several merged neighbours. */
 struct flmem_page_round {
-	uint64_t first, last; /* numbers */
+	uint64_t first, last; /* numbers of the first and the last round */
 	uint64_t started_us, ended_us;
 	struct flmem_u64 peak_bytes, trough_bytes;
 	struct flmem_i64 growth_bytes;
@@ -44,18 +44,18 @@ struct flmem_page_round {
 struct flmem_page_series {
 	pid_t pid;
 	uint64_t start_time;
-	uint64_t width_us;	  /* of a span */
-	struct flmem_span *spans; /* resident memory */
+	uint64_t width_us;	  /* length of a span */
+	struct flmem_span *spans; /* spans of resident memory */
 	size_t span_count, span_room;
 	struct flmem_page_split *splits;
 	size_t split_count, split_room;
 	uint64_t split_every, split_seen;
 	struct flmem_page_round *rounds;
 	size_t round_count, round_room;
-	uint64_t per_round, in_last; /* rounds in one of the list, and in its last one */
+	uint64_t per_round, in_last; /* rounds per entry of the list, and in its last entry */
 };
 
-/* Each returns false if memory is out. At most `most` spans are kept. */
+/* Each function returns false if memory is out. At most `most` spans are kept. */
 bool flmem_page_series_sample(struct flmem_page_series *series, uint64_t at_us, uint64_t bytes,
 			      size_t most);
 bool flmem_page_series_split(struct flmem_page_series *series, uint64_t at_us,

@@ -5,7 +5,7 @@
 
 #include "report/html/markup.h"
 
-/* Colours of text hold 4.5:1 against the background. */
+/* Styles of all pages. Colours of text have a contrast of at least 4.5:1 to the background. */
 static const char common_style[] =
 	":root{color-scheme:light dark;--bg:#fff;--fg:#1b1f24;--soft:#57606a;--line:#d8dde3;"
 	"--warning:#a4500a;--error:#b3202a}\n"

@@ -3,9 +3,9 @@
 #define FLMEM_REPORT_HTML_PAGE_SHELL_H
 
 /*
- * What all HTML pages of flmem share: one file without references, its head with a policy that
- * forbids loading anything and any other script than one, colours for light, dark and paper, and
- * the style of text, tables and sections. Untrusted text goes through report/html/markup.h.
+ * The frame that all HTML pages of flmem share: one file without references, its head with a policy
+ * that forbids loading anything and any script but one, colours for light, dark and paper, and the
+ * style of text, tables and sections. Untrusted text goes through report/html/markup.h.
  */
 
 #include "base/text/buf.h"
@@ -13,12 +13,12 @@
 struct flmem_page_shell {
 	const char *title;
 	const char *style;	/* CSS of the page itself, after the common one */
-	const char *more_style; /* after that; NULL: nothing */
+	const char *more_style; /* CSS after `style`; NULL: nothing */
 	/* SHA-256, in base64, of the only script that may run; NULL: none may. */
 	const char *script_hash;
 };
 
-/* Everything up to <body>. */
+/* Appends everything up to <body>. */
 void flmem_page_shell_open(struct flmem_buf *out, const struct flmem_page_shell *shell);
 
 /* Ends the body and the document. */

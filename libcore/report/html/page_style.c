@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/html/page.h"
 
-/* The figures of a watch. Lines keep their width when a figure is stretched. */
+/* CSS of the figures of a watch. Lines keep their width when a figure is stretched. */
 const char flmem_page_style[] =
 	":root{--rss:#1f5fbf;--trend:var(--warning);--limit:var(--error);--peak:#6d3fb0;"
 	"--trough:#0b7263;--anon:#7ea9e1;--shmem:#e3b36b;--file:#8fcbb4;--swap:#d79ac0}\n"

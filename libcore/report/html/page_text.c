@@ -54,7 +54,7 @@ void flmem_page_put_span_us(struct flmem_buf *out, uint64_t us)
 		flmem_buf_puts(out, flmem_text_span(us / 1000000U, text, sizeof(text)));
 }
 
-/* A distinct sign for each verdict, so that it is readable without colour. */
+/* Writes a verdict with a distinct sign, so that it is readable without colour. */
 void flmem_page_put_verdict(struct flmem_buf *out, const struct flmem_trend *trend)
 {
 	static const char *const signs[] = {

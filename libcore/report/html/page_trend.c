@@ -41,7 +41,7 @@ static void collect_rounds(const struct flmem_page_series *s, struct trend_point
 	}
 }
 
-/* Minimum of groups of spans: the trend without rounds uses these. */
+/* Collects the minimum of each group of spans, for the trend without rounds. */
 static void collect_spans(const struct flmem_page_series *s, struct trend_points *ret_points)
 {
 	size_t groups = s->span_count < GROUPS ? s->span_count : GROUPS;
@@ -59,7 +59,7 @@ static void collect_spans(const struct flmem_page_series *s, struct trend_points
 	ret_points->count = groups;
 }
 
-/* Bytes per us of one byte of growth on the basis of the trend. */
+/* Converts growth per unit of the trend's basis (round or hour) to growth per us. */
 static double bytes_per_us(const struct flmem_trend *t)
 {
 	if (t->basis == FLMEM_TREND_BY_HOUR)

@@ -2,7 +2,7 @@
 #ifndef FLMEM_REPORT_HTML_PAGE_TREND_H
 #define FLMEM_REPORT_HTML_PAGE_TREND_H
 
-/* The measured growth as a line through the median of the points. */
+/* Fits the measured growth as a line through the median of the points. */
 
 #include "report/html/page.h"
 
@@ -11,7 +11,7 @@ struct flmem_page_trend {
 	double per_us, low_per_us, high_per_us; /* bytes */
 };
 
-/* False if no growth was measured. */
+/* Returns false if no growth was measured. */
 bool flmem_page_trend_fit(const struct flmem_page_subject *subject,
 			  struct flmem_page_trend *ret_trend);
 

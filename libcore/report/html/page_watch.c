@@ -16,7 +16,10 @@
 #include "base/files/io.h"
 #include "report/html/page.h"
 
-/* Maximum spans of all processes together, 32 bytes each, and minimum per process. */
+/*
+ * Largest number of spans of all processes together, 32 bytes each, and smallest number per
+ * process.
+ */
 #define SPANS_OF_ALL  65536U
 #define SPANS_OF_EACH 64U
 
@@ -49,7 +52,10 @@ static bool is_of(const struct flmem_page_series *series, const struct flmem_wat
 	return series->pid == process->pid && series->start_time == process->start_time;
 }
 
-/* Samples arrive in the same order at each tick, so the next series is tried first. */
+/*
+ * Finds the series of a process. Samples arrive in the same order at each tick, so the next series
+ * is tried first.
+ */
 static struct flmem_page_series *find_series(const struct flmem_watch_page *page,
 					     const struct flmem_watch_process *process)
 {
