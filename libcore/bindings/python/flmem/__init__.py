@@ -40,7 +40,7 @@ _logger = logging.getLogger("flmem")
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Load ``flmem.exchange`` when it is used: it is not needed for anything else."""
+    """Load ``flmem.exchange`` on first use: nothing else needs it."""
     if name == "exchange":
         return importlib.import_module(".exchange", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

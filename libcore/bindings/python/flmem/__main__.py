@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m flmem``: the command ``flmem`` that was installed with this module."""
+"""``python -m flmem`` runs the command ``flmem`` that was installed with this module."""
 
 import os
 import shutil
@@ -9,7 +9,8 @@ from typing import Iterator
 
 
 def _places() -> Iterator[str]:
-    """Where the command can be, best first: beside libflmem, among this Python's scripts, in PATH."""
+    """Yields the paths where the command can be, best first: beside libflmem, among this Python's
+    scripts, in PATH."""
     here = os.path.dirname(os.path.abspath(__file__))
     try:
         from ._install import LIBRARY_DIRECTORY
@@ -24,12 +25,12 @@ def _places() -> Iterator[str]:
 
 
 def main() -> int:
-    """Become the command; return only if there is none."""
+    """Replaces this process by the command; returns only if there is none."""
     for place in _places():
         if os.access(place, os.X_OK):
             try:
                 os.execv(place, ["flmem", *sys.argv[1:]])
-            except OSError as problem:  # for another processor or C library
+            except OSError as problem:  # built for another processor or C library
                 sys.stderr.write(f"flmem: cannot run '{place}': {problem.strerror}\n")
                 return 126
     sys.stderr.write(

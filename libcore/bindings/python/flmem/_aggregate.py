@@ -57,7 +57,7 @@ def _real(value: Optional[float]) -> Any:
 
 
 def _positive(name: str, value: Optional[float]) -> float:
-    """The library takes 0 for its default, which somebody who says 0 does not mean."""
+    """Refuses 0, which the library takes for its default but a caller does not mean so."""
     if value is None:
         return 0
     if value == 0:
@@ -66,7 +66,7 @@ def _positive(name: str, value: Optional[float]) -> float:
 
 
 def check_numbers(options: Mapping[str, Any]) -> None:
-    """Refuses at once what the average would be refused for when all updates have arrived."""
+    """Refuses invalid options at once, not when all updates have arrived and are averaged."""
     for name in ("trim", "clip_norm"):
         _positive(name, options.get(name))
     for name in ("hostile", "keep"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls of libflmem that read models have in common: progress, signals, errors, the result as JSON."""
+"""Parts that all calls of libflmem on models share: progress, signals, errors, the result as
+JSON."""
 
 import ctypes
 import json
@@ -15,7 +16,7 @@ __all__ = ["Callback", "Http", "Path", "call", "http_options", "needed_path", "p
 Path = Union[str, "os.PathLike[str]"]
 
 _EUSAGE, _EPERM = -2, -4  # flmem/error.h
-_RESULT_WORDS = 128  # more than any result has; its contents are read as JSON
+_RESULT_WORDS = 128  # more than any result has; the contents are only read as JSON
 
 
 class _Progress(ctypes.Structure):
@@ -62,10 +63,10 @@ def needed_path(value: Path) -> bytes:
 
 
 def whole(name: str, value: Optional[int], limit: int = 2**31) -> int:
-    """The library takes 0 for its default, which somebody who says 0 does not mean."""
+    """Refuses 0, which the library takes for its default but a caller does not mean so."""
     if value is None:
         return 0
-    if not 0 < value < limit:  # ctypes would cut it
+    if not 0 < value < limit:  # ctypes would truncate a larger one
         raise ValueError(f"invalid {name} {value}; expected 1 or more, or None for the default")
     return value
 
@@ -89,7 +90,7 @@ def _raise(code: int, error: _library.Error) -> None:
     kind = PermissionError if code == _EPERM else OSError
     if error.sys_errno:
         raise kind(error.sys_errno, error.text())
-    raise kind(error.text())  # no "[Errno 0]" in front
+    raise kind(error.text())  # with a message alone, so that it does not begin with "[Errno 0]"
 
 
 def _take_json(text: Optional[int]) -> Dict[str, Any]:
@@ -107,8 +108,9 @@ def _take_json(text: Optional[int]) -> Dict[str, Any]:
 class _Signals:
     """Defers the handlers of signals, which run in the main thread, until `run`.
 
-    Since CPython 3.11 a handler can run when a function is entered, so before its first `try`. What it
-    raises at the start of a callback, for example KeyboardInterrupt, ctypes only prints.
+    Since CPython 3.11 a handler can run when a function is entered, so before its first `try`.
+    ctypes only prints an exception that a handler raises there in a callback, such as
+    KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
@@ -119,7 +121,7 @@ class _Signals:
         self._came.append((number, frame))
 
     def run(self) -> None:
-        """Calls the handlers of the signals that came; they may raise."""
+        """Calls the handlers of the signals that arrived; they may raise."""
         while self._came:
             number, frame = self._came.pop(0)
             self._handlers[number](number, frame)
@@ -139,7 +141,8 @@ class _Signals:
 
 
 class _Watcher:
-    """Reports progress; an exception in it, also KeyboardInterrupt, stops the call, which then raises it."""
+    """Reports progress. An exception in the callback, also KeyboardInterrupt, stops the call, which
+    then raises it."""
 
     def __init__(self, progress: Optional[Callable[[int, int], Any]], signals: _Signals) -> None:
         self.progress = progress
@@ -180,10 +183,10 @@ def call(
     """Makes a call with the GIL released and returns its result.
 
     Args:
-        names: of the function, of the one that makes JSON of its result, and of the one that frees
-            what the result owns, if it owns anything.
-        request: its structure, with the field ``progress``, which is set.
-        arguments: of the second function, made of pointers to the request and the result.
+        names: the function, the one that makes JSON of its result, and the one that frees the memory
+            that the result owns, or None.
+        request: the function's structure; this call sets the field ``progress``.
+        arguments: makes the second function's arguments of pointers to the request and the result.
     """
     if progress is not None and not callable(progress):
         raise TypeError("progress is a function, or None")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRC-32C by libflmem, where that is installed: the standard library has another polynomial."""
+"""CRC-32C by libflmem, if it is installed: the standard library has only another polynomial."""
 
 import base64
 import ctypes
@@ -26,26 +26,27 @@ class Crc32c:
         self._update.restype = self._join.restype = ctypes.c_uint32
 
     def update(self, crc: int, view: memoryview) -> int:
-        """Continues the checksum of what came before."""
+        """Continues the checksum `crc` of the bytes before with those of `view`."""
         if not view.nbytes:
             return crc
-        # The argument itself: a cast would not keep a copy alive during the call.
+        # The pointer must be the argument itself: a cast would not keep a copy alive during the
+        # call.
         found: int = self._update(crc, _readable(view), view.nbytes)
         return found
 
     def join(self, first: int, second: int, length: int) -> int:
-        """The checksum of two pieces; `length` is that of the second."""
+        """Returns the checksum of two joined pieces; `length` is that of the second."""
         found: int = self._join(first, second, length)
         return found
 
 
 def header(crc: int) -> str:
-    """A checksum as tus has it."""
+    """Returns a checksum in the form of tus's header."""
     return "crc32c " + base64.b64encode(crc.to_bytes(4, "big")).decode()
 
 
 def find() -> Optional[Crc32c]:
-    """None where there is no library, or an older one."""
+    """Returns the functions; None if there is no library, or an older one."""
     library = _library.load(quietly=True)
     try:
         return None if library is None else Crc32c(library)

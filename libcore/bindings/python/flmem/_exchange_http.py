@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to the server of an exchange, on the standard library. What it sends is untrusted."""
+"""Requests to the server of an exchange, with the standard library. All that the server sends is
+untrusted."""
 
 import http.client
 import io
@@ -19,7 +20,8 @@ ANSWER_MAX = 8 << 20
 _BYTES_PER_SECOND = 1024
 _DELAY_FIRST_S, _DELAY_LARGEST_S, _RETRY_AFTER_MAX_S = 0.25, 30.0, 60.0
 _TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
-_AHEAD = ", ahead of the others"  # in lockstep this client has to wait, which is not a failure
+# problem of a client that has to wait in lockstep, which is not a failure
+_AHEAD = ", ahead of the others"
 _TOKEN = re.compile(r"[!-~]+")
 _OF_CERTIFICATE = {  # X509_V_ERR_...: OpenSSL's x509_vfy.h
     9: "; wait until it is valid, or correct the clock here",
@@ -40,9 +42,9 @@ class ExchangeError(RuntimeError):
 
 
 class TransientError(ExchangeError):
-    """A failure that may pass."""
+    """A failure that a retry may overcome."""
 
-    ahead = False  # of other clients: it passes as soon as they have sent as much
+    ahead = False  # True: this client is ahead of the others and waits until they have sent as much
 
 
 def is_transient(status: int) -> bool:
@@ -51,13 +53,14 @@ def is_transient(status: int) -> bool:
 
 
 def printable(text: Any) -> str:
-    """What a server sends for people to read, without control characters, and not too long."""
+    """Returns a text of the server for people to read: without control characters, and not too
+    long."""
     cut = str(text)[:500]
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cut)
 
 
 class _Patience(io.RawIOBase):
-    """Reads a socket, but not one that sends less than 1 KiB a second for longer than the timeout."""
+    """Reads a socket; fails if it delivers less than 1 KiB a second for longer than the timeout."""
 
     def __init__(self, raw: Any, limit_s: float) -> None:
         super().__init__()
@@ -84,14 +87,14 @@ class _Patience(io.RawIOBase):
 
 
 class Answer(NamedTuple):
-    """An answer whose body was read, all of it."""
+    """An answer with its whole body."""
 
     status: int
     headers: Any
     body: bytes
 
     def number(self, name: str) -> Optional[int]:
-        """A header that is one decimal number."""
+        """Returns the value of a header that is one decimal number; None for others."""
         values = set(self.headers.get_all(name, []))
         text = values.pop() if len(values) == 1 else ""
         return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
@@ -128,13 +131,13 @@ class Connection:
         self.timeout, self._retries = limits
         self.name = f"{parts.scheme}://{parts.netloc}"
         self._connection: Optional[http.client.HTTPConnection] = None
-        self._response: Optional[http.client.HTTPResponse] = None  # the last one
+        self._response: Optional[http.client.HTTPResponse] = None  # the last response
         self._failed = 0
         self._retry_after = 0.0
-        self.until = math.inf  # of time.monotonic(): no retry begins later
+        self.until = math.inf  # value of time.monotonic() after which no retry begins
 
     def close(self) -> None:
-        """Ends the connection; the next request opens another one."""
+        """Closes the connection; the next request opens another one."""
         self._response = None
         if self._connection is not None:
             self._connection.close()
@@ -142,7 +145,7 @@ class Connection:
 
     def _open(self) -> http.client.HTTPConnection:
         if self._response is not None and not self._response.isclosed():
-            self.close()  # an exception, as of Ctrl-C, left some of its body unread
+            self.close()  # an exception, as of Ctrl-C, left a part of the body unread
         if self._connection is None:
             host, port = self._parts.hostname, self._parts.port
             if self._parts.scheme == "https":
@@ -186,12 +189,12 @@ class Connection:
             self.close()
             raise TransientError(f"a request to {self.name} failed: {printable(problem) or type(problem).__name__}") \
                 from problem
-        except BaseException:  # Ctrl-C, or a tensor that cannot be read: the request is not whole
+        except BaseException:  # Ctrl-C, or a tensor that cannot be read: the request is incomplete
             self.close()
             raise
 
     def finish(self, response: http.client.HTTPResponse) -> Answer:
-        """Reads what is left of an answer; TransientError if it breaks off."""
+        """Reads the rest of an answer; TransientError if the connection breaks."""
         body = bytearray()
         try:
             while len(body) <= ANSWER_MAX:
@@ -211,7 +214,8 @@ class Connection:
 
     def attempt(self, method: str, path: str, headers: Optional[Dict[str, str]] = None,
                 body: Union[bytes, Iterable[memoryview], None] = None, wait_s: float = 0) -> Answer:
-        """A request and its whole answer, once; TransientError also for a status that may pass."""
+        """Sends a request once and reads its whole answer; TransientError also for a status that
+        may pass."""
         self._retry_after = 0.0
         answer = self.finish(self.start(method, path, headers, body, wait_s))
         if is_transient(answer.status):
@@ -222,11 +226,11 @@ class Connection:
         return answer
 
     def progressed(self) -> None:
-        """Data have moved: the next failure is the first one."""
+        """Resets the count of failures, since data have moved."""
         self._failed = 0
 
     def pause(self, problem: ExchangeError) -> None:
-        """Waits before the next try, and longer each time; raises after the last one."""
+        """Waits before the next try, longer each time; raises after the last try."""
         self._failed += not getattr(problem, "ahead", False)
         if self._failed > self._retries:
             tries = f"tried {self._failed} times: " if self._failed > 1 else ""
@@ -240,7 +244,7 @@ class Connection:
         time.sleep(delay)
 
     def ask(self, method: str, path: str, headers: Optional[Dict[str, str]] = None, wait_s: float = 0) -> Answer:
-        """A request that may be repeated, until there is an answer."""
+        """Sends a request that may be repeated, until there is an answer."""
         while True:
             try:
                 return self.attempt(method, path, headers, wait_s=wait_s)
@@ -248,7 +252,7 @@ class Connection:
                 self.pause(problem)
 
     def refused(self, what: str, answer: Answer) -> ExchangeError:
-        """The error for an answer with another status than a good one."""
+        """Returns the error for an answer whose status is no success."""
         if answer.status in (301, 302, 303, 307, 308):
             return ExchangeError(f"{self.name} redirects to another address, which is not followed", answer.status)
         return ExchangeError(f"{what}: {self.name} answers with status {answer.status}{answer.problem()}",

@@ -16,9 +16,10 @@ from ._exchange_http import Connection, ExchangeError, TransientError, printable
 __all__ = ["Download", "File", "read_index"]
 
 _FILES_MAX = 10000
-_HEADER_MAX = 100_000_000  # of the format's own reader
+_HEADER_MAX = 100_000_000  # the limit of the format's own reader
 _PART_BYTES = 1 << 20
-_PROGRESS_BYTES = 64 << 10  # what counts as progress between failures, if it is not half of the rest
+# bytes that count as progress between failures, unless half of the rest is less
+_PROGRESS_BYTES = 64 << 10
 _RESTARTS_MAX = 3
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -26,7 +27,7 @@ _RANGE = re.compile("bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 
 
 class File(NamedTuple):
-    """One of a model."""
+    """One file of a model."""
 
     name: str
     size: int
@@ -42,7 +43,7 @@ def _read_file(entry: Any) -> File:
 
 
 def read_index(connection: Connection, number: Union[int, str]) -> Tuple[int, List[File]]:
-    """The round and the files of a published model."""
+    """Returns the round and the files of a published model."""
     answer = connection.ask("GET", f"/v1/rounds/{number}/model")
     if answer.status != 200:
         raise connection.refused("cannot fetch the model", answer)
@@ -60,11 +61,11 @@ def read_index(connection: Connection, number: Union[int, str]) -> Tuple[int, Li
 
 
 class _Restart(Exception):
-    """The server sends the file from its begin again."""
+    """Raised when the server sends the file from its start again."""
 
 
 class _Digest:
-    """SHA-256 of memory that stays as it is, by a thread of its own."""
+    """Computes the SHA-256 of memory that does not change, in a separate thread."""
 
     def __init__(self) -> None:
         self._found = hashlib.sha256()
@@ -79,11 +80,11 @@ class _Digest:
             view = self._views.get()
 
     def update(self, view: memoryview) -> None:
-        """Continues it."""
+        """Continues the checksum with `view`."""
         self._views.put(view)
 
     def hexdigest(self) -> str:
-        """The last call; ends the thread."""
+        """Returns the checksum and ends the thread; no update may follow."""
         if self._thread.is_alive():
             self._views.put(None)
             self._thread.join()
@@ -91,7 +92,7 @@ class _Digest:
 
 
 class Download:
-    """The bytes of one file in order, across disconnects."""
+    """Reads the bytes of one file in order, across disconnects."""
 
     def __init__(self, connection: Connection, number: int, file: File) -> None:
         self._connection, self._file = connection, file
@@ -147,7 +148,7 @@ class Download:
         return count
 
     def _fill(self, view: memoryview) -> None:
-        """The next bytes; they may arrive over several connections."""
+        """Fills `view` with the next bytes, which may arrive over several connections."""
         done = 0
         while done < len(view):
             part = view[done:done + _PART_BYTES]
@@ -164,7 +165,8 @@ class Download:
             self._note()
 
     def _note(self) -> None:
-        """A server that closes after each byte would otherwise be asked for each."""
+        """Counts progress only after enough bytes: otherwise a server that closes the connection
+        after each byte would be asked for each."""
         new, left = self._at - self._highest, self._file.size - self._highest
         if new > 0 and (new >= _PROGRESS_BYTES or new >= left // 2):
             self._highest = self._at
@@ -216,7 +218,7 @@ class Download:
         return value
 
     def read(self, framework: str, into: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-        """All tensors, in new memory or in that of `into`."""
+        """Returns all tensors, in new memory or in that of `into`."""
         try:
             for _ in range(_RESTARTS_MAX):
                 try:
@@ -227,7 +229,7 @@ class Download:
                     self._digest.hexdigest()
                     self._at, self._digest, self._response = 0, _Digest(), None
         except BaseException:
-            self._connection.close()  # it is in the middle of an answer
+            self._connection.close()  # the connection is in the middle of an answer
             raise
         finally:
             self._digest.hexdigest()

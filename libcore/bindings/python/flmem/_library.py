@@ -34,30 +34,32 @@ class Error(ctypes.Structure):
     ]
 
     def text(self) -> str:
-        """The message as text."""
+        """Returns the message as text."""
         return self.message.decode("utf-8", "backslashreplace")
 
 
 def _is_sanitized(path: str) -> bool:
-    """A library built with AddressSanitizer ends the process that loads it after other ones."""
+    """Reports whether a library was built with AddressSanitizer, which ends a process that loads it
+    after other libraries."""
     with open(path, "rb") as file:
         return b"__asan_init" in file.read()
 
 
 def _newest_build(tree: str) -> Iterator[str]:
-    """The library of the source tree's newest build that any process can load, if there is one."""
+    """Yields the library of the source tree's newest build that any process can load, if there is
+    one."""
     found = glob.glob(os.path.join(glob.escape(tree), "build", "*", "libcore", _NAME))
     try:
         for path in sorted(found, key=os.path.getmtime, reverse=True):
             if not _is_sanitized(path):
                 yield path
                 return
-    except OSError as problem:  # one that is being built anew
+    except OSError as problem:  # a build that is being replaced
         _logger.debug("the builds of %s were passed over: %s", tree, problem)
 
 
 def _near_command() -> Iterator[str]:
-    """The library of the installed command, where the module is in a virtual environment."""
+    """Yields the library of the installed command, for a module in a virtual environment."""
     command = shutil.which("flmem")
     if command:
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(command)))
@@ -66,12 +68,12 @@ def _near_command() -> Iterator[str]:
 
 
 def _candidates() -> Iterator[str]:
-    """Names for dlopen, best first.
+    """Yields names for dlopen, best first.
 
-    FLMEM_LIBRARY is an order: when it is set nothing else is tried. _install.py is written by
-    ``make install`` and says where the library went. Without it this is a source tree or a virtual
-    environment: what the dynamic linker finds and what belongs to the command ``flmem`` come before
-    the tree's own builds, which may be older than the module.
+    When FLMEM_LIBRARY is set, nothing else is tried. ``make install`` writes _install.py with the
+    place of the library. Without it this is a source tree or a virtual environment: the libraries
+    that the dynamic linker finds and that belong to the command ``flmem`` come before the tree's
+    own builds, which may be older than the module.
     """
     chosen = os.environ.get("FLMEM_LIBRARY")
     if chosen:
@@ -122,9 +124,9 @@ def _open(quietly: bool) -> Optional[ctypes.CDLL]:
 
 
 def load(quietly: bool = False) -> Optional[ctypes.CDLL]:
-    """The library, or None when it cannot be loaded, which is logged at the first call only.
+    """Returns the library, or None when it cannot be loaded, which the first call logs.
 
-    A call that does without it makes no warning, nor keeps a later one from it.
+    With `quietly` nothing is logged, and a later call without it still logs the failure.
     """
     global _library, _tried  # pylint: disable=global-statement
     if not _tried:

@@ -13,7 +13,7 @@ _logger = logging.getLogger("flmem")
 
 
 def _loaded_modules() -> List[ModuleType]:
-    """A copy, because other threads may import modules meanwhile."""
+    """Returns a list, not an iterator, because other threads may import modules meanwhile."""
     return [
         module
         for name, module in list(sys.modules.items())
@@ -29,7 +29,8 @@ def _replace_in(module: ModuleType, new_by_old: Dict[int, Callable[..., Any]]) -
 
 
 def replace(functions: Sequence[Callable[..., Any]]) -> bool:
-    """Replaces the functions of the same names; False, and no change, if one is missing."""
+    """Replaces the functions of the same names. Returns False, with nothing changed, if one is
+    missing."""
     try:
         home = importlib.import_module(_HOME)
         old = [getattr(home, function.__name__) for function in functions]

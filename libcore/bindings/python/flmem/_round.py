@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The updates of one round of federated learning, in files until they are averaged."""
+"""Keeps the updates of one round of federated learning in files until they are averaged."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from ._aggregate import aggregate
 __all__ = ["Round"]
 
 _INDEX = "model.safetensors.index.json"
-_SPARE_FILES = 64  # for other threads
+_SPARE_FILES = 64  # descriptors left for other threads
 _UNWEIGHTED = ("median", "trimmed-mean", "krum", "bulyan", "sum")
 
 _logger = logging.getLogger("flmem")
@@ -28,21 +28,22 @@ _logger = logging.getLogger("flmem")
 class _Update(NamedTuple):
     client: str
     weight: float
-    places: Dict[str, Tuple[str, str]]  # of each parameter: the file, and its name there
+    # for each parameter: the file, and the parameter's name in it
+    places: Dict[str, Tuple[str, str]]
     is_torch: Dict[str, bool]
-    owners: List[Any]  # that remove their files once nothing refers to them
+    owners: List[Any]  # objects that remove their files once nothing refers to them
 
     def keys(self) -> Dict[str, str]:
-        """The name in the file of each parameter."""
+        """Returns each parameter's name in its file."""
         return {name: key for name, (_, key) in self.places.items()}
 
     def files(self) -> List[str]:
-        """The files, each once."""
+        """Returns the files, each once."""
         return sorted({path for path, _ in self.places.values()})
 
 
 def _is_reference(value: Any) -> bool:
-    """A tensor that was left in a safetensors file: NVFlare's _LazyRef."""
+    """True for a tensor that was left in a safetensors file: NVFlare's _LazyRef."""
     return callable(getattr(value, "materialize", None)) and hasattr(value, "file_path") and hasattr(value, "key")
 
 
@@ -72,10 +73,10 @@ def _are_too_many(count: int) -> bool:
 
 
 class Round:
-    """Collects updates and averages them; what is in memory is written to a file as it arrives.
+    """Collects updates and averages them; an update in memory is written to a file as it arrives.
 
     Args:
-        directory: where its files are made; None: beside those of the first update, or in TMPDIR.
+        directory: where files are written; None: beside those of the first update, or in TMPDIR.
     """
 
     def __init__(self, directory: Optional[str] = None) -> None:
@@ -88,7 +89,7 @@ class Round:
         return len(self._updates)
 
     def add(self, client: str, weight: float, params: Mapping[str, Any]) -> None:
-        """Takes an update: tensors of PyTorch, arrays of NumPy, and references to files."""
+        """Adds an update of tensors of PyTorch, arrays of NumPy, and references to files."""
         with self._lock:
             references = {name: value for name, value in params.items() if _is_reference(value)}
             values = {name: value for name, value in params.items() if name not in references}
@@ -105,7 +106,7 @@ class Round:
     def combine(
         self, algorithm: str = "fedavg", weights: Optional[Mapping[str, float]] = None, **options: Any
     ) -> Dict[str, Any]:
-        """The average of all updates, mapped from a file that exists for this mapping alone.
+        """Returns the average of all updates, mapped from a file that serves this mapping alone.
 
         The updates are taken in the order of their clients' names, so their arrival does not matter.
 
@@ -136,7 +137,7 @@ class Round:
             return self._take(out, updates[0], keys)
 
     def clear(self) -> None:
-        """Forgets the updates and removes its files."""
+        """Forgets the updates and removes this object's files."""
         with self._lock:
             self._updates.clear()
             if self._folder is not None:
@@ -153,7 +154,7 @@ class Round:
 
     @staticmethod
     def _common_keys(updates: List[_Update]) -> Optional[Dict[str, str]]:
-        """The names in the files if the files can be averaged as they are."""
+        """Returns the names in the files if the files can be averaged as they are, else None."""
         keys = updates[0].keys()
         together = all(len({os.path.dirname(path) for path in one.files()}) == 1 for one in updates)
         same = all(one.keys() == keys for one in updates)
@@ -162,7 +163,8 @@ class Round:
         return keys
 
     def _input(self, update: _Update, number: int, keys: Optional[Dict[str, str]]) -> str:
-        """A file, or a folder with an index, that has the parameters of an update and no others."""
+        """Returns a file, or a folder with an index, that has the parameters of an update and no
+        others."""
         files = update.files()
         if keys is None:
             return self._gathered(update, number)
@@ -175,7 +177,7 @@ class Round:
         return folder
 
     def _gathered(self, update: _Update, number: int) -> str:
-        """A copy in one file, with the names of the parameters."""
+        """Returns the path of a copy in one file, with the names of the parameters."""
         if all(key == name and path == update.files()[0] for name, (path, key) in update.places.items()):
             return update.files()[0]
         path = self._path(f"gathered-{number}.safetensors")
@@ -191,7 +193,7 @@ class Round:
 
 
 def _explained(text: str, updates: List[_Update], inputs: List[str], keys: Optional[Dict[str, str]]) -> str:
-    """The message with clients and parameters in place of files and names in them."""
+    """Returns the message with clients and parameters in place of files and the names in them."""
     for update, path in zip(updates, inputs):
         text = text.replace(f"'{path}'", f"'{update.client}'")
     names = {key: name for name, key in (keys or {}).items()}

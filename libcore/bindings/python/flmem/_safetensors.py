@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Safetensors files without their package: a header of JSON, then the data of all tensors."""
+"""Reads and writes safetensors files without their package: a header of JSON, then the data of all
+tensors."""
 
 import ctypes
 import json
@@ -12,7 +13,7 @@ from typing import Any, BinaryIO, Dict, Iterable, List, NamedTuple, Tuple
 __all__ = ["Entry", "Raw", "Source", "bytes_of", "count_bytes", "empty", "kind_of", "make_header", "map_tensors",
            "memory_of", "of_file", "of_value", "parse_header", "place_of", "write"]
 
-_HEADER_MAX = 100_000_000  # of the format's own reader
+_HEADER_MAX = 100_000_000  # the limit of the format's own reader
 _COPY_BYTES = 16 << 20
 _NUMPY = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
@@ -27,13 +28,13 @@ _SIZES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
     "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8,
 }
-# The types as the package safetensors has them in files: the last one first.
+# Types by their place in a file: the package safetensors writes tensors of the last one first.
 _ORDER = ("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "C64", "F64", "I64",
           "U64")
 
 
 class Source(NamedTuple):
-    """A tensor that is to be written: from memory, or from a range of a file."""
+    """A tensor to be written: from memory, or from a range of a file."""
 
     dtype: str
     shape: Tuple[int, ...]
@@ -41,7 +42,7 @@ class Source(NamedTuple):
     data: Any  # a buffer, or (path, offset)
 
     def copy_to(self, file: BinaryIO) -> None:
-        """Appends the data."""
+        """Appends the data to an open file."""
         if not isinstance(self.data, tuple):
             file.write(self.data)
             return
@@ -58,7 +59,7 @@ class Source(NamedTuple):
 
 
 def _read_header(file: BinaryIO, path: str) -> Tuple[Dict[str, Any], int]:
-    """The entries by name, and where the data begin."""
+    """Returns the entries by name, and the offset at which the data begin."""
     size_bytes = file.read(8)
     size = struct.unpack("<Q", size_bytes)[0] if len(size_bytes) == 8 else _HEADER_MAX + 1
     if size > _HEADER_MAX:
@@ -74,7 +75,7 @@ def _read_header(file: BinaryIO, path: str) -> Tuple[Dict[str, Any], int]:
 
 
 def of_file(path: str, name: str) -> Source:
-    """The tensor of that name."""
+    """Returns the tensor of that name in a file."""
     with open(path, "rb") as file:
         header, start = _read_header(file, path)
     if name not in header:
@@ -85,11 +86,11 @@ def of_file(path: str, name: str) -> Source:
 
 
 class Raw(NamedTuple):
-    """A tensor of neither PyTorch nor NumPy."""
+    """A tensor that is neither PyTorch's nor NumPy's."""
 
-    dtype: str  # as in safetensors: "F32"
+    dtype: str  # name of the type in safetensors: "F32"
     shape: Tuple[int, ...]
-    data: Any  # a buffer of its bytes, little-endian
+    data: Any  # a buffer with the tensor's bytes, little-endian
 
 
 def _is_torch(value: Any) -> bool:
@@ -105,7 +106,8 @@ def _is_array(value: Any) -> bool:
 def _kind_of_torch(tensor: Any) -> str:
     import torch  # pylint: disable=import-outside-toplevel; the caller has it already
 
-    # Its memory is a part of what it means, or not at all: a mask, a shard, another number of elements.
+    # Refuse subclasses whose memory is not the plain elements: a mask, a shard, another number of
+    # elements.
     if getattr(type(tensor), "__torch_dispatch__", None) != getattr(torch.Tensor, "__torch_dispatch__", None):
         raise ValueError(f"unsupported type {type(tensor).__name__}; pass a plain tensor")
     kinds = {getattr(torch, name, None): kind for kind, name in _TORCH.items()}
@@ -126,7 +128,7 @@ def _kind_of_array(array: Any) -> str:
 
 
 def count_bytes(kind: str, shape: Iterable[int]) -> int:
-    """Of a tensor; ValueError for a type that has no whole bytes here."""
+    """Returns the size of a tensor; ValueError for a type without whole bytes per element."""
     if kind not in _SIZES:
         raise ValueError(f"unsupported type {kind}")
     size = _SIZES[kind]
@@ -136,7 +138,8 @@ def count_bytes(kind: str, shape: Iterable[int]) -> int:
 
 
 def kind_of(name: str, value: Any) -> str:
-    """The type of a tensor of PyTorch, an array of NumPy or a Raw; neither is imported for it."""
+    """Returns the type of a tensor of PyTorch, an array of NumPy or a Raw, without importing
+    either."""
     try:
         if _is_torch(value):
             return _kind_of_torch(value)
@@ -152,22 +155,23 @@ def kind_of(name: str, value: Any) -> str:
 
 
 def _view_of_memory(tensor: Any) -> memoryview:
-    """The memory of a contiguous tensor on the CPU, whether or not its type is one of NumPy."""
+    """Returns the memory of a contiguous tensor on the CPU, also for a type that NumPy lacks."""
     size = tensor.numel() * tensor.element_size()
     if not size:
         return memoryview(b"")
     buffer = (ctypes.c_ubyte * size).from_address(tensor.data_ptr())
-    buffer.owner = tensor  # as long as there is a view
+    buffer.owner = tensor  # the tensor lives as long as there is a view
     return memoryview(buffer).cast("B")
 
 
 def _is_negated(tensor: Any) -> bool:
-    """Whether its memory has the negated values, as that of `z.conj().imag`."""
+    """Reports whether the memory has the negated values, as that of `z.conj().imag`."""
     return hasattr(tensor, "is_neg") and tensor.is_neg()
 
 
 def bytes_of(value: Any) -> memoryview:
-    """Its data: a view, or of what is on a device, not contiguous or negated a copy."""
+    """Returns the data of a tensor: a view, or a copy if it is on a device, not contiguous, or
+    negated."""
     if _is_torch(value):
         tensor = value.detach().cpu()
         return _view_of_memory((tensor.resolve_neg() if _is_negated(tensor) else tensor).contiguous())
@@ -180,19 +184,19 @@ def bytes_of(value: Any) -> memoryview:
 
 
 def of_value(name: str, value: Any) -> Source:
-    """A tensor of PyTorch or an array of NumPy; neither is imported for it."""
+    """Describes a tensor of PyTorch or an array of NumPy, without importing either."""
     kind = kind_of(name, value)
     data = bytes_of(value)
     return Source(kind, tuple(value.shape), data.nbytes, data)
 
 
 def place_of(name: str, kind: str) -> Tuple[int, bytes]:
-    """A key to sort tensors by as the package safetensors writes them."""
+    """Returns the key that sorts tensors as the package safetensors writes them."""
     return -_ORDER.index(kind), name.encode("utf-8", "surrogatepass")
 
 
 def make_header(entries: Iterable[Tuple[str, str, Tuple[int, ...], int]]) -> bytes:
-    """What is in front of the data of tensors (name, type, shape, bytes) in this order."""
+    """Returns the header for tensors (name, type, shape, bytes) whose data follow in this order."""
     header: Dict[str, Any] = {}
     offset = 0
     for name, kind, shape, size in entries:
@@ -204,7 +208,8 @@ def make_header(entries: Iterable[Tuple[str, str, Tuple[int, ...], int]]) -> byt
 
 
 def write(path: str, tensors: Iterable[Tuple[str, Source]]) -> None:
-    """Writes them in this order. The file has its header first, so nothing is held in memory."""
+    """Writes tensors in this order. The header comes first in the file, so no data are held in
+    memory."""
     named = list(tensors)
     header = make_header((name, source.dtype, source.shape, source.size) for name, source in named)
     with open(path, "wb") as file:
@@ -214,12 +219,12 @@ def write(path: str, tensors: Iterable[Tuple[str, Source]]) -> None:
 
 
 class Entry(NamedTuple):
-    """A tensor of a file."""
+    """One tensor in a file."""
 
     name: str
     kind: str
     shape: Tuple[int, ...]
-    begin: int  # in the data
+    begin: int  # range within the data
     end: int
 
 
@@ -246,7 +251,7 @@ def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
 
 
 def parse_header(text: bytes, data_bytes: int) -> List[Entry]:
-    """The tensors in the order of their data, which they cover without holes."""
+    """Returns the tensors in the order of their data, which they must cover without holes."""
     try:
         header = json.loads(text, object_pairs_hook=_unique)
     except RecursionError as problem:
@@ -268,7 +273,8 @@ def parse_header(text: bytes, data_bytes: int) -> List[Entry]:
 
 
 def empty(entry: Entry, framework: str) -> Tuple[Any, memoryview]:
-    """A new tensor ("torch"), array ("numpy") or Raw ("raw"), and its memory to be filled."""
+    """Returns a new tensor ("torch"), array ("numpy") or Raw ("raw"), and its memory to be
+    filled."""
     if framework == "torch":
         import torch  # pylint: disable=import-outside-toplevel
 
@@ -289,7 +295,8 @@ def empty(entry: Entry, framework: str) -> Tuple[Any, memoryview]:
 
 
 def memory_of(name: str, value: Any, entry: Entry) -> Any:
-    """The memory of an existing tensor or array to be filled; None if it cannot be used in place."""
+    """Returns the memory of an existing tensor or array to be filled; None if it cannot be used in
+    place."""
     if kind_of(name, value) != entry.kind or tuple(value.shape) != entry.shape:
         raise ValueError(f"parameter '{name}': the model has {entry.kind} {list(entry.shape)}")
     if _is_torch(value):
@@ -320,7 +327,7 @@ def _as_array(buffer: Any, dtype: str, shape: Tuple[int, ...], offset: int, size
 
 
 def map_tensors(path: str, is_torch: Dict[str, bool]) -> Dict[str, Any]:
-    """Its tensors, by name, as tensors of PyTorch or arrays of NumPy over a mapping of the file.
+    """Returns a file's tensors by name: tensors of PyTorch or arrays of NumPy over a mapping.
 
     Pages that are not written to belong to the file, so the kernel can reclaim them; one that is
     written to is copied. The file may be unlinked, and must not be changed.

@@ -26,7 +26,7 @@ _OPTIONS = ("algorithm", "nan", "trim", "hostile", "keep", "clip_norm")
 
 
 class _Written(Dict[str, Any]):
-    """A placeholder for an update that is in a file."""
+    """Takes the place of an update that is in a file."""
 
 
 class Aggregator(FedAvgAggregator):  # type: ignore[misc]
@@ -49,13 +49,13 @@ class Aggregator(FedAvgAggregator):  # type: ignore[misc]
         self._round = Round(configs.get("directory", None))
 
     def take(self, client_id: Any, local_model: Dict[str, Any]) -> Dict[str, Any]:
-        """Writes an update to a file; returns what stands for it."""
+        """Writes an update to a file; returns the object that takes its place."""
         if not isinstance(local_model, _Written):
             self._round.add(str(client_id), 1, local_model)
         return _Written()
 
     def aggregate(self, local_models: Dict[Any, Dict[str, Any]], **kwargs: Any) -> Dict[str, Any]:
-        """The average of the updates, or of one chunk of them, mapped from a file."""
+        """Returns the average of the updates, or of one chunk of them, mapped from a file."""
         try:
             for client_id in list(local_models):
                 local_models[client_id] = self.take(client_id, local_models[client_id])
@@ -70,7 +70,8 @@ class Aggregator(FedAvgAggregator):  # type: ignore[misc]
         return found
 
     def _weights(self, local_models: Dict[Any, Any]) -> Dict[str, float]:
-        """As in APPFL: a client of unknown size has the weight 1/n."""
+        """Returns the weight of a client. As in APPFL, a client of unknown size has the weight
+        1/n."""
         sizes = getattr(self, "client_sample_size", {}) if self.client_weights_mode == "sample_size" else {}
         total = sum(sizes.get(client_id, 0) for client_id in local_models)
         equal = 1 / len(local_models)
@@ -82,5 +83,5 @@ class Scheduler(SyncScheduler):  # type: ignore[misc]
     """APPFL's SyncScheduler, which hands each update to ``Aggregator`` as it arrives."""
 
     def schedule(self, client_id: Any, local_model: Dict[str, Any], **kwargs: Any) -> Any:
-        """As in APPFL."""
+        """Schedules an update as APPFL does."""
         return super().schedule(client_id, self.aggregator.take(client_id, local_model), **kwargs)

@@ -42,14 +42,15 @@ _CHECK_BYTES_PER_SECOND = 100 << 20
 
 
 class _Layout:
-    """A model as a safetensors file that is never in one piece."""
+    """A model laid out as a safetensors file that is never in memory as a whole."""
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         self._values: List[Tuple[str, Any]] = []
         described = []
         self._begins = []
         kinds = {name: _safetensors.kind_of(name, value) for name, value in state.items()}
-        # The order of a model, which a server in lockstep needs: it has one position for all updates.
+        # The order of tensors depends on their names and types alone: a server in lockstep has one
+        # position for all updates.
         for name in sorted(kinds, key=lambda name: _safetensors.place_of(name, kinds[name])):
             kind, value = kinds[name], state[name]
             shape = tuple(value.shape)
@@ -66,7 +67,8 @@ class _Layout:
         self._kept: Tuple[int, memoryview] = (-1, memoryview(b""))
 
     def _data(self, number: int) -> memoryview:
-        """Of one tensor; what had to be copied for it stays until another one is read."""
+        """Returns the data of one tensor. A copy that this needed is kept until another tensor is
+        read."""
         if self._kept[0] != number:
             self._kept = (number, _safetensors.bytes_of(self._values[number][1]))
         return self._kept[1]
@@ -78,7 +80,8 @@ class _Layout:
             yield begin, end, lambda number=number: self._data(number)  # type: ignore[misc]
 
     def pieces(self, begin: int, end: int) -> Iterator[memoryview]:
-        """The bytes from `begin` to `end`, in parts that a slow connection takes in its timeout."""
+        """Yields the bytes from `begin` to `end`, in parts that a slow connection can send within
+        its timeout."""
         for first, last, get in self._parts():
             low, high = max(begin, first), min(end, last)
             if low >= high:
@@ -88,14 +91,14 @@ class _Layout:
                 yield data[at - first:min(at + _PIECE_BYTES, high) - first]
 
     def digest(self, begin: int, end: int) -> "hashlib._Hash":
-        """SHA-256 of a range."""
+        """Returns the SHA-256 of a range."""
         found = hashlib.sha256()
         for piece in self.pieces(begin, end):
             found.update(piece)
         return found
 
     def crc32c(self, crc: _crc32c.Crc32c, begin: int, end: int) -> int:
-        """CRC-32C of a range."""
+        """Returns the CRC-32C of a range."""
         found = 0
         for piece in self.pieces(begin, end):
             found = crc.update(found, piece)
@@ -103,19 +106,20 @@ class _Layout:
 
 
 class _Upload:  # pylint: disable=too-few-public-methods,too-many-instance-attributes; a record
-    """Where a file is on its way."""
+    """The state of sending one file."""
 
     def __init__(self, layout: _Layout, path: str, chunk: int, crc: Optional[_crc32c.Crc32c]) -> None:
         self.layout, self.path, self.chunk = layout, path, chunk
-        self.crc = crc  # None: the upload is known by its SHA-256
-        self.ours, self.sum = 0, 0  # bytes that the server has of this model for certain, and their checksum
-        self.offset: Optional[int] = None  # None: the server is to be asked
+        self.crc = crc  # None: the server knows the upload by its SHA-256
+        # number of bytes that the server certainly has of this model, and their checksum
+        self.ours, self.sum = 0, 0
+        self.offset: Optional[int] = None  # None: unknown, ask the server
         self.highest = 0
         self.may_replace = False
 
 
 def _weight_text(weight: Any) -> str:
-    """As the protocol has it, of numbers of Python and of NumPy."""
+    """Returns a weight in the protocol's form; takes numbers of Python and of NumPy."""
     if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not math.isfinite(weight) or weight <= 0:
         raise ValueError(f"invalid weight {weight!r}; expected a number above 0")
     return repr(int(weight) if isinstance(weight, numbers.Integral) else float(weight))
@@ -126,7 +130,7 @@ def _is_count(value: Any, most: int = 1 << 62) -> bool:
 
 
 def _read_state(answer: Answer, name: str) -> Dict[str, Any]:
-    """The state that a server sends, checked."""
+    """Returns the state that a server sends, after checking it."""
     try:
         state = json.loads(answer.body)
         valid = (state["schema"] == "flmem.exchange-state/1" and state["phase"] in _PHASES
@@ -142,7 +146,7 @@ def _read_state(answer: Answer, name: str) -> Dict[str, Any]:
 
 
 def _make_context(cafile: Optional[str], cert: Union[str, Tuple[str, str], None]) -> ssl.SSLContext:
-    """Errors of the ssl module do not name the file."""
+    """Names the file in errors, which the ssl module does not."""
     try:
         context = ssl.create_default_context(cafile=cafile)
     except OSError as problem:
@@ -180,7 +184,7 @@ class Client:
             context = _make_context(cafile, cert)
         self._client = client
         self._connection = Connection(url, token, context, (timeout, retries), insecure)
-        self.round: Optional[int] = None  # of the model that was pulled last
+        self.round: Optional[int] = None  # round of the model that was pulled last
 
     def __enter__(self) -> "Client":
         return self
@@ -193,7 +197,7 @@ class Client:
         self._connection.close()
 
     def status(self) -> Dict[str, Any]:
-        """Where the exchange stands: the document of GET /v1/status."""
+        """Returns the state of the exchange: the document of GET /v1/status."""
         return self._state("/v1/status", 0)
 
     def _state(self, path: str, wait_s: float) -> Dict[str, Any]:
@@ -231,7 +235,7 @@ class Client:
             wait_s = max(1, min(_WAIT_S, math.ceil(min(until - began, _WAIT_S))))
             state = self._state(f"/v1/status?after={number - 1}&wait={wait_s}", wait_s)
             if state["published_round"] < number and time.monotonic() - began < 0.2:
-                time.sleep(0.2)  # a server that answers at once is not asked without end
+                time.sleep(0.2)  # do not poll a server that answers at once without a pause
             self._connection.progressed()
         return state
 
@@ -265,7 +269,8 @@ class Client:
         number = round if round is not None else self.round if self.round is not None else state["round"]
         chunk = min(state["chunk_bytes"] or _CHUNK_BYTES, _PROPOSED_MAX, state.get("max_request_bytes") or sys.maxsize)
         metadata = {"round": str(number), "filename": "update.safetensors", "weight": weight_text, "files": "1"}
-        lockstep = state.get("mode") == "lockstep"  # such a server has no checksum of what it received
+        # such a server has no checksum of the bytes that it received
+        lockstep = state.get("mode") == "lockstep"
         crc = None if sha256 or lockstep else _crc32c.find()
         if crc is None:
             metadata["sha256"] = layout.digest(0, layout.size).hexdigest()
@@ -276,7 +281,8 @@ class Client:
             upload.may_replace = replace
             if self._send(upload):
                 return number
-            replace = replace and not upload.highest  # two clients of one name do not delete in turns
+            # two clients of one name must not delete each other's uploads in turns
+            replace = replace and not upload.highest
         raise ExchangeError(f"{self._connection.name} forgot the upload {_RECREATED_MAX} times: the update was refused "
                             "while the connection was lost (the server's log has the reason), or is too slow for the "
                             "time that the server keeps one")
@@ -291,11 +297,12 @@ class Client:
         return state
 
     def _create(self, size: int, metadata: Dict[str, str], replace: bool) -> str:
-        """The path of the upload; that of an earlier one of the same data, if there is one."""
+        """Creates an upload and returns its path; that of an earlier one of the same data, if there
+        is one."""
         pairs = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in metadata.items())
         headers = {**_TUS, "Upload-Length": str(size), "Upload-Metadata": pairs, "Content-Length": "0"}
         answer = self._connection.ask("POST", "/v1/uploads", headers)
-        # Only the identifier: an address could lead elsewhere, and proxies add prefixes.
+        # Take only the identifier: an address could lead elsewhere, and proxies add prefixes.
         found = re.search(r"/([A-Za-z0-9_-]{1,128})$", answer.headers.get("Location", ""))
         if answer.status == 409 and found and replace:
             self._delete(f"/v1/uploads/{found[1]}")
@@ -316,7 +323,7 @@ class Client:
             raise self._connection.refused("the upload is not replaced", answer)
 
     def _send(self, upload: _Upload) -> bool:
-        """Sends what the server lacks. False if it has forgotten the upload."""
+        """Sends the bytes that the server lacks. Returns False if it has forgotten the upload."""
         while upload.offset is None or upload.offset < upload.layout.size:
             known = self._ask_offset(upload) if upload.offset is None else self._send_chunk(upload)
             if not known:
@@ -346,9 +353,9 @@ class Client:
         return True
 
     def _compare(self, upload: _Upload, offset: int, answer: Answer) -> bool:
-        """What the server has may be of another model of this size: bytes of two are never mixed.
+        """Compares the bytes that the server has with this model: bytes of two are never mixed.
 
-        False if it is, and shall be deleted.
+        Returns False if they are of another model of this size and are to be deleted.
         """
         if upload.crc is None or not offset:
             return True
@@ -380,7 +387,7 @@ class Client:
             checksum = _crc32c.header(more)
         headers = {**_TUS, "Content-Type": "application/offset+octet-stream", "Upload-Offset": str(begin),
                    "Upload-Checksum": checksum, "Content-Length": str(end - begin)}
-        # The request that completes the update is answered once the server has checked it.
+        # The server answers the last request of an update after it has checked the update.
         wait_s = _WAIT_S + upload.layout.size // _CHECK_BYTES_PER_SECOND if end == upload.layout.size else 0
         try:
             answer = self._connection.attempt("PATCH", upload.path, headers, upload.layout.pieces(begin, end), wait_s)
@@ -403,10 +410,11 @@ class Client:
         refusal = self._connection.refused("the update is not accepted", answer)
         if answer.status in (404, 410):
             return False
-        if answer.status == 460:  # the checksum
+        if answer.status == 460:  # the checksum did not match
             self._connection.pause(refusal)
         elif answer.status == 413 and end - begin > _SMALLEST:
-            upload.chunk = max((end - begin) // 2, _SMALLEST)  # a proxy that announces no limit
+            # the limit is that of a proxy, which does not announce it
+            upload.chunk = max((end - begin) // 2, _SMALLEST)
         elif answer.status == 409 and self._ask_offset(upload) and upload.offset != begin:
             self._connection.pause(refusal)
         else:

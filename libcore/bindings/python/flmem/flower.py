@@ -29,7 +29,7 @@ _HEADERS = {
 
 
 def _view(array: Array) -> Any:
-    """The array over its bytes, which are a .npy file; a copy where it must be one."""
+    """Returns an array over the bytes of a .npy file; copies them where that is needed."""
     file = io.BytesIO(array.data)
     read = _HEADERS.get(numpy.lib.format.read_magic(file)) if array.stype == "numpy.ndarray" else None
     if read is None:
@@ -80,7 +80,7 @@ class _Pulling(Grid):
         return self._grid.pull_messages(message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: Optional[float] = None) -> Iterable[Message]:
-        """Pulls one reply at a time, so that they are never all in memory."""
+        """Yields the replies, pulled one at a time, so that they are never all in memory."""
         waiting = [one for one in self.push_messages(messages) if one]
         del messages
         end = None if timeout is None else time.monotonic() + timeout
@@ -115,7 +115,7 @@ class FedAvg(_FedAvg):  # type: ignore[misc]
         self._round = Round(directory)
 
     def start(self, grid: Grid, *args: Any, **kwargs: Any) -> Any:
-        """As in Flower; updates are written as they arrive."""
+        """Aggregates as Flower does; updates are written as they arrive."""
         try:
             return super().start(_Pulling(grid, self), *args, **kwargs)
         finally:
@@ -132,7 +132,7 @@ class FedAvg(_FedAvg):  # type: ignore[misc]
             return
         records = list(reply.content.array_records.values())
         if len(records) != 1 or any(not array.data for array in records[0].values()):
-            return  # which aggregate_train() refuses, or one that was taken before
+            return  # aggregate_train() refuses it, or it was written before
         self._round.add(self._name(reply), 1, {name: _view(array) for name, array in records[0].items()})
         for array in records[0].values():
             array.data = b""
@@ -140,7 +140,7 @@ class FedAvg(_FedAvg):  # type: ignore[misc]
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> Tuple[Optional[ArrayRecord], Optional[MetricRecord]]:
-        """As in Flower, from the files."""
+        """Aggregates as Flower does, from the files."""
         replies = list(replies)
         for reply in replies:
             self.take(reply)

@@ -29,7 +29,8 @@ __all__ = ["Aggregator"]
 
 
 def _steps(meta: Dict[str, Any]) -> float:
-    """The weight that the client reports; 1 if that is not a positive number, as in NVFlare."""
+    """Returns the weight that the client reports; 1 if that is not a positive number, as in
+    NVFlare."""
     value = meta.get(FLMetaKey.NUM_STEPS_CURRENT_ROUND)
     try:
         steps = 1.0 if value is None or isinstance(value, bool) else float(value)
@@ -89,7 +90,7 @@ class Aggregator(ModelAggregator):  # type: ignore[misc]
         self._metrics: Optional[WeightedAggregationHelper] = WeightedAggregationHelper()
 
     def accept_model(self, model: FLModel) -> None:
-        """Takes one update."""
+        """Adds one update."""
         meta = model.meta or {}
         client = str(meta.get("client_name") or "unknown")
         weight = (self.aggregation_weights or {}).get(client, 1.0) * _steps(meta)
@@ -105,7 +106,7 @@ class Aggregator(ModelAggregator):  # type: ignore[misc]
             self._accept_metrics(model, client, weight)
 
     def _accept_metrics(self, model: FLModel, client: str, weight: float) -> None:
-        """As in NVFlare: none if one client sent none."""
+        """Averages metrics. As in NVFlare, there are none if one client sent none."""
         if model.metrics is None:
             self._metrics = None
         metrics = filter_aggregatable_metrics(model.metrics)
@@ -113,7 +114,7 @@ class Aggregator(ModelAggregator):  # type: ignore[misc]
             self._metrics.add(metrics, weight, client, model.current_round)
 
     def aggregate_model(self) -> FLModel:
-        """The average, mapped from a file."""
+        """Returns the average, mapped from a file."""
         with self._lock:
             params = self._round.combine(
                 algorithm=self.algorithm,
