@@ -20,8 +20,8 @@ import oci  # noqa: E402
 import make as wheels  # noqa: E402
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-# Loaded when they are used, so that ldd does not see them: metrics, checksums, the live view. libcurl
-# stays out: models at addresses are not what a container beside a job is for.
+# Libraries that are loaded on use, so that ldd does not list them: metrics, checksums, the live
+# view. libcurl is left out: a container beside a job needs no models at addresses.
 ON_USE = ("libmicrohttpd.so.12", "libgnutls.so.30", "libncursesw.so.6")
 TERMINALS = ("xterm", "xterm-256color", "screen", "screen-256color", "tmux-256color", "linux", "vt100")
 SETTINGS = {"Entrypoint": ["/usr/bin/flmem"], "Cmd": ["--help"], "Env": ["PATH=/usr/bin", "TERM=xterm"],
@@ -33,7 +33,8 @@ def run(*words, **more):
 
 
 def install(build, root):
-    """The command, the library and the objects that it preloads; no documentation and no headers."""
+    """Installs the command, the library and the objects that it preloads; no documentation and no
+    headers."""
     stage = root + ".stage"
     shutil.rmtree(stage, ignore_errors=True)
     run("cmake", "--install", build, "--prefix", os.path.join(stage, "usr"))
@@ -53,7 +54,7 @@ def install(build, root):
 
 
 def find_on_use():
-    """Path of each library of ON_USE, by the loader's list."""
+    """Returns the path of each library of ON_USE, by the loader's list."""
     listed = run("/sbin/ldconfig", "-p")
     found = []
     for name in ON_USE:
@@ -65,7 +66,8 @@ def find_on_use():
 
 
 def needed(paths, directory):
-    """The loader and every library that the programs and libraries need, with those of these."""
+    """Returns the loader and every library that these programs and libraries need, with the
+    libraries of those."""
     found = set()
     for path in paths:
         listed = run("ldd", path, env=dict(os.environ, LD_LIBRARY_PATH=directory))
@@ -76,13 +78,14 @@ def needed(paths, directory):
 
 
 def spellings(path):
-    """The names under which dpkg may list a file: below /lib or /usr/lib, itself or what a link names."""
+    """Returns the names under which dpkg may list a file: below /lib or /usr/lib, the file itself
+    or a link to it."""
     bare = path[len("/usr"):] if path.startswith("/usr/") else path
     return {bare, "/usr" + bare, os.path.realpath(path)}
 
 
 def packages_of(paths):
-    """Debian's packages of these files."""
+    """Returns Debian's packages of these files."""
     names = {path: spellings(path) for path in paths}
     done = subprocess.run(["dpkg-query", "-S", *sorted(set().union(*names.values()))], check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -105,7 +108,7 @@ def copy_libraries(paths, root, directory):
 
 
 def copy_notices(packages, root):
-    """Licences, and the records by which scanners of images know packages without dpkg."""
+    """Copies licences, and the records by which scanners of images know packages without dpkg."""
     for package in packages:
         name = package.split(":")[0]
         licence = os.path.join(root, "usr/share/doc", name, "copyright")
@@ -132,7 +135,7 @@ def copy_terminals(root):
 
 
 def make_places(root):
-    """What the container's runtime mounts, and /tmp."""
+    """Makes the places that the container's runtime mounts, and /tmp."""
     for name in ("dev", "etc", "proc", "sys", "tmp"):
         os.makedirs(os.path.join(root, name), exist_ok=True)
     with open(os.path.join(root, "etc/passwd"), "w", encoding="ascii") as file:
@@ -170,7 +173,7 @@ def main():
     if len(sys.argv) != 3:
         raise SystemExit("usage: make.py BUILD DIRECTORY")
     build, directory = (os.path.abspath(path) for path in sys.argv[1:])
-    os.umask(0o022)  # the modes of the layout's files are in the archive
+    os.umask(0o022)  # the archive stores the modes of the layout's files
     root, layout = os.path.join(directory, "root"), os.path.join(directory, "oci")
     make_root(build, root)
     shutil.rmtree(layout, ignore_errors=True)

@@ -21,7 +21,8 @@ def sha256(data):
 
 
 def entries(root):
-    """Paths below the directory, parents first, in an order that no file system has a say in."""
+    """Returns the paths below the directory, parents first, in an order that does not depend on the
+    file system."""
     found = []
     for directory, folders, files in os.walk(root):
         found += [os.path.relpath(os.path.join(directory, name), root) for name in folders + files]
@@ -49,7 +50,7 @@ def pack_tree(root, when):
 
 
 def put_blob(layout, media_type, data):
-    """Stores the bytes under their digest; returns their descriptor."""
+    """Stores bytes under their digest; returns their descriptor."""
     digest = sha256(data)
     path = os.path.join(layout, "blobs", *digest.split(":"))
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -70,7 +71,8 @@ def config_of(settings, architecture, tree, when):
 
 
 def write_layout(root, layout, architecture, settings, reference, when):
-    """The directory `root` as an image in the directory `layout`, which has to be absent or empty."""
+    """Writes the directory `root` as an image to the directory `layout`, which must be absent or
+    empty."""
     tree = pack_tree(root, when)
     layer = put_blob(layout, LAYER, gzip.compress(tree, 9, mtime=0))
     config = put_json(layout, CONFIG, config_of(settings, architecture, tree, when))
@@ -87,6 +89,6 @@ def write_layout(root, layout, architecture, settings, reference, when):
 
 
 def pack_layout(layout, path, when):
-    """As one file, for `podman load` and `docker load`."""
+    """Writes the layout as one file, for `podman load` and `docker load`."""
     with open(path, "wb") as file:
         file.write(pack_tree(layout, when))

@@ -19,7 +19,7 @@ import sources
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TOP, "build", "wheels")
 
-# The tag of a wheel, and what the compiler calls it.
+# The tag of each wheel, and the compiler's name for its target.
 WHEELS = {
     "manylinux_2_28_x86_64": "x86_64-linux-gnu.2.28",
     "manylinux_2_28_aarch64": "aarch64-linux-gnu.2.28",
@@ -27,7 +27,7 @@ WHEELS = {
     "musllinux_1_2_aarch64": "aarch64-linux-musl",
 }
 
-# A thread of musl has a stack of 128 KiB where a program does not ask for more.
+# A thread of musl has a stack of 128 KiB unless the program asks for more.
 STACK = "-Wl,-z,stack-size=1048576"
 
 
@@ -36,7 +36,8 @@ def run(*words, **more):
 
 
 def make_environment():
-    """The virtual environment with the compiler; returns its Python and the compiler's program."""
+    """Makes the virtual environment with the compiler; returns its Python and the compiler's
+    program."""
     where = os.path.join(BUILD, "venv")
     python = os.path.join(where, "bin", "python")
     wanted = os.path.join(TOP, "scripts", "wheels", "requirements.txt")
@@ -64,7 +65,7 @@ def write_script(path, text):
 
 
 def write_toolchain(directory, zig, target):
-    """CMake wants programs for its compiler and archiver: zig is all of them."""
+    """Writes the programs that CMake needs as compiler and archiver; each runs zig."""
     os.makedirs(directory, exist_ok=True)
     tools = {name: os.path.join(directory, name) for name in ("cc", "ar", "ranlib")}
     write_script(tools["cc"], f"exec '{zig}' cc -target {target} \"$@\"")
@@ -81,7 +82,7 @@ def write_toolchain(directory, zig, target):
 
 
 def build(tag, zig, libraries, environment):
-    """Compiles and installs into a directory of its own, which is returned."""
+    """Compiles for a tag and installs into a separate directory, which is returned."""
     target = WHEELS[tag]
     directory, stage = (os.path.join(BUILD, tag, part) for part in ("build", "stage"))
     link = "-Wl,-s " + (STACK if target.endswith("musl") else "")
@@ -113,7 +114,7 @@ def project_version():
 
 
 def commit_time():
-    """The time in the wheels."""
+    """Returns the time that is written into the wheels."""
     return int(subprocess.run([os.path.join(TOP, "scripts", "source-date")], check=True,
                               stdout=subprocess.PIPE, text=True).stdout)
 

@@ -30,7 +30,7 @@ LIBRARY_DIRECTORY = next(
 
 
 def place_in_wheel(name, data):
-    """Where a file of the installed tree goes, or None: not in the wheel."""
+    """Returns the place in the wheel of a file of the installed tree; None: it is left out."""
     if name.startswith(PYTHON_MODULE):
         return None if name.endswith(".pyc") else name[len("python/"):]
     if name.startswith("bin/"):
@@ -43,7 +43,7 @@ def place_in_wheel(name, data):
 
 
 def collect(stage, data):
-    """Path in the wheel -> (bytes, whether it can be run)."""
+    """Returns a dict of paths in the wheel to (bytes, whether the file can be run)."""
     found = {}
     for directory, _, names in os.walk(stage):
         for name in names:
@@ -67,7 +67,8 @@ def metadata(version, readme, licences):
 
 
 def sbom(version, tag, libraries, compiler, when):
-    """CycloneDX 1.5: what is linked into the binaries, and what made them."""
+    """Returns a CycloneDX 1.5 document: the libraries linked into the binaries, and the tools that
+    made them."""
     def component(library):
         package = library.debian_version.replace(":", "%3A").replace("+", "%2B")
         return {
@@ -111,8 +112,9 @@ def record(files, own_name):
 
 
 def write(path, files, when):
-    """Directory entries are not needed; the files of *.dist-info come last (PEP 427)."""
-    moment = time.gmtime(max(when, 315532800))[:6]  # a zip file begins in 1980
+    """Packs the files. Directory entries are not needed; the files of *.dist-info come last (PEP
+    427)."""
+    moment = time.gmtime(max(when, 315532800))[:6]  # the times of a zip file begin in 1980
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for name in sorted(files, key=lambda n: (".dist-info/" in n, n)):
             content, executable = files[name]
@@ -124,7 +126,7 @@ def write(path, files, when):
 
 
 def pack(stage, out, version, tag, when, texts, libraries, compiler):
-    """Writes the wheel and returns its path. `texts`: README and the licences by their names."""
+    """Writes the wheel and returns its path. `texts` are README and the licences by their names."""
     data, info = f"flmem-{version}.data", f"flmem-{version}.dist-info"
     files = collect(stage, data)
     for name, content in texts["licences"].items():

@@ -18,7 +18,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 @dataclass
 class Library:
-    """A bundled library; `sha256` and `debian_version` are known when it has been fetched."""
+    """A bundled library; `sha256` and `debian_version` are set when it has been fetched."""
 
     name: str
     package: str
@@ -39,7 +39,8 @@ def libraries():
     ]
 
 
-# Loaded on use, so only their headers are needed: pkg-config's name, header, prefix in CMakeLists.txt.
+# Libraries that are loaded on use, so only their headers are needed: pkg-config's name, header,
+# prefix in CMakeLists.txt.
 HEADERS = (
     ("libmicrohttpd", "microhttpd.h", "MICROHTTPD"),
     ("gnutls", "gnutls", "GNUTLS"),
@@ -51,7 +52,8 @@ HEADERS = (
 
 
 def apt(directory, *words, kind="deb-src"):
-    """Runs apt-get there, with lists of its own of the source packages or of the binary ones."""
+    """Runs apt-get in that directory, with separate lists of the source packages or of the binary
+    ones."""
     state = os.path.join(directory, "apt")
     os.makedirs(os.path.join(state, "lists", "partial"), exist_ok=True)
     os.makedirs(os.path.join(state, "cache", "archives", "partial"), exist_ok=True)
@@ -59,25 +61,25 @@ def apt(directory, *words, kind="deb-src"):
     with open(listed, "w", encoding="ascii") as file:
         for place, suite in (("debian", SUITE), ("debian-security", SUITE + "-security")):
             if suite == "sid-security":
-                continue  # there is none
+                continue  # the architecture has no such list
             file.write(f"{kind} [signed-by={KEYRING}] {MIRROR}/{place} {suite} main\n")
     subprocess.run(
         ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={listed}", "-o", "Dir::Etc::sourceparts=-",
          "-o", f"Dir::State::lists={state}/lists", "-o", f"Dir::Cache={state}/cache",
-         # What is installed here, perhaps of a later release, is not a candidate.
+         # Ignore the packages that are installed here, perhaps of a later release.
          "-o", "Dir::State::status=/dev/null",
          "-o", "APT::Sandbox::User=", *words], cwd=directory, check=True, stdout=subprocess.DEVNULL)
 
 
 def download_packages(directory, architecture, packages):
-    """Binary packages of another architecture, for tests."""
+    """Fetches binary packages of another architecture, for tests."""
     for words in (["update"], ["download", *packages]):
         apt(directory, "-o", f"APT::Architecture={architecture}", "-o",
             f"APT::Architectures::={architecture}", *words, kind="deb")
 
 
 def upstream_of(version):
-    """1.2.13 of 1:1.2.13.dfsg-1."""
+    """Returns the upstream version: 1.2.13 for 1:1.2.13.dfsg-1."""
     return re.sub(r"^\d+:|(\.dfsg|\+dfsg|\+ds)?-[^-]*$", "", version)
 
 
@@ -118,7 +120,8 @@ def copy_headers(directory):
 
 
 def fetch(directory):
-    """Unpacks the libraries into the directory and returns them. What is there is used as it is."""
+    """Unpacks the libraries into the directory and returns them. Libraries that are there already
+    are kept."""
     found = libraries()
     os.makedirs(directory, exist_ok=True)
     done = os.path.join(directory, ".done")

@@ -3,8 +3,9 @@
 #define FLMEM_TESTS_CHECKS_ANALYSER_H
 
 /*
- * Included by force where clang-tidy looks: from another file it cannot see that these return what
- * is no success, and would follow paths on which a failed function's outputs are read.
+ * Included in each file that clang-tidy analyses. It declares which functions never return success:
+ * from another file clang-tidy cannot see that, and would follow paths on which the outputs of a
+ * failed function are read.
  */
 
 #include <flmem/error.h>

@@ -6,7 +6,7 @@ BELOW_RULES = BELOW_ALLOCATORS + ("allocators", "documents", "runtimes")
 BELOW_OPS = BELOW_RULES + ("rules", "frameworks", "settings", "series", "model")
 BELOW_TRIM = BELOW_OPS + ("ops/target", "ops/detect")
 
-# What each directory may include besides itself. A new one is one row.
+# The directories that each directory may include besides itself. A new directory is one row.
 DIRECTORIES = {
     "base": (),
     "preload": (),
@@ -40,7 +40,7 @@ DIRECTORIES = {
     "serve": ("base",),
 }
 
-# The same for the directories of cli/; "" is cli/ itself.
+# The same table for the directories of cli/; "" is cli/ itself.
 CLI = {
     "options": (),
     "print": (),
@@ -55,11 +55,11 @@ CLI = {
     "generate": ("", "options", "print"),
 }
 
-# These print what others return: of those they know the public headers only.
+# Directories that print results of others: they may use only the public headers of those.
 PRINTERS = ("report", "serve")
 
 
 def directory_of(path):
-    """The first level, or two of them where those have rules of their own."""
+    """Returns the first level of a path, or two levels where those have their own rules."""
     parts = path.split("/")
     return "/".join(parts[:2]) if parts[0] == "ops" and len(parts) > 2 else parts[0]

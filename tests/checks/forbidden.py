@@ -9,7 +9,7 @@ LOOSE_NUMBERS = r"atoi|atol|atoll|atof|sscanf|fscanf|scanf|strto(?:l|ul|ll|ull|i
 TALKING = (r"v?printf|v?dprintf|vfprintf|puts|putchar|putc|fputc|fwrite|perror|v?errx?|v?warnx?|error_at_line|psignal|"
            r"psiginfo|exit|_Exit|quick_exit|abort|assert")
 
-# (where, but not where, names, advice)
+# (folder, exceptions, names of functions, advice)
 RULES = (
     (("cli/", "libcore/", "tests/"), (), UNBOUNDED, "use snprintf or struct flmem_buf"),
     (("cli/", "libcore/"), (), LOOSE_NUMBERS, "use flmem/parse.h"),
@@ -21,14 +21,15 @@ RULES = (
     (("libcore/",), (), r"fprintf(?=\s*\(\s*std(?:err|out)\b)|fputs", "the library never prints"),
 )
 
-# A failed allocation has one error, which names what could not be done and carries ENOMEM.
+# A failed allocation must be reported by the one error that names what could not be done and
+# carries ENOMEM.
 NO_MEMORY = re.compile(r'\bflmem_error_set\s*\([^;]*?(?:"(?:flmem is )?out of memory"|,\s*ENOMEM\s*,)')
 
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 
 
 def code(source):
-    """The source with comments and literals blanked, line numbers kept."""
+    """Returns the source with comments and literals blanked, line numbers kept."""
     return NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
 
 

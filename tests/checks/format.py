@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All C files are as clang-format writes them; one that was so before is not read again."""
+"""All C files are formatted as by clang-format; a file that passed before is not checked again."""
 import shutil
 import subprocess
 

@@ -15,7 +15,7 @@ WHERE = re.compile(r"libcore/(?!frameworks/(?!launch/)[^/]+/)")
 # Folders of libcore/frameworks/ that are no framework.
 SHARED = ("launch",)
 
-# Besides the names of the folders: Flower's package, and the files and keys of one framework.
+# Further names of frameworks: Flower's package, and the files and keys of one framework.
 WORDS = ("flwr", "nvfl", "config_fed_", "deploy_map")
 
 GUIDE = r"FLMEM_SOURCE_NVFLARE_GUIDE"
@@ -40,7 +40,7 @@ ALLOWED = (
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*', re.S)
 
 
-# The folder of a framework, and what in its sources belongs to one.
+# Matches the folder of a framework, whose sources belong to it.
 OWN = re.compile(r"libcore/frameworks/(?!launch/)([^/]+)/")
 OWNED = re.compile(r"(?:flmem_|frameworks/)([a-z]+)[_/]")
 
@@ -57,7 +57,7 @@ def names(known):
 
 
 def find_foreign(top, known):
-    """(sources read, findings): what one framework uses of another."""
+    """Returns (sources read, findings): uses of one framework by another."""
     sources = [n for n in tree.sources(top, ".c", ".h", ".inc") if OWN.match(n)]
     findings = []
     for name in sources:
@@ -70,7 +70,7 @@ def find_foreign(top, known):
 
 
 def tokens(source):
-    """(line, text) of identifiers and strings."""
+    """Yields (line, text) of identifiers and strings."""
     for match in TOKEN.finditer(source):
         text = match.group()
         if not text.startswith("/"):
@@ -95,7 +95,7 @@ def main():
     findings += [f"tests/checks/frameworks.py: {file}: '{allowed}' is allowed and does not occur"
                  for file, allowed, why in ALLOWED
                  if file in sources and (file, allowed, why) not in used]
-    # A tree without such sources, as test_checks.py plants, has nothing to check.
+    # A tree without such sources, as test_checks.py makes them, has nothing to check.
     tree.finish(findings, max(len(sources) + len(own), 1))
 
 

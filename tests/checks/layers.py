@@ -6,8 +6,8 @@ import re
 import tree
 from directories import CLI, DIRECTORIES, PRINTERS, directory_of
 
-# Public headers of operations, by the directory that implements them: they are for operations above
-# it, and for those who print their results.
+# Public headers of operations, by the directory that implements them: only operations above it, and
+# directories that print their results, may use them.
 OPERATIONS = {
     "ops/target": ("select",),
     "ops/detect": ("detect", "own_process"),
@@ -20,12 +20,13 @@ OPERATIONS = {
     "ops/aggregate": ("aggregate", "compare", "convert", "inspect"),
     "ops/exchange": ("exchange_client", "exchange_serve"),
 }
-# Their names and types are for the directories below, too, which have no headers of operations.
+# Names and types of these headers may be used by lower directories, too, which include no other
+# header of operations.
 SHARED_HEADERS = ("troubleshoot", "verdict")
 OWNERS = {header: owner for owner, headers in OPERATIONS.items() for header in headers}
 ABOVE = PRINTERS + ("include",)
 
-# A library that one directory knows: its headers, that directory, its name.
+# Libraries that only one directory may use: headers, directory, name.
 ONLY = (
     (r"cjson/.*|cJSON.*", "libcore/report/", "cJSON"),
     (r"microhttpd\.h", "libcore/serve/", "libmicrohttpd"),
@@ -38,7 +39,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^>"]+)[>"]', re.M)
 
 
 def system_finding(top, name, target):
-    """Of an include in angle brackets, in any directory."""
+    """Checks an include in angle brackets, which may be in any directory."""
     for headers, folder, what in ONLY:
         if re.fullmatch(headers, target) and not name.startswith(folder):
             return f"only {folder} includes {what}"
@@ -112,7 +113,7 @@ def own_header_finding(top, name, includes):
 
 
 def unlisted_headers(names):
-    """Public headers with the name of a source of an operation, which OPERATIONS lacks."""
+    """Returns public headers named like a source of an operation that OPERATIONS lacks."""
     for name in names:
         stem = os.path.basename(name)[:-len(".c")]
         header = f"libcore/include/flmem/{stem}.h"

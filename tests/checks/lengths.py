@@ -17,7 +17,8 @@ EXEMPT = ("completions/", "tests/fixtures/", "tests/fuzz/corpus/")  # generated 
 
 
 def long_functions(source):
-    """clang-format puts the braces of a function body alone into the first column."""
+    """Finds functions by their bodies: clang-format puts only those braces into the first
+    column."""
     lines = source.split("\n")
     start = None
     for number, line in enumerate(lines, 1):

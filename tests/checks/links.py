@@ -17,11 +17,11 @@ from directories import DIRECTORIES, PRINTERS, directory_of
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
 COMMAND = "cli/CMakeFiles/flmem_cli_objects.dir"
-# Not part of the library or the command: nothing else may use what they define.
+# The generator is not part of the library or the command: nothing else may use its symbols.
 GENERATOR = "cli/CMakeFiles/flmem_gen.dir"
 SAMPLER = "libcore/CMakeFiles/flmem_sampler.dir"
 
-# (symbol that nothing in libcore/ or cli/ uses, why it stays)
+# (symbol that nothing in libcore/ or cli/ uses, reason to keep it)
 ALLOWED = (
     ("flmem_cleanup_memory_with", "the public interface for a program's own process"),
     ("flmem_crc32c_portable", "the tests compare the kernels of all instruction sets"),
@@ -40,7 +40,7 @@ def objects(top):
 
 
 def symbols(paths):
-    """Of each object: (those that it defines, those that it uses)"""
+    """Returns for each object (the symbols that it defines, those that it uses)."""
     found = {path: (set(), set()) for path in paths}
     if not found:
         return found
@@ -49,15 +49,17 @@ def symbols(paths):
         path, name, kind = line.rsplit(": ", 1)[0], *line.rsplit(": ", 1)[1].split()[:2]
         if kind == "U":
             found[path][1].add(name)
-        elif kind.isupper() and not name.startswith("__odr_asan."):  # AddressSanitizer's own
+        # skip AddressSanitizer's own symbols
+        elif kind.isupper() and not name.startswith("__odr_asan."):
             found[path][0].add(name)
     return found
 
 
 def tables(top, build, folder, directory):
-    """name of a source in `folder` -> the symbols of its object in `directory`"""
+    """Returns a dict of names of sources in `folder` to the symbols of their objects in
+    `directory`."""
     names = {path: f"{folder}/{name}" for path, name in objects(os.path.join(build, directory))}
-    # An object can outlast its source.
+    # Skip an object whose source was deleted.
     names = {path: name for path, name in names.items() if os.path.exists(os.path.join(top, name))}
     return {names[path]: found for path, found in symbols(names).items()}
 
@@ -72,7 +74,7 @@ def used_by(paths):
 
 
 def exported(build):
-    """What the preloaded libraries show to other programs."""
+    """Returns the symbols that the preloaded libraries export to other programs."""
     folder = os.path.join(build, "libcore", "flmem")
     paths = [os.path.join(folder, n) for n in (os.listdir(folder) if os.path.isdir(folder) else ()) if n.endswith(".so")]
     listed = subprocess.run(["nm", "-D", "-P", *paths], stdout=subprocess.PIPE, check=True, text=True).stdout if paths else ""
@@ -80,7 +82,8 @@ def exported(build):
 
 
 def is_in_assembler(symbol, words):
-    """A use that the compiler does not show. A macro may append the end of a name: "jmp sampler_watch_" #name."""
+    """Detects a use that the compiler does not show. A macro may append the end of a name: "jmp
+    sampler_watch_" #name."""
     return symbol in words or any(symbol.startswith(w) for w in words if w.endswith("_") and w.count("_") > 1)
 
 
@@ -90,7 +93,7 @@ def words_of_texts(top, own):
 
 
 def unused(top, build, own):
-    """Symbols of the sources `own` that should be static, or deleted."""
+    """Returns the symbols of the sources `own` that should be static, or deleted."""
     paths = [path for path, _ in objects(build)]
     in_tests = os.path.join(build, "tests") + os.sep
     ours = used_by([p for p in paths if not p.startswith(in_tests)])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has passed a check before, and need not be read again: files under a hash of all that the result depends on."""
+"""Remembers files that have passed a check, so that they are not checked again: empty files named
+by a hash of everything that the result depends on."""
 import hashlib
 import os
 import subprocess
@@ -9,7 +10,8 @@ UNUSED_S = 90 * 86400
 
 
 def directory_of(check):
-    """Where the marks of a check are, for all clones of a user; those that nobody has used for months go."""
+    """Returns the folder of a check's marks, shared by all clones of a user; removes marks that
+    were unused for months."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     directory = os.path.join(home, "flmem", check)
     try:
@@ -33,7 +35,8 @@ def content(top, name):
 
 
 class Marks:
-    """Of the files of a tree in one check. COMMON: bytes that the result for each of them depends on, too."""
+    """The marks of a tree's files for one check. COMMON: bytes that every result depends on,
+    too."""
 
     def __init__(self, check, top, common):
         self.directory, self.top = directory_of(check), top
@@ -44,7 +47,7 @@ class Marks:
         return os.path.join(self.directory, digest.hexdigest())
 
     def missing(self, names):
-        """Those that have not passed as they are."""
+        """Returns the files that have not passed in their present state."""
         found = []
         for name in names:
             try:

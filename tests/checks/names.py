@@ -12,13 +12,14 @@ import tree
 
 
 def without_text(source):
-    """Comments and strings replaced by blanks; the lines stay."""
+    """Returns the source with comments and strings replaced by blanks; the lines stay."""
     return re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', lambda m: "\n" * m.group().count("\n"), source,
                   flags=re.S)
 
 
 def functions(source):
-    """(line, name, whether it is static) of each definition: its body starts in the first column."""
+    """Yields (line, name, whether it is static) of each function whose body starts in the first
+    column."""
     lines = without_text(source).split("\n")
     for i, line in enumerate(lines):
         if line != "{":
@@ -33,7 +34,7 @@ def functions(source):
 
 
 def repeated_files(names):
-    """Sources whose name another folder has as well."""
+    """Returns sources whose name occurs in another folder as well."""
     folders = {}
     for name in names:
         folder, stem = os.path.dirname(name), os.path.basename(name).rsplit(".", 1)[0]
@@ -42,7 +43,7 @@ def repeated_files(names):
 
 
 def repeated_types(top, names):
-    """Types that another file has defined before."""
+    """Returns types that another file has defined before."""
     defined = {}
     for name in names:
         lines = without_text(tree.text(top, name)).split("\n")
@@ -72,7 +73,7 @@ def main():
     defined, static, findings = {}, [], [*repeated_files(sources), *repeated_types(top, sources),
                                      *repeated_data(top, [n for n in sources if n.endswith(".c")])]
     for name in sources:
-        # The part of a header for other systems may have functions of a source that they lack.
+        # A header may define, for other systems, replacements of functions of a source.
         stubs = name.endswith(".h")
         for line, function, is_static in functions(tree.text(top, name)):
             if stubs and function.startswith("flmem_"):

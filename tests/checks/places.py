@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The root has what is listed here. What a run, an editor or a merge has left is in no folder but those of test data.
-CMake compiles all sources of C: none is deeper than what it searches.
-"""
+"""The root has only the names listed here. Leftovers of a run, an editor or a merge are allowed
+only in folders of test data. CMake compiles all C sources, so none may be deeper than it
+searches."""
 import re
 
 import tree
@@ -13,7 +12,7 @@ ROOT = {".ci", ".clang-format", ".clang-tidy", ".gitattributes", ".github", ".gi
 LEFT = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npz", ".npy", ".gguf", ".prof", ".heap", ".part", ".state",
         ".journal", ".core", ".log", ".o", ".so", ".pyc",
         ".orig", ".rej", ".swp", "~")
-# libcore/CMakeLists.txt and cli/CMakeLists.txt
+# The patterns of libcore/CMakeLists.txt and cli/CMakeLists.txt.
 COMPILED = re.compile(r"libcore/(?:[^/]+/){1,3}[^/]+\.c|cli/(?:[^/]+/)?[^/]+\.c")
 DATA = ("tests/fixtures/", "tests/fuzz/corpus/", "tests/recordings/")
 

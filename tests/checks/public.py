@@ -8,11 +8,12 @@ import re
 
 import tree
 
-# Hidden in the library, so that a program that calls it does not link.
+# A function without the mark is hidden in the library, so that a program that calls it does not
+# link.
 UNMARKED = re.compile(r"^(?!FLMEM_API|static|typedef|return|else|#|[/ \t*}])[\w \t*]+?\b(\w+)\([^;{}]*\)[^;{}]*;", re.M)
 FUNCTION = re.compile(r"^FLMEM_API\s+((?:FLMEM_MUST_CHECK\s+)?)([^;(]*?)(\w+)\(([^;]*)\)[^;]*;", re.M)
 
-# These fill in an error and return its code: their callers have it already.
+# These functions fill in an error and return its code: their callers have it already.
 SETTERS = ("flmem_error_", "flmem_parse_invalid")
 
 
@@ -25,7 +26,8 @@ def must_check(kind, name, arguments):
 
 
 def names_errors(comment):
-    """'The same ...' has the errors of the function before it."""
+    """Reports whether a comment names errors; one with 'The same ...' has those of the function
+    before it."""
     return re.search(r"FLMEM_E[A-Z]|errno|[Ee]rrors|\* The same", comment) is not None
 
 

@@ -12,13 +12,13 @@ import warnings
 import tree
 
 EXEMPT = ("tests/fixtures/", "tests/fuzz/corpus/")
-# Its names come from Spack, by the import of everything that its recipes start with.
+# These files get their names from Spack, by the import with which its recipes start.
 NOT_BY_PYFLAKES = ("packaging/spack/",)
 SUFFIXES = (".py", ".pyi")
 
 
 def is_python(top, name):
-    """By its suffix, or by its first line."""
+    """Recognises Python by the file's suffix, or by its first line."""
     if "." in os.path.basename(name):
         return name.endswith(SUFFIXES)
     with open(os.path.join(top, name), "rb") as file:
@@ -39,7 +39,7 @@ def syntax_findings(top, name):
 
 
 def is_excused(top, finding):
-    """True where the line itself says that it is meant."""
+    """True where the line itself states that the finding is intended."""
     place = re.match(r"(.+?):(\d+):", finding)
     return place and "# noqa" in tree.text(top, place[1]).split("\n")[int(place[2]) - 1]
 

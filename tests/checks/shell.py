@@ -7,7 +7,8 @@ import marks
 import tree
 
 EXEMPT = ("tests/fixtures/", "tests/fuzz/corpus/")
-# In bats files `run` sets variables and functions of helpers.bash are called from elsewhere.
+# Codes that do not apply to bats files: `run` sets variables, and other files call the functions of
+# helpers.bash.
 BATS = ["--exclude=SC2154,SC2119,SC2120,SC2034"]
 
 
@@ -26,7 +27,7 @@ def main():
         tree.skip("shellcheck is not installed")
     names = [n for n in tree.files(top) if not n.startswith(EXEMPT) and tree.is_script(top, n)]
     count = len(names)
-    # What others read in is no file of bats itself.
+    # Files that bats files source, as findings depend on them.
     common = [n for n in names if not n.endswith(".bats")] + [n for n in tree.files(top) if n.endswith(".shellcheckrc")]
     passed = marks.Marks("shell", top, [marks.version_of("shellcheck", "--version"), " ".join(BATS).encode(),
                                         *(marks.content(top, n) for n in common)])

@@ -23,7 +23,7 @@ CLEAN = {
     "scripts/x": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\necho\n",
 }
 
-# check, file, its content, what the check says
+# (check, file, its content, text of the finding)
 FAULTS = (
     ("layers", "libcore/base/b.c", SPDX + '#include "proc/a.h"\n', "base/ may not depend on proc/"),
     ("layers", "libcore/new/b.c", SPDX + '#include "base/a.h"\n', "does not know the directory 'new'"),
@@ -151,7 +151,7 @@ FAULTS = (
     ("headers", "libcore/include/flmem/b.h", SPDX + "void f(int class);\n", "c++"),
 )
 
-# The same of links.py, which reads the objects of the sources of libcore/ and cli/.
+# The same for links.py, which reads the objects of the sources of libcore/ and cli/.
 OBJECT_CLEAN = {
     "libcore/proc/a.c": "int f(void);\nint g(void)\n{\n\treturn f();\n}\n",
     "libcore/base/a.c": "int f(void)\n{\n\treturn 1;\n}\n",
@@ -203,7 +203,7 @@ def plant_objects(files):
 
 
 def object_failures():
-    """How many of OBJECT_FAULTS links.py does not find."""
+    """Returns the number of OBJECT_FAULTS that links.py does not find."""
     status, output = plant_objects(OBJECT_CLEAN)
     failures = 0 if status == 0 else 1
     if failures:
@@ -217,7 +217,7 @@ def object_failures():
 
 
 def generated_failures():
-    """The same of generated.py, with a script in place of flmem-gen."""
+    """Tests generated.py, with a script in place of flmem-gen."""
     failures = 0
     clean = {"docs/options.md": "a\n", "gen": '#!/bin/sh\necho a >"$1/docs/options.md"\n'}
     for files, expected in (({}, "0 findings"), ({"docs/options.md": "b\n"}, "docs/options.md: differs from the tables"),

@@ -25,9 +25,9 @@ import sys
 import marks
 import tree
 
-NODES = 20000  # of 225000 (clang 14, -analyzer-config max-nodes)
+NODES = 20000  # the default is 225000 (clang 14, -analyzer-config max-nodes)
 ANALYSED = ("libcore/ops/trim/", "libcore/preload/", "libcore/proc/", "libcore/remote/", "libcore/runtimes/")
-TOGETHER = 12  # files that one clang-tidy reads: a start takes as much processor time as a file
+TOGETHER = 12  # files per call of clang-tidy: its start takes as much processor time as a file
 
 
 def output(command, directory):
@@ -53,7 +53,8 @@ def arguments(entry):
 
 
 def recorded(build):
-    """Object to the files that it was made of, as the compiler reported them to ninja."""
+    """Returns for each object the files that it was made of, as the compiler reported them to
+    ninja."""
     found, names = {}, []
     listed = output(["ninja", "-t", "deps"], build)[1] if shutil.which("ninja") else ""
     for line in listed.splitlines():
@@ -72,7 +73,7 @@ def changed(name):
 
 
 def included(entry, deps):
-    """Files the translation unit is made of, or None when it does not preprocess."""
+    """Returns the files of the translation unit, or None when it does not preprocess."""
     words = words_of(entry)
     made = os.path.join(entry["directory"], words[words.index("-o") + 1]) if "-o" in words else ""
     if deps.get(made) and max(map(changed, deps[made])) < changed(made) < sys.maxsize:
@@ -104,7 +105,8 @@ def fingerprint(entry, places, common, deps):
 
 
 def helped(entry, top):
-    """Include analyser.h first, but where the functions that it wraps are defined."""
+    """Returns the option that includes analyser.h first, except where the functions that it wraps
+    are defined."""
     if entry["file"].endswith("libcore/base/error.c"):
         return []
     header = os.path.join(top, "tests", "checks", "analyser.h")
@@ -113,7 +115,7 @@ def helped(entry, top):
 
 
 def analyser(entry, top, deep):
-    """How far the analyser goes in a file."""
+    """Returns the options that limit the analyser in a file."""
     if deep:
         return []
     if not os.path.relpath(entry["file"], top).startswith(ANALYSED):
@@ -131,7 +133,7 @@ def cache_of(build):
 
 
 def mark_of(entry, places, cache, common, deps, extra):
-    """Where it is remembered that a file passed; None for one that does not preprocess."""
+    """Returns the path of the file's mark; None for one that does not preprocess."""
     key = fingerprint(entry, places, common + " ".join(extra).encode(), deps)
     return os.path.join(cache, key) if key else None
 
@@ -148,7 +150,8 @@ def run_tidy(entries, build, words):
 
 
 def examine(batch, build, words):
-    """Findings in files with the same options, each with its mark; one by one where there are any."""
+    """Returns findings in files with the same options; if there are any, checks the files one by
+    one. Marks those without."""
     status, text = run_tidy([entry for entry, _ in batch], build, words)
     if status and len(batch) > 1:
         return [finding for one in batch for finding in examine([one], build, words)]
@@ -162,7 +165,7 @@ def examine(batch, build, words):
 
 
 def batches(entries, remembered, words):
-    """Files that are not remembered, by their options: [([(entry, mark)], options)]."""
+    """Groups the files without a mark by their options: [([(entry, mark)], options)]."""
     groups = {}
     for entry, mark, options in zip(entries, remembered, words):
         if not is_remembered(mark):
@@ -180,7 +183,8 @@ def main():
     entries = [e for n, e in sorted(entries.items()) if n.startswith(top) and
                not n.startswith(build)]
     cache, deps, places = cache_of(build), recorded(build), (("BUILD", build), ("ROOT", top))
-    # It takes minutes of both processors, and the tests beside it mostly wait: only what they leave.
+    # Take only time that other tests leave: this takes minutes of both processors, and they mostly
+    # wait.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     deep = "--deep" in sys.argv[3:]
     settings = (".clang-tidy", "tests/.clang-tidy", "tests/checks/analyser.h")

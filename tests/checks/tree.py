@@ -18,7 +18,8 @@ def root():
 
 
 def files(top):
-    """Paths below top that belong to the project: what git tracks or would, else all but builds."""
+    """Returns the paths below top that belong to the project: those that git tracks or would track,
+    without git all except builds."""
     listed = subprocess.run(
         ["git", "-C", top, "ls-files", "-co", "--exclude-standard", "-z"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False) if os.path.exists(

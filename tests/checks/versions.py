@@ -7,10 +7,10 @@ import re
 import tree
 
 NUMBER = r"(\d+\.\d+\.\d+)"
-# Every mention is the present version; tests/ has others on purpose, CHANGELOG.md all.
+# Every mention must be the present version; tests/ has others on purpose, CHANGELOG.md all.
 MENTION = re.compile(rf"\bflmem[-:_@ ]{NUMBER}")
 NOT_IN = ("tests/", "CHANGELOG.md")
-# Where the version stands alone.
+# Places where the version stands alone.
 PLACES = (
     ("CHANGELOG.md", rf"\A(?:(?!^## ).)*?^## {NUMBER}"),
     ("libcore/bindings/python/pyproject.toml", rf'^version = "{NUMBER}"'),
@@ -19,7 +19,8 @@ PLACES = (
     ("packaging/rpm/flmem.spec", rf"^Version: +{NUMBER}"),
     ("packaging/spack/package.py", rf'^    version\("{NUMBER}"\)'),
 )
-# pkg-config's name, in the spec file as it is; in the recipes of conda and Spack
+# Names of libraries: pkg-config's, which the spec file uses, and those in the recipes of conda and
+# Spack.
 LIBRARIES = {
     "libcjson": ("cjson", "cjson"),
     "zlib": ("zlib", "zlib-api"),

@@ -9,7 +9,7 @@ import re
 
 import tree
 
-# (regular expression, what to write instead); a blank is any white space
+# (regular expression, replacement); a blank matches any white space
 WORDS = (
     (r"\bforetold\b|\bforetell", "predicted, predict"),
     (r"\breckon", "compute, estimate or count"),
@@ -26,7 +26,7 @@ WORDS = (
     (r"\bstood still\b", "was borrowed for"),
     (r"\bin vain\b", "ineffective"),
     (r"\blook(s|ed|ing)? at\b", "reads, checks, tests"),
-    # 'cannot tell' is a state of `recommend --troubleshoot`
+    # 'cannot tell' is allowed: it is a state of `recommend --troubleshoot`.
     (r"\btold\b|(?<!cannot[\s-])\btell(s|ing)?\b", "reports, shows, distinguishes; unknown; no samples yet"),
     (r"\bstands? still\b", "is stopped, is blocked"),
     (r"\bis none of (it|the [a-z]+'s)\b", "is not part of, does not belong to"),
@@ -53,25 +53,26 @@ WORDS = (
 )
 
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
-# Literals, and comment lines that follow each other.
+# Matches literals, and groups of consecutive comment lines.
 PYTHON_TOKEN = re.compile(r'(?:(?<=\n)[ \t]*#[^\n]*\n)+|#[^\n]*|"""(?:\\.|.)*?"""|"(?:\\.|[^"\\\n])*"|'
                           r"'(?:\\.|[^'\\\n])*'", re.S)
 C_LIKE = (".c", ".h", ".inc", ".js", ".pml")
 PYTHON = (".py", ".pyi")
 PLAIN = (".md", ".json", ".yml", ".yaml", ".toml", ".cmake", ".in", ".sh", ".bash", ".spec", ".fish", ".txt", ".conf",
          ".service")
-NO_SUFFIX = re.compile(r"[A-Za-z_-]+")  # scripts, Makefile; not .gitignore and the like
-# The words themselves, and the licence.
+NO_SUFFIX = re.compile(r"[A-Za-z_-]+")  # scripts and Makefile, but not .gitignore and the like
+# Files that contain the words on purpose, and the licence.
 EXEMPT = ("tests/", "LICENSE")
 
 
 def blanks(words):
-    """A blank of the expression is any white space; one of a look-behind, which has one width, a single one."""
+    """Makes a blank match any white space; within a look-behind, which has a fixed width, a single
+    one."""
     return re.sub(r"\(\?<!.*?\)| ", lambda m: m.group().replace(" ", r"\s") if len(m.group()) > 1 else r"\s+", words)
 
 
 def c_texts(source):
-    """(offset, text) of each literal, adjacent ones joined, and of each comment."""
+    """Yields (offset, text) of each literal, with adjacent ones joined, and of each comment."""
     found = []
     end = -1
     for match in TOKEN.finditer(source):
@@ -90,12 +91,12 @@ def c_texts(source):
 
 
 def python_texts(source):
-    """(offset, text) of each literal and of each group of comment lines."""
+    """Yields (offset, text) of each literal and of each group of comment lines."""
     return [(m.start(), re.sub(r"\n[ \t]*#", " ", m.group())) for m in PYTHON_TOKEN.finditer(source)]
 
 
 def doc_texts(source):
-    """(offset, text) of each paragraph."""
+    """Yields (offset, text) of each paragraph."""
     return [(m.start(), m.group()) for m in re.finditer(r"(?:[^\n]+\n?)+", source)]
 
 

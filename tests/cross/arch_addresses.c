@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sampler takes for an address, a return address and a page on aarch64. */
+/* Tests which values the sampler takes for an address, a return address and a page on aarch64. */
 #include <stdio.h>
 
 #include "preload/sampler/sampler.h"
 
-#define TOP	  UINT64_C(0xfffff7ff1230) /* the stack of a program: above 2^47 */
+#define TOP	  UINT64_C(0xfffff7ff1230) /* the stack of a program, above 2^47 */
 #define SIGNATURE UINT64_C(0x0055000000000000)
 
 static int failed;
@@ -30,7 +30,7 @@ int main(void)
 	CHECK(sampler_return_address(TOP) == TOP);
 	CHECK(sampler_page_size() == (uintptr_t)page);
 	CHECK(sampler_page_of(TOP) == TOP / (uintptr_t)page * (uintptr_t)page);
-	/* Cleared in children by whole pages of any kernel. */
+	/* Children clear it by whole pages, of any kernel's size. */
 	CHECK(_Alignof(struct sampler_control) == 65536 && sizeof(sampler_control) % 65536 == 0);
 	return failed;
 }

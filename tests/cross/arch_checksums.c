@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checksum of chunks by the instruction of aarch64, against the portable one. */
+/* Compares the checksum of chunks by aarch64's instruction with the portable one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/processor.h"
 
 #define LONGEST 300U
-/* RFC 3720, B.4: 32 bytes of zeros. */
+/* Checksum of 32 bytes of zeros (RFC 3720, B.4). */
 #define OF_ZEROS 0x8a9136aaU
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What flmem decides from machine code of aarch64: calls before a return address, and the place of
- * errno. Runs in an emulator (tests/cross/frames), on its own code.
+ * Tests what flmem concludes from machine code of aarch64: calls before a return address, and the
+ * place of errno. Runs in an emulator (tests/cross/frames), on its own code.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ static int failures;
 		}                                                      \
 	} while (0)
 
-/* Of this process: an address that is too low cannot be read. */
+/* Reads memory of this process; an address that is too low cannot be read. */
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length)
 {
@@ -37,7 +37,7 @@ extern const char after_stub[], after_landing_stub[], after_own[], after_pointer
 	after_signed_zero[], after_jump[], after_nothing[];
 extern const uint64_t slot[];
 
-/* Never executed. */
+/* Code that is decoded and never executed. */
 __asm__(".text\n.p2align 2\n"
 	"stub:	adrp x16, slot\n	ldr x17, [x16, :lo12:slot]\n"
 	"	add x16, x16, :lo12:slot\n	br x17\n"
@@ -96,7 +96,7 @@ static void the_place_of_errno_is_known(void)
 	/* bti c; mrs x0, tpidr_el0; add x0, x0, #1, lsl #12; add x0, x0, #16; ret */
 	static const uint32_t executable[8] = {0xd503245f, 0xd53bd040, 0x91400400, 0x91004000,
 					       0xd65f03c0};
-	/* add x0, x1, x1 in place of the pointer */
+	/* add x0, x1, x1 instead of the thread pointer */
 	static const uint32_t other[8] = {0xd53bd041, 0x8b010020, 0xd65f03c0};
 	/* stp x29, x30, [sp, #-16]!: calls something */
 	static const uint32_t calls[8] = {0xa9bf7bfd, 0xd53bd040, 0xd65f03c0};

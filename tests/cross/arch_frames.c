@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frames of a chain on aarch64, run by the emulator's kernel: each call gets its arguments, its
- * mask and its stack, and the last frame brings back every register. Then what is decided from the
+ * Runs the frames of a chain on aarch64 on the emulator's kernel: each call gets its arguments, its
+ * mask and its stack, and the last frame restores every register. Then tests decisions from the
  * registers of a stopped thread. ptrace itself does not work in the emulator.
  */
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define OWN_MASK	 UINT64_C(0x800)      /* SIGUSR2 */
 #define OWN_FLAGS	 UINT64_C(0x60000000) /* Z and C */
 #define CHAIN_BLOCKS	 (UINT64_C(1) << (SIGUSR1 - 1))
-/* Signals that the emulator of programs cannot block. */
+/* Signals that user-mode emulation cannot block. */
 #define EMULATORS  (UINT64_C(3) << 62)
 #define MASK_BYTES 8L
 
@@ -53,7 +53,7 @@ __asm__(".text\n"
 	"	ret\n"
 	"start:	mov sp, x0\n"
 	"	br x1\n"
-	/* x16 and x17 are kept on the stack while they hold the address. */
+	/* x16 and x17 are saved on the stack while they hold the address. */
 	"landing: stp x16, x17, [sp, #-16]!\n"
 	"	adrp x16, landed\n"
 	"	add x16, x16, :lo12:landed\n"
@@ -95,7 +95,7 @@ __asm__(".text\n"
 	"	stp q26, q27, [x16], #32\n"
 	"	stp q28, q29, [x16], #32\n"
 	"	stp q30, q31, [x16], #32\n"
-	"	sub sp, sp, #16, lsl #12\n" /* leaves the data of the chain as it is */
+	"	sub sp, sp, #16, lsl #12\n" /* keeps away from the data of the chain */
 	"	b take_over\n");
 
 static void check(bool holds, const char *what, int line)
@@ -106,7 +106,7 @@ static void check(bool holds, const char *what, int line)
 	exit(1);
 }
 
-/* What arch_aarch64.c needs of the library; nothing of this reads another process. */
+/* The functions that arch_aarch64.c needs of the library; nothing here reads another process. */
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,
 			      size_t length)
 {
@@ -134,7 +134,7 @@ static void note_call(void)
 	masks[calls++] = current_mask();
 }
 
-/* Uses its stack, and changes vector registers, as functions may. */
+/* Uses its stack and changes vector registers, as any function may. */
 __attribute__((noinline)) static void first(uint64_t a, uint64_t b, uint64_t c, uint64_t d,
 					    uint64_t e, uint64_t f, uint64_t g, uint64_t h)
 {
@@ -179,7 +179,7 @@ static void plan(struct flmem_chain *chain)
 	call->args[0] = CLOCK_MONOTONIC;
 	call->args[1] = flmem_chain_put(chain, NULL, 16);
 	call->data_args = 2;
-	flmem_chain_put(chain, NULL, 16); /* landing() writes here */
+	flmem_chain_put(chain, NULL, 16); /* landing() writes to these bytes */
 }
 
 static struct flmem_scratch run_chain(const struct flmem_thread_state *state,
@@ -225,7 +225,7 @@ static void the_calls_are_made_and_the_thread_comes_back(void)
 	free(scratch.bytes);
 }
 
-/* What the kernel shows of a thread that waited in ppoll(). */
+/* The state that the kernel shows of a thread that waited in ppoll(). */
 static struct flmem_task_wait stop_in_wait(struct flmem_thread_state *state)
 {
 	struct flmem_task_wait at = {.number = SYS_ppoll,
@@ -259,13 +259,13 @@ static void a_call_to_repeat_is_known_by_its_place(void)
 	state.regs.regs[5] = at.args[5];
 	state.regs.sp -= 16;
 	CHECK(!flmem_arch_interrupted_in(&state, &at));
-	state.at_svc = false; /* it computes */
+	state.at_svc = false; /* the thread computes */
 	CHECK(flmem_arch_in_program(&state) && flmem_arch_has_returned(&state, &at));
 	flmem_arch_read_call(&state, &read);
 	CHECK(read.number == -1);
 }
 
-/* Its first argument is lost, so it is neither a wait nor made again. */
+/* The call's first argument is lost, so it is neither a wait nor made again. */
 static void a_call_that_ended_with_eintr_is_over(void)
 {
 	static struct flmem_thread_state state;
@@ -309,7 +309,7 @@ static void a_thread_is_in_the_park_with_all_its_registers(void)
 	other = state;
 	other.regs.regs[0] = 0;
 	CHECK(!flmem_arch_is_in_call(&other, &chain, 0, &scratch, &gadgets));
-	for (uint64_t at = 0; at < 8; at += 4) { /* on its way out */
+	for (uint64_t at = 0; at < 8; at += 4) { /* the function has returned to the restorer */
 		other.regs.pc = gadgets.restorer + at;
 		CHECK(flmem_arch_is_in_call(&other, &chain, 0, &scratch, &gadgets));
 	}
@@ -339,7 +339,7 @@ static void find_own_frame(int number)
 	}
 }
 
-/* Of a real handler, as the emulator's kernel writes it. */
+/* The frame of a real handler, as the emulator's kernel writes it. */
 static void the_frame_of_a_handler_is_found(void)
 {
 	const struct flmem_vector_use none = {0}, wide = {.wide = true}, sme = {.streaming = true};

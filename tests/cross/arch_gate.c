@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The code of the gate for forks on aarch64, around forks of this program: unit/test_fork_gate.c
- * does the same on the processor that tests run on.
+ * Tests the code of the gate for forks on aarch64, around forks of this program:
+ * unit/test_fork_gate.c does the same on the processor that runs the tests.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void make_gate(void)
 		exit(1);
 }
 
-/* The child has its own gate, open. */
+/* Forks through the gate; the child has its own gate, which is open. */
 static int fork_through(void)
 {
 	pid_t child = fork();
@@ -99,7 +99,7 @@ static void try_many_threads(void *run(void *wrong))
 	CHECK(gate->forks == 0);
 }
 
-/* By another thread, or by the fork that has waited for too long. */
+/* Opens the closed gate by another thread, or by the fork that has waited for too long. */
 static void try_closed(int is_opened)
 {
 	pthread_t thread;
@@ -136,7 +136,7 @@ static void *pass_often(void *wrong)
 	return NULL;
 }
 
-/* Below zero it would never be open for flmem again. */
+/* With a count below zero the gate would never be open for flmem again. */
 static void try_handlers_alone(void)
 {
 	made_handler(flmem_fork_gate_parent)();

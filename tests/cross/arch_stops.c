@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which threads may be stopped on aarch64, with a process that this test plays. */
+/* Tests which threads may be stopped on aarch64, with a simulated process. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@
 #define PARK_US	 1000U
 #define LONG_US	 10000000U
 
-/* What the thread shows at each look at its status and its wait. */
+/* The thread's status and wait at each check. */
 struct look {
 	uint64_t sleeps, losses;
 	int rc;
@@ -52,7 +52,7 @@ static size_t status_looks, wait_looks;
 static const char *link_target, *personality_text;
 static struct flmem_process process = {.pid = TID};
 
-/* The clock of the noted threads, which does not go by itself; 0: the real one. */
+/* The clock of the noted threads, which only the test advances; 0: the real clock. */
 static uint64_t clock_us;
 
 int clock_gettime(clockid_t clock, struct timespec *time)
@@ -154,7 +154,7 @@ static const char *why(long number, uint64_t descriptor, int argument, uint64_t 
 	at.args[0] = descriptor;
 	if (argument)
 		at.args[argument] = timeout;
-	/* The descriptors are those of this program, all other facts are made up. */
+	/* The descriptors are those of this program; all other facts are made up. */
 	return flmem_quiet_stop_refuses(
 		&process, &maps, number == SYS_read || number == SYS_readv ? getpid() : TID, &at);
 }
@@ -187,7 +187,7 @@ static void a_timeout_must_be_writable(void)
 	CHECK(!why(SYS_ppoll, 0, 0, 0) && !why(SYS_pselect6, 0, 0, 0));
 	CHECK(!why(SYS_ppoll, 0, 2, WRITABLE) && !why(SYS_pselect6, 0, 4, WRITABLE));
 	CHECK(why(SYS_ppoll, 0, 2, CONSTANT) && why(SYS_pselect6, 0, 4, CONSTANT));
-	CHECK(why(SYS_ppoll, 0, 2, CONSTANT - 8)); /* half of it */
+	CHECK(why(SYS_ppoll, 0, 2, CONSTANT - 8)); /* half of the value */
 	CHECK(why(SYS_ppoll, 0, 2, UNMAPPED));
 	CHECK(!flmem_quiet_stop_refuses(&process, NULL, TID, &at));
 	at.args[2] = WRITABLE;
@@ -220,7 +220,7 @@ static void only_files_that_restart_are_read(void)
 	link_target = NULL;
 }
 
-/* A thread that sleeps in one wait all the time, as all looks show it. */
+/* Returns a thread that sleeps in one wait at every check. */
 static struct flmem_candidate sleeper(void)
 {
 	const struct flmem_candidate candidate = {
@@ -261,7 +261,7 @@ static void a_thread_must_sleep_for_a_while(void)
 	CHECK(!flmem_quiet_stop_is_new(&sleepers, TID) && !flmem_quiet_stop_due_us(&sleepers));
 	note(&sleepers, candidate);
 	CHECK(!flmem_quiet_stop_is_new(&sleepers, TID));
-	CHECK(flmem_quiet_stop_is_new(&sleepers, TID + 1)); /* it was not found */
+	CHECK(flmem_quiet_stop_is_new(&sleepers, TID + 1)); /* a pass did not find it */
 	clock_us = 0;
 }
 
@@ -301,7 +301,7 @@ static void all_threads_are_noted(void)
 	CHECK(sleepers.count == FLMEM_CANDIDATES_MAX);
 	for (size_t i = 0; i < sleepers.count; i++)
 		sleepers.rows[i].since_us -= 2000 * i;
-	CHECK(flmem_quiet_stop_due_us(&sleepers) == 2000); /* of the fifth */
+	CHECK(flmem_quiet_stop_due_us(&sleepers) == 2000); /* the time of the fifth */
 	flmem_quiet_stop_note(&sleepers, &found);
 	CHECK(flmem_quiet_stop_is_new(&sleepers, TID + 4));
 	CHECK(!flmem_quiet_stop_is_new(&sleepers, TID + 5));
@@ -336,10 +336,10 @@ static void a_thread_that_was_awake_is_not_stopped(void)
 	looks[0].losses = 3;
 	CHECK(!sleeps_on_after(&candidate));
 	candidate = sleeper();
-	looks[0].rc = 0; /* it runs */
+	looks[0].rc = 0; /* the thread runs */
 	CHECK(!sleeps_on_after(&candidate));
 	candidate = sleeper();
-	looks[0].at.args[0] = 9; /* another call, with the same number of sleeps */
+	looks[0].at.args[0] = 9; /* another call with the same number of sleeps */
 	CHECK(!sleeps_on_after(&candidate));
 	candidate = sleeper();
 	looks[0].at.sp = 32;
@@ -386,10 +386,10 @@ static void a_chain_ends_in_its_park(void)
 	const struct flmem_candidate candidate = sleeper();
 
 	CHECK(!flmem_quiet_stop_await_park(&process, TID, &gadgets,
-					   PARK_US)); /* in its own sleep */
+					   PARK_US)); /* it still has its own sleep */
 	(void)sleeper();
 	looks[0].rc = 0;
-	looks[1].at.number = -1; /* a page fault */
+	looks[1].at.number = -1; /* it is in a page fault */
 	looks[2].at.pc = SYSCALL + 4;
 	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets, LONG_US) && wait_looks == 3);
 	(void)sleeper();
@@ -399,7 +399,7 @@ static void a_chain_ends_in_its_park(void)
 	looks[0].rc = -3;
 	wait_looks = 0;
 	CHECK(flmem_quiet_stop_await_park(&process, TID, &gadgets,
-					  PARK_US)); /* its end is seen next */
+					  PARK_US)); /* a later check sees its end */
 	(void)candidate;
 }
 

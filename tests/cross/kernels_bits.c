@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of every instruction set that this machine runs give the bits of the portable ones.
- * Prints a checksum of all results, which has to be the same on every machine.
+ * Checks that the kernels of every instruction set of this machine give the bits of the portable
+ * ones. Prints a checksum of all results, which must be the same on every machine.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,13 +13,13 @@
 #include "aggregate/kernels.h"
 #include "base/bytes/fnv.h"
 
-#define COUNT 65551U /* all numbers of 16 bits, and no multiple of a vector */
+#define COUNT 65551U /* more than all 16-bit numbers, and no multiple of a vector */
 
 #define STATE UINT64_C(88172645463325252)
 
 static uint64_t digest, state;
 
-/* xorshift64*: the same numbers everywhere. */
+/* xorshift64*: gives the same numbers on every machine. */
 static uint64_t random_bits(void)
 {
 	state ^= state >> 12;
@@ -28,7 +28,7 @@ static uint64_t random_bits(void)
 	return state * UINT64_C(2685821657736338717);
 }
 
-/* All NaNs are one here: which of them an operation returns differs between processors. */
+/* Makes all NaNs equal: which of them an operation returns differs between processors. */
 static void unify_nans(double *values)
 {
 	for (size_t i = 0; i < COUNT; i++)
@@ -72,7 +72,7 @@ static void check_loads(const struct flmem_kernels *kernels, const struct flmem_
 	}
 }
 
-/* Numbers of a type, what is in the middle of two of them, and the doubles beside those. */
+/* Makes numbers of a type, the middle between two of them, and the doubles next to those. */
 static void fill_ties(double *values, unsigned type, const struct flmem_kernels *portable,
 		      unsigned round)
 {

@@ -13,7 +13,8 @@ CLIENT = {"train_configs": {}, "model_configs": {}}
 
 
 class Client:
-    """The client's side: the real communicator, which returns the new model as the answer to an update."""
+    """The client's side: the real communicator; it returns the new model as the answer to an
+    update."""
 
     def __init__(self, address, number):
         from appfl.comm.grpc import GRPCClientCommunicator  # pylint: disable=import-outside-toplevel
@@ -40,14 +41,14 @@ class Client:
 
 
 def make_agent(name, clients, rounds):
-    """APPFL's server agent, with the model of the experiment."""
+    """Makes APPFL's server agent with the model of the experiment."""
     import torch  # pylint: disable=import-outside-toplevel
     from appfl.agent import ServerAgent  # pylint: disable=import-outside-toplevel
     from appfl.config import ServerAgentConfig  # pylint: disable=import-outside-toplevel
     from omegaconf import OmegaConf  # pylint: disable=import-outside-toplevel
 
     class Agent(ServerAgent):
-        """It would read the model from a file of its source."""
+        """Replaces the method that would read the model from a source file."""
 
         def _load_model(self):
             self.model = models.make(torch, name)

@@ -16,7 +16,7 @@ import original
 
 
 class Times(dict):
-    """Seconds by what was done, and bytes."""
+    """Sums up seconds by activity, and bytes."""
 
     def of(self, what, call, *args, **more):
         began = time.monotonic()
@@ -26,7 +26,7 @@ class Times(dict):
 
 
 def by_flmem(times, address, name, client, rounds, steps):
-    """Tensors go straight between the socket and the model."""
+    """Moves tensors straight between the socket and the model."""
     import torch  # pylint: disable=import-outside-toplevel
 
     from flmem import exchange  # pylint: disable=import-outside-toplevel
@@ -41,7 +41,7 @@ def by_flmem(times, address, name, client, rounds, steps):
 
 
 def by_flmem_files(times, address, name, client, rounds, _steps):
-    """The model goes through a file; no process has it in memory."""
+    """Moves the model through a file; no process has it in memory."""
     del name
     flmem, path = os.environ["FLMEM"], f"client-{client}.safetensors"
 
@@ -56,7 +56,7 @@ def by_flmem_files(times, address, name, client, rounds, _steps):
 
 
 def by_flmem_generated(times, address, name, client, _rounds, _steps):
-    """The model is generated while it is sent, and only compared where it is received."""
+    """Generates the model while it is sent, and only compares it where it is received."""
     flmem = os.environ["FLMEM"]
 
     def run(verb, *words):
@@ -67,7 +67,7 @@ def by_flmem_generated(times, address, name, client, _rounds, _steps):
 
 
 def by_original(times, address, name, client, rounds, steps):
-    """Whole models in memory, as APPFL does it."""
+    """Keeps whole models in memory, as APPFL does."""
     import torch  # pylint: disable=import-outside-toplevel
 
     model = models.make(torch, name) if name in models.SMALL else None
@@ -85,7 +85,8 @@ def by_original(times, address, name, client, rounds, steps):
 
 
 def by_appfl(times, address, name, client, rounds, steps):
-    """APPFL itself: an update is answered with the next model, so waiting and that pull are part of the push."""
+    """Uses APPFL itself: an update is answered with the next model, so waiting and that pull are
+    part of the push."""
     import torch  # pylint: disable=import-outside-toplevel
 
     model = models.make(torch, name)

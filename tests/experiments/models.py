@@ -52,14 +52,14 @@ def make_resnet18(torch):
 
 
 def make(torch, name):
-    """The same values in every process."""
+    """Returns a model with the same values in every process."""
     torch.manual_seed(1)
     torch.set_num_threads(1)
     return make_mnist_cnn(torch) if name == "mnist-cnn" else make_resnet18(torch)
 
 
 def train(torch, name, model, client, number, steps):
-    """Steps of SGD on data of this client and round, which follow from both."""
+    """Makes steps of SGD on data that depend on the client and the round."""
     generator = torch.Generator().manual_seed(1000 * client + number)
     shape = (1, 28, 28) if name == "mnist-cnn" else (3, 32, 32)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -75,7 +75,7 @@ def train(torch, name, model, client, number, steps):
 
 
 def llama_tensors(name, layers=None):
-    """(name, shape) of each tensor, of all layers or of the first ones."""
+    """Yields (name, shape) of each tensor, of all layers or of the first ones."""
     count, width, inner, narrow, words, _ = LLAMA[name]
     yield "model.embed_tokens.weight", (words, width)
     for i in range(count if layers is None else layers):
@@ -103,7 +103,7 @@ def count_parameters(tensors):
 
 
 def write_llama(path, name, layers):
-    """A safetensors file in bf16 with one tile of random numbers over and over."""
+    """Writes a safetensors file in bf16 that repeats one tile of random numbers."""
     import torch  # pylint: disable=import-outside-toplevel
 
     torch.manual_seed(1)
@@ -122,7 +122,7 @@ def write_llama(path, name, layers):
 
 
 def write_first(path, name, layers):
-    """The model of round 0 as a safetensors file."""
+    """Writes the model of round 0 as a safetensors file."""
     if name in LLAMA:
         write_llama(path, name, layers)
         return

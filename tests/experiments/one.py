@@ -16,15 +16,15 @@ import time
 import models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's PyTorch belongs to
+SYSTEM_PYTHON = "/usr/bin/python3"  # the interpreter that Debian's PyTorch belongs to
 START_S = 600
 GENERATED = "generate:"
-GENERATED_START_S = 24 * 3600  # the server makes all of the model once, for its SHA-256
+GENERATED_START_S = 24 * 3600  # the server generates the whole model once, for its SHA-256
 EVERY_S = 0.01
 
 
 def status(pid):
-    """(RssAnon, VmHWM) of a process in bytes; zeros when it is gone."""
+    """Returns (RssAnon, VmHWM) of a process in bytes; zeros when it has ended."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -43,7 +43,7 @@ def children(pid):
 
 
 class Peaks:  # pylint: disable=too-few-public-methods
-    """The highest memory of each process with its children, sampled."""
+    """Samples the highest memory of each process with its children."""
 
     def __init__(self):
         self.pids, self.anonymous, self.resident = {}, {}, {}
@@ -64,7 +64,7 @@ class Peaks:  # pylint: disable=too-few-public-methods
 
 
 def address_of(server, path, limit_s):
-    """What the server printed, once it is there."""
+    """Returns the server's address, once it has printed it."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until and server.poll() is None:
         with open(path, encoding="utf-8") as file:
@@ -77,13 +77,15 @@ def address_of(server, path, limit_s):
 
 
 def is_sanitised(program):
-    """AddressSanitizer refuses to start beside another preloaded library."""
+    """True for a program with AddressSanitizer, which refuses to start beside another preloaded
+    library."""
     with open(program, "rb") as file:
         return b"libasan.so" in file.read()
 
 
 def sampled(options, process, words):
-    """The words that run them under flmem profile, if that is wanted: in the same process."""
+    """Returns the words that run a command under flmem profile, if that is wanted, in the same
+    process."""
     if not options.profiles or words[0] == options.flmem and is_sanitised(options.flmem):
         return words
     path = os.path.join(options.profiles, f"{options.model}-{options.way}-{process}.prof")
@@ -98,7 +100,7 @@ def is_generated(options):
 
 
 def verified_by(path):
-    """The line of a server that has written nothing."""
+    """Returns the line in which a server that writes nothing reports its check."""
     with open(path, encoding="utf-8") as file:
         found = re.search(r"^nothing was written: .*$", file.read(), re.M)
     if not found:
@@ -121,7 +123,7 @@ def server_words(options, way):
 
 
 def run_clients(options, way, address, peaks):
-    """All clients at a time; their times."""
+    """Runs all clients at a time; returns their times."""
     kind = "flmem-files" if way == "flmem" and options.model in models.LLAMA else way
     if is_generated(options):
         kind = "flmem-generated"
@@ -145,7 +147,7 @@ def run_clients(options, way, address, peaks):
 
 
 def received_by(server):
-    """Bytes that a process has read, from sockets and files."""
+    """Returns the bytes that a process has read, from sockets and files."""
     with open(f"/proc/{server.pid}/io", encoding="ascii") as file:
         return int(re.search(r"rchar: (\d+)", file.read())[1])
 

@@ -33,7 +33,7 @@ def _receive(connection, count):
 
 
 def send_whole(connection, state):
-    """A state dict as messages."""
+    """Serialises a state dict into messages."""
     import torch  # pylint: disable=import-outside-toplevel
 
     buffer = io.BytesIO()
@@ -86,7 +86,7 @@ class Client:
 
 
 class Server:  # pylint: disable=too-few-public-methods
-    """All rounds."""
+    """Runs all rounds of the server."""
 
     def __init__(self, state, clients, rounds):
         self.state, self.clients, self.rounds = state, clients, rounds
@@ -108,7 +108,7 @@ class Server:  # pylint: disable=too-few-public-methods
         self.changed.notify_all()
 
     def serve(self, connection):
-        """One client."""
+        """Serves one client."""
         while True:
             try:
                 what, client, number, weight = struct.unpack("<BIId", _receive(connection, 17))
@@ -131,7 +131,7 @@ class Server:  # pylint: disable=too-few-public-methods
 
 
 def first_state(name, path):
-    """The model that all start from."""
+    """Returns the model from which all start."""
     import torch  # pylint: disable=import-outside-toplevel
 
     if name in models.SMALL:

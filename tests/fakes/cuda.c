@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands for CUDA's driver where there is none, with the functions of it that flmem calls: two
- * devices, of which the second one has an active context. FAKE_CUDA_CONTEXT=0: none has one.
- * FAKE_CUDA_ERROR is what cuMemPoolTrimTo returns. A call that would create a context, or one from
- * a thread that is not in the relaxed capture mode, ends the process.
+ * Replaces CUDA's driver where there is none, with the functions that flmem calls: two devices, of
+ * which the second one has an active context. FAKE_CUDA_CONTEXT=0: none has one. FAKE_CUDA_ERROR is
+ * what cuMemPoolTrimTo returns. A call that would create a context, or one from a thread that is
+ * not in the relaxed capture mode, ends the process.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands for the CUDA runtime where it is not installed. FAKE_CUDART_VERSION is the number that it
+ * Replaces the CUDA runtime where it is not installed. FAKE_CUDART_VERSION is the version that it
  * reports (12090), FAKE_CUDART_ERROR the error that it returns.
  */
 #include <stdlib.h>

@@ -41,7 +41,7 @@ static struct device devices[] = {
 	{"Fake GPU 80GB parted", 80 * GIB, 2 * GIB},
 };
 
-/* Of the driver: newer revisions report it apart from what is in use. */
+/* Memory reserved by the driver: newer revisions report it apart from memory in use. */
 #define RESERVED (GIB / 2)
 
 struct memory {
@@ -191,7 +191,7 @@ int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *count)
 	return SUCCESS;
 }
 
-/* The instances 1 and 4: freed ones leave gaps. */
+/* There are instances 1 and 4: freed instances leave gaps. */
 int nvmlDeviceGetMigDeviceHandleByIndex(struct device *device, unsigned index, struct device **mig)
 {
 	if (device == devices || (index != 1 && index != 4))
@@ -223,7 +223,7 @@ int GRAPHICS(struct device *device, unsigned *count, struct process *rows)
 }
 
 #if REVISION > 1
-/* The old name stays in new drivers and takes the old struct: using it would be a mistake. */
+/* The old name stays in new drivers and takes the old struct: flmem must not use it. */
 int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count, void *rows)
 {
 	(void)device;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends like jemalloc 5.3, src/pages.c, where the pages are larger than it was built for. */
+/*
+ * Ends the program as jemalloc 5.3 does (src/pages.c) where the pages are larger than those it was
+ * built for.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 

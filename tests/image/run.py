@@ -29,16 +29,16 @@ from scenario import VICTIM  # noqa: E402
 
 HANG_S = 120
 NOBODY, OTHER = 65534, 65533
-# What docker and containerd leave a container that asks for nothing.
+# Capabilities that docker and containerd give a container by default.
 USUAL = ("chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
          "net_bind_service", "net_raw", "sys_chroot", "mknod", "audit_write", "setfcap")
-UNDECIDED = 9  # watched for too short a time
+UNDECIDED = 9  # exit status: watched for too short a time
 WATCH = ("/usr/bin/flmem", "watch", "--duration", "500ms", "--interval", "100ms", "--json", "--pid")
 DETECT = ("/usr/bin/flmem", "detect", "--json", "--pid")
 OWNER = "needs CAP_DAC_OVERRIDE"
 PTRACE = "needs CAP_SYS_PTRACE"
 
-# (who, user, capabilities, whether the heap is read, exit status of trim, what the refusal names)
+# (name, user, capabilities, whether the heap is read, exit status of trim, text of the refusal)
 RIGHTS = (
     ("the user of the process, no capability", NOBODY, (), True, 0, ""),
     ("another user, no capability", OTHER, (), False, 4, PTRACE),
@@ -53,7 +53,7 @@ ENTER = ('mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && mount -t pr
 
 
 def read_layout(directory):
-    """The tree of the only layer; every blob has to be what its name promises."""
+    """Unpacks the only layer; the digest of every blob must match its name."""
     def blob(descriptor):
         with open(os.path.join(directory, "blobs", *descriptor["digest"].split(":")), "rb") as file:
             data = file.read()
@@ -77,12 +77,13 @@ def unpack(tree, place):
 
 
 def inside(root, words, user=0, capabilities=None):
-    """Words that run `words` in the image, with the given rights and the host's pids."""
+    """Returns the words that run `words` in the image, with the given rights and the host's
+    pids."""
     if user:
         rights = ["chroot", f"--userspec={user}:{user}", "--groups=", root]
     elif capabilities is None:
         rights = ["chroot", root]
-    else:  # SYS_CHROOT for the test itself: nothing of flmem asks for it
+    else:  # SYS_CHROOT is for the test itself: nothing of flmem needs it
         kept = "".join(f",+{name}" for name in ("sys_chroot", *capabilities))
         rights = ["setpriv", f"--bounding-set=-all{kept}", "chroot", root]
     return ["unshare", "--mount", "--", "sh", "-c", ENTER, root, *rights, *words]
@@ -127,7 +128,7 @@ def check_layout(directory, place):
 
 
 def check_watch(words):
-    """What is wrong: resident memory is what every user may read."""
+    """Checks detect and returns the defects: resident memory can be read by every user."""
     status, out, err = run(words)
     if status not in (0, UNDECIDED) or not re.search(r'"rss_bytes":\s*[1-9]', out):
         return [f"watch: status {status}: {err}"]
@@ -135,7 +136,7 @@ def check_watch(words):
 
 
 def check_right(place, row):
-    """What is wrong with this row."""
+    """Returns the defects of this row."""
     _, user, capabilities, reads, trims, names = row
     with Target() as target:
         pid = str(target.process.pid)
@@ -156,7 +157,7 @@ def check_right(place, row):
 
 
 def ask(address):
-    """The answer, as soon as there is a sample: before, the status is 503."""
+    """Returns the answer once there is a sample: before, the status is 503."""
     end = time.monotonic() + HANG_S
     while True:
         try:
@@ -169,7 +170,7 @@ def ask(address):
 
 
 def read_metrics(watch):
-    """Asks the endpoint that the watch in the image has named on standard error."""
+    """Queries the endpoint that the watch in the image has printed on standard error."""
     for line in watch.stderr:
         match = re.search(r"http://127\.0\.0\.1:\d+\S*", line)
         if match:
@@ -192,7 +193,7 @@ def check_metrics(place):
 
 
 def check_repeated(build, directory, again):
-    """Made twice, the image has the same bytes."""
+    """Makes the image twice and compares the bytes."""
     make(build, again)
     [first], [second] = ([os.path.join(place, name) for name in os.listdir(place)
                           if name.endswith(".tar")] for place in (directory, again))

@@ -18,14 +18,14 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 
 from harness import report, skip  # noqa: E402
 
-# No partial order reduction: every order of steps is tried.
+# Without partial order reduction every order of steps is tried.
 ASSERTIONS = ("assertions", ["-DSAFETY", "-DNOCLAIM"], [])
-# With weak fairness: whoever can go on does so at some time.
+# Weak fairness: a process that can always continue does so eventually.
 FORMULA = ("comes_back", ["-DNFAIR=4"], ["-a", "-f"])
 DEPTH = "1000000"
 LIMIT_S = 1800
 
-# Macro, what finds it, and further macros.
+# (macro of a fault, the check that must find it, further macros)
 FAULTS = (
     ("FAULT_ARMED_FIRST", ASSERTIONS),
     ("FAULT_NOT_PEEKED", ASSERTIONS),
@@ -45,7 +45,7 @@ WHOLE = ((ASSERTIONS,), (FORMULA,), (FORMULA, "LIBRARY"), (ASSERTIONS, "AARCH64"
 
 
 class Broken(Exception):
-    """The model could not be checked."""
+    """Raised if the model could not be checked."""
 
 
 def run(words, directory):
@@ -55,7 +55,7 @@ def run(words, directory):
 
 
 def verify(macros, way, directory):
-    """(errors found, states, what spin says of it)."""
+    """Returns (errors found, states, output of spin)."""
     _, flags, options = way
     define = [f"-D{macro}" for macro in macros]
     for words in (["spin", *define, "-a", os.path.abspath(MODEL)],
@@ -63,7 +63,8 @@ def verify(macros, way, directory):
         status, text = run(words, directory)
         if status:
             raise Broken(text)
-    # -E: a killed flmem ends in the middle of its work; that is no error.
+    # -E ignores invalid end states: a killed flmem ends in the middle of its work, which is no
+    # error.
     _, text = run(["./pan", "-E", "-m" + DEPTH, *options], directory)
     errors = re.search(r"errors: (\d+)", text)
     states = re.search(r"(\d+) states, stored", text)
@@ -75,7 +76,7 @@ def verify(macros, way, directory):
 
 
 def check_unreached(text):
-    """Steps of flmem that no run reaches: what they do is not checked."""
+    """Returns the steps of flmem that no run reaches, and that are therefore not checked."""
     part = re.search(r"unreached in proctype flmem\n(.*?)\n(?:unreached|\n)", text, re.S)
     lines = part.group(1).splitlines() if part else []
     return [line.strip() for line in lines if "states)" not in line]

@@ -11,38 +11,40 @@ from dataclasses import dataclass, replace
 from typing import Tuple
 
 
-# Code that touches or reads other processes, or runs in them; `make soak` plants the faults of all rooms.
+# Code that touches or reads other processes, or runs in them; `make soak` plants the faults of all
+# directories.
 GUARDS = tuple(f"libcore/{room}/" for room in (
     "allocators", "base", "elf", "ops/profile", "ops/target", "ops/trim", "preload", "proc", "remote", "runtimes"))
 
 
 class Stale(Exception):
-    """The text of the fault is not in the source once."""
+    """Raised if the text of the fault does not occur exactly once in the source."""
 
 
 @dataclass(frozen=True)
 class Fault:
     name: str
     file: str
-    old: str  # stands exactly once in the file
+    old: str  # occurs exactly once in the file
     new: str
-    removes: str  # what protects nobody then
+    removes: str  # the protection that the fault removes
     # ctest names; "cli.trim/pattern": those tests of the bats file; "unit.test_x/word": the program
-    # with that argument. The first that fails is enough.
+    # with that argument. The first test that fails is enough.
     tests: Tuple[str, ...]
-    slow: bool = False  # noticed by a time limit of the test
+    slow: bool = False  # a time limit of the test notices it
 
     @property
     def quick(self):
-        """In `make check` as well: it concerns a target, and unit tests notice it at once."""
+        """Reports whether `make check` plants the fault: it concerns a target, and unit tests
+        notice it at once."""
         return self.file.startswith(GUARDS) and not self.slow and bool(self.hastened().tests)
 
     def hastened(self):
-        """With its unit tests alone."""
+        """Returns the fault with its unit tests alone."""
         return replace(self, tests=tuple(t for t in self.tests if t.startswith("unit.")))
 
     def planted(self, path):
-        """The source with the fault in it."""
+        """Returns the source with the fault in it."""
         with open(path, encoding="utf-8") as file:
             text = file.read()
         count = text.count(self.old)
@@ -54,8 +56,8 @@ class Fault:
 
 
 def check(faults, root):
-    """What is wrong with a table by itself, and where the sources are no longer as it says: also
-    for faults that this run does not plant."""
+    """Returns defects of the table, and faults whose text the sources no longer have, also those
+    that this run does not plant."""
     found, names = [], set()
     for fault in faults:
         if fault.name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in the choice of a thread, which is made without touching any."""
+"""Faults in the choice of a thread, during which no thread is touched."""
 from faults import Fault
 
 CANDIDATES = "libcore/remote/checks/candidates.c"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what keeps the updates of an exchange, and models that are written, whole."""
+"""Faults in the code that keeps updates of an exchange, and models that are written, complete."""
 from faults import Fault
 
 ANSWERS = "libcore/ops/exchange/server/answer_uploads.c"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in work that may be kept waiting, or is done with somebody else's rights."""
+"""Faults in work on files that may block, or that is done with the rights of another user."""
 from faults import Fault
 
 ATTEMPT = "libcore/base/attempt.c"

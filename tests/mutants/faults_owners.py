@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what keeps others from gaining by a flmem of root: processes and files of theirs."""
+"""Faults in the protection of a flmem of root against processes and files of other users."""
 from faults import Fault
 
 ADOPT = "libcore/ops/start/adopt.c"
@@ -11,7 +11,7 @@ WRITE = "libcore/ops/recommend/recommend_write.c"
 
 ADOPTED = ("cli.supervise_foreign",)
 CORRECTED = ("unit.test_correct", "cli.fix_foreign")
-# What needs other users, attributes or ACLs.
+# Tests that need other users, attributes or ACLs.
 FOREIGN = ("cli.fix_foreign",)
 
 FAULTS = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what is concluded from memory that changes while it is read or released."""
+"""Faults in conclusions from memory that changes while it is read or released."""
 from faults import Fault
 
 WALK = "libcore/allocators/glibc/glibc_walk.c"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what is reported about recipes that a script changes, or passes on."""
+"""Faults in reports about recipes that a script changes, or passes on."""
 from faults import Fault
 
 CHANGES = "libcore/frameworks/nvflare/recipes/nvflare_recipe_changes.c"

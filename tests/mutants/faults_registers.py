@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what is written into a borrowed thread: registers, frames, mask, and its release."""
+"""Faults in the data written into a borrowed thread: registers, frames, mask, and its release."""
 from faults import Fault
 
 ARCH = "libcore/remote/arch_x86_64.c"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in how a thread is borrowed: what is checked at its stop, before and after."""
+"""Faults in borrowing a thread: the checks at its stop, before and after."""
 from faults import Fault
 
 BORROW = "libcore/remote/borrow.c"

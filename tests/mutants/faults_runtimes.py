@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in how code gets into a Python."""
+"""Faults in running code inside a Python."""
 from faults import Fault
 
 STATE = "libcore/runtimes/cpython_state.c"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in the sampler of `flmem profile run`: what it counts, and what it must not do."""
+"""Faults in the sampler of `flmem profile run`: in its counts, and in the limits on its actions."""
 from faults import Fault
 
 HOOKS = "libcore/preload/sampler/hooks.c"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what is known of a target's seccomp filters."""
+"""Faults in conclusions about a target's seccomp filters."""
 from faults import Fault
 
 SECCOMP = "libcore/remote/seccomp/seccomp.c"

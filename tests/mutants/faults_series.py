@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in what is said of memory over time."""
+"""Faults in conclusions about memory over time."""
 from faults import Fault
 
 FAULTS = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in how threads are let go of, taken back and started."""
+"""Faults in how threads are released, taken back and started."""
 from faults import Fault
 
 TRACEE = "libcore/remote/tracee.c"
@@ -68,7 +68,7 @@ FAULTS = (
           "not waiting for a first thread that ended before the others",
           SUCCESSORS, slow=True),
     Fault("another-cookie", RESTORE,
-          # Two looks at the cookie: through the stop, and in what is read again.
+          # The cookie is checked twice: through the stop, and in data that are read again.
           "!is_parked(borrow, &now) ||\n\t    !flmem_borrow_sees_frames(borrow, tid) ||\n\t    "
           "flmem_borrow_read_results(borrow) != FLMEM_BORROW_FINISHED)", "!is_parked(borrow, &now))",
           "leaving the park of another borrower alone",

@@ -31,7 +31,7 @@ sys.path.insert(0, HERE)
 from harness import skip  # noqa: E402
 import shadow  # noqa: E402
 
-LIMIT_S = 60  # of a test, or CLEAN times as long as it takes without a fault
+LIMIT_S = 60  # limit of a test; more if it takes longer without a fault: CLEAN times its time
 CLEAN = 10
 HUNG = ", time limit"
 
@@ -45,7 +45,7 @@ RULE_TESTS = ("kept_rules", "kept_live", "golden", "nomem", "nvflare_rules", "re
               "launch_unfollowed", "launch_tasks", "launch_texts", "launch_ends", "launch_named",
               "launch_shown", "launch_chunks")
 
-# The tests that concern a folder, those that notice most first.
+# The tests that concern a folder, those that notice most faults first.
 CONCERNS = {
     "libcore/rules": (*RULE_TESTS, "oom_log", "gpu_oom_log", "kept_variations"),
     "libcore/documents": ("kept_documents", "document", "edit", "toml", "python_calls", "nomem",
@@ -67,7 +67,7 @@ CONCERNS = {
                           "pressure", "metrics", "watch_page", "labelled", "nomem"),
 }
 
-# Those whose tests run programs, which takes longer: only with --in.
+# Folders whose tests run programs, which takes longer: only with --in.
 SLOW_CONCERNS = {
     "libcore/preload": ("sampler_arithmetic", "sampler_rules", "sampler_parts", "sampler_mixed",
                         "sampler_tables", "sampler_totals", "sampler_pace", "sampler_lines",
@@ -92,7 +92,7 @@ Fault = collections.namedtuple("Fault", "file start end new line")
 
 
 def tokens_of(text):
-    """(kind, text, start) without comments, strings and white space."""
+    """Yields (kind, text, start) of the tokens, without comments, strings and white space."""
     found = []
     for match in TOKEN.finditer(text):
         if match.lastgroup not in ("skip", "directive"):
@@ -119,20 +119,20 @@ def replacement(tokens, index):
     return changed_number(word) if kind == "number" else None
 
 
-# The line up to the "[" of a size: char path[128], name[
+# Matches the line up to the "[" of a size: char path[128], name[
 TEXT_BUFFER = re.compile(r'\s*(static )?char \w+(\[[^][]*\]( = "[^"]*")?, \w+)*\[[^][]*')
 OPERAND = r"[\w.>\[\]()*&-]+"
 LARGER_OF_TWO = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\s*\?\s*"
                            r"(?:\1\s*:\s*\2|\2\s*:\s*\1)(?!\w)")
 
 
-# if (a > b) b = a;
+# Matches code like: if (a > b) b = a;
 KEEPS_LARGER = re.compile(rf"({OPERAND}) [<>]=? ({OPERAND})\)\s*(?:\1 = \2|\2 = \1);")
 SIGN = re.compile(r"\? -1 : (?:1;|\w+ >)")
 
 
 def is_buffer_size(text, start):
-    """Whether a number is the size of a text, or a part of it."""
+    """Reports whether a number is the size of a text buffer, or a part of it."""
     line = text.rfind("\n", 0, start) + 1
     return text[start].isdigit() and TEXT_BUFFER.fullmatch(text[line:start])
 
@@ -144,7 +144,7 @@ def is_in(pattern, text, start):
 
 
 def is_larger_of_two(text, start):
-    """Whether an operator only compares the two values of which one is the result."""
+    """Reports whether an operator only chooses between two compared values."""
     return is_in(LARGER_OF_TWO, text, start) or is_in(KEEPS_LARGER, text, start)
 
 
@@ -173,7 +173,7 @@ def choose(folders, count, seed):
 
 
 class Planted:
-    """A fault as Shadow.compile() takes it."""
+    """A fault in the form that Shadow.compile() takes."""
     def __init__(self, fault):
         self.fault, self.file = fault, fault.file
 
@@ -183,7 +183,7 @@ class Planted:
         return text[:self.fault.start] + self.fault.new + text[self.fault.end:]
 
 
-worker = None  # in each process of the pool: its Shadow
+worker = None  # the Shadow of each process of the pool
 
 
 def start_worker(build, tests, directory):
@@ -209,7 +209,8 @@ def run_clean(test):
 
 
 def try_fault(task):
-    """(fault, the test that noticed it; None: none did; "": no other code, or none at all)."""
+    """Returns (fault, the test that noticed it; None: none did; "": the same machine code, or none
+    at all)."""
     fault, limits = task
     try:
         changed = worker.compile(Planted(fault))
@@ -225,7 +226,7 @@ def try_fault(task):
         except shadow.Failure:
             if not in_slow_folder(fault.file):
                 raise
-            continue  # a unit test that has not this part of the sampler
+            continue  # a unit test that lacks this part of the sampler
         result = worker.run(test, limits[test], hasty=True)[0]
         if result in ("failed", "time limit"):
             return fault, test + (HUNG if result == "time limit" else "")

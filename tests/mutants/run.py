@@ -28,14 +28,14 @@ import faults  # noqa: E402
 import shadow  # noqa: E402
 from tables import FAULTS  # noqa: E402
 
-LIMIT_S = 120  # of a test; one that hangs with a fault has noticed it
+LIMIT_S = 120  # limit of a test; one that hangs with a fault has noticed it
 LOG_LINES = 15
 
 KILLED, SURVIVED, STALE, BROKEN, SKIPPED = "killed", "SURVIVED", "STALE", "BROKEN", "skipped"
 BAD = (SURVIVED, STALE, BROKEN)
 
 Outcome = collections.namedtuple("Outcome", "name result by seconds")
-worker = None  # in each process of the pool: its Shadow
+worker = None  # the Shadow of each process of the pool
 
 
 def start_worker(build, tests, directory):
@@ -45,7 +45,7 @@ def start_worker(build, tests, directory):
 
 
 def run_clean(test):
-    """(test, what it gives without a fault, the end of what it printed)."""
+    """Returns (test, result without a fault, the end of its output)."""
     try:
         worker.link_clean(test)
         result, text, _ = worker.run(test, 10 * LIMIT_S)
@@ -55,7 +55,7 @@ def run_clean(test):
 
 
 def try_tests(fault, clean):
-    """(result, what noticed it or why nothing did)."""
+    """Returns (result, the test that noticed the fault, or why none did)."""
     changed = worker.compile(fault)
     usable = [test for test in fault.tests if clean[test] in ("passed", "partly")]
     for test in usable:
@@ -63,7 +63,8 @@ def try_tests(fault, clean):
         result, _, _ = worker.run(test, LIMIT_S, hasty=True)
         if result in ("failed", "time limit"):
             return KILLED, test if result == "failed" else f"{test}, {result}"
-    # A case that is skipped here (by a sanitised build, say) may be the one that notices.
+    # A test case that is skipped here (by a sanitised build, say) may be the one that notices the
+    # fault.
     missing = [f"{test} {clean[test]}" for test in fault.tests if clean[test] != "passed"]
     if missing:
         return SKIPPED, ", ".join(missing)
@@ -91,7 +92,7 @@ def choose(options):
 
 
 def work(options, chosen, directory):
-    """(outcomes, tests that failed without a fault)."""
+    """Returns (outcomes, tests that failed without a fault)."""
     tests = shadow.read_tests(options.build)
     named = sorted({test for fault in chosen for test in fault.tests})
     outcomes, broken = [], []
@@ -123,7 +124,7 @@ def parse_options():
     parser.add_argument("--tests", action="store_true")
     options = parser.parse_args()
     options.build = os.path.realpath(options.build)
-    # What notices the quick ones mostly waits.
+    # The tests that notice the quick faults mostly wait.
     options.jobs = options.jobs or len(os.sched_getaffinity(0)) + 2 * options.quick
     return options
 

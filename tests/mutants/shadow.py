@@ -21,44 +21,44 @@ import time
 
 OBJECTS = "libcore/CMakeFiles/flmem_objects.dir"
 SOURCES = "libcore"
-ARCHIVE = "libcore/libflmem_archive.a"  # the same, of which the linker takes what is not there yet
-# Loaded into other programs by the command, which finds it beside its library.
+# the same objects as an archive, from which the linker takes missing ones
+ARCHIVE = "libcore/libflmem_archive.a"
+# The sampler is loaded into other programs by the command, which finds it beside its library.
 SAMPLER_OBJECTS = "libcore/CMakeFiles/flmem_sampler.dir"
 SAMPLER_SOURCES = "libcore/preload/sampler/"
 SAMPLER = "libcore/flmem/libflmem-sampler.so"
 READY_OBJECTS = "libcore/CMakeFiles/flmem_sampler_ready.dir"
-READY = "libcore/flmem/libflmem-sampler-ready.so"  # that attach loads
-CANNOT_START = 127  # of the dynamic linker
+READY = "libcore/flmem/libflmem-sampler-ready.so"  # the library that attach loads
+CANNOT_START = 127  # exit status of the dynamic linker
 PR_SET_CHILD_SUBREAPER = 36
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 SKIPPED = 77
-PLAIN = ("-O2", "-fno-sanitize=all")  # sanitizers write down the columns of a line
-LINKER = ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()  # takes two thirds of the time for a test
-STEP_S = 0.1  # in which a log is read for a failure
-END_S = 60  # in which killed processes of a test end
+PLAIN = ("-O2", "-fno-sanitize=all")  # sanitizers record the columns of a line
+# it links a test in two thirds of the time
+LINKER = ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
+STEP_S = 0.1  # interval of reading a log for a failure
+END_S = 60  # time in which killed processes of a test must end
 
 
 class Failure(Exception):
-    """Why a fault could not be tried."""
+    """Raised if a fault could not be tried."""
 
 
 def become_subreaper():
-    """Processes that a test leaves over become children of this one, which ends them."""
+    """Makes processes that a test leaves behind children of this process, which ends them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def new_folder(directory, prefix=""):
-    """A folder below that; programs of other users read it, too, such as the sampler in it."""
+    """Returns a new folder that programs of other users can read, such as the sampler in it."""
     folder = tempfile.mkdtemp(prefix=prefix, dir=directory)
     os.chmod(folder, 0o755)
     return folder
 
 
 def take_own_tmp(directory, needed):
-    """
-    Makes DIRECTORY this process's /tmp, in which it can be emptied: a test that is killed leaves files there. Without
-    root, or where a path that is NEEDED lies there, /tmp stays what it is. Whether it has been done.
-    """
+    """Makes DIRECTORY this process's /tmp, where leftovers of killed tests can be removed. Does
+    nothing without root, or if one of the NEEDED paths is in /tmp. Returns whether it was done."""
     if any(os.path.realpath(path).startswith("/tmp/") for path in (directory, *needed)):
         return False
     libc = ctypes.CDLL(None)
@@ -85,10 +85,8 @@ def children():
 
 
 def end_children():
-    """
-    Kills and reaps what is left, and what that leaves in turn, in the order in which it ends: the init
-    of a PID namespace does so only after the others in it were reaped.
-    """
+    """Kills and reaps leftover processes, and their leftovers in turn, in the order in which they
+    end: the init of a PID namespace ends only after the others in it were reaped."""
     end = time.monotonic() + END_S
     while True:
         found = children()
@@ -110,8 +108,8 @@ def end_children():
 
 
 def read_tests(build):
-    """ctest's table: name to (command, environment, time limit)."""
-    # From elsewhere: ctest would replace the log of the run that this one is part of.
+    """Returns ctest's table: name to (command, environment, time limit)."""
+    # Run in another folder: ctest would replace the log of the run that this one is part of.
     with tempfile.TemporaryDirectory() as directory:
         with open(os.path.join(directory, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
             file.write(f'subdirs("{build}")\n')
@@ -121,14 +119,15 @@ def read_tests(build):
     for test in json.loads(listed.stdout)["tests"]:
         properties = {p["name"]: p["value"] for p in test["properties"]}
         environment = dict(word.split("=", 1) for word in properties.get("ENVIRONMENT", ()))
-        # Built for the faults alone, as mutant.test_X.
+        # These tests are built for the faults alone, as mutant.test_X.
         name = re.sub(r"^mutant\.", "unit.", test["name"])
         found[name] = (test.get("command"), environment, properties.get("TIMEOUT", 300))
     return found
 
 
 def read_commands(build):
-    """File to the command with which BUILD makes it. ninja takes as long for one as for all."""
+    """Returns for each file the command with which BUILD makes it. ninja takes as long for one as
+    for all."""
     listed = subprocess.run(["ninja", "-t", "compdb"], cwd=build, check=True, stdout=subprocess.PIPE)
     return {entry["output"]: entry["command"] for entry in json.loads(listed.stdout)}
 
@@ -140,7 +139,7 @@ def link_directory(source, target):
 
 
 def program_of(test):
-    """unit.test_x or unit.test_x/word, in BUILD."""
+    """Returns the program of unit.test_x or unit.test_x/word in BUILD."""
     return "tests/" + test.split("/")[0][len("unit."):]
 
 
@@ -160,18 +159,19 @@ class Shadow:
         os.mkdir(os.path.join(directory, "changed"))
 
     def _command(self, target):
-        """The words of the command with which BUILD makes one file."""
+        """Returns the words of the command with which BUILD makes one file."""
         if target not in self.commands:
             raise Failure(f"{self.build} makes no {target}")
         # CMake encloses links as ": && command && :". A shell takes the backslash from "\$ORIGIN".
         command = self.commands[target].replace("\\$", "$")
         words = [word for word in shlex.split(command) if word not in (":", "&&")]
-        # A cache has no object with a fault.
+        # Skip ccache: it has no object with a fault.
         return words[1:] if os.path.basename(words[0]) == "ccache" else words
 
     def _run(self, words):
         done = subprocess.run(words, cwd=self.build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                              env=dict(os.environ, CCACHE_DISABLE="1"))  # where cc is a link to it
+                              # for a cc that is a link to ccache
+                              env=dict(os.environ, CCACHE_DISABLE="1"))
         if done.returncode:
             raise Failure(done.stdout.decode(errors="replace").strip()[-2000:])
 
@@ -183,7 +183,7 @@ class Shadow:
         return own
 
     def compile(self, fault):
-        """The changed object, of a source in libcore/."""
+        """Compiles the changed object of a source in libcore/."""
         source = os.path.join(self.root, fault.file)
         objects = SAMPLER_OBJECTS if fault.file.startswith(SAMPLER_SOURCES) else OBJECTS
         target = f"{objects}/{os.path.relpath(fault.file, SOURCES)}.o"
@@ -194,7 +194,7 @@ class Shadow:
         return target, self._compile_text(target, source, self.planted[1])
 
     def _compile_text(self, target, source, text, more=()):
-        """The object that a source gives with another text."""
+        """Compiles the object of a source with another text."""
         changed = os.path.join(self.directory, "changed", os.path.basename(source))
         with open(changed, "w", encoding="utf-8") as file:
             file.write(text)
@@ -202,13 +202,14 @@ class Shadow:
         for word in self._command(target):
             word = changed if word == source else word
             words.append(changed + ".o" + word[len(target):] if word.startswith(target) else word)
-        # A function that nobody calls any more is no error here, and nobody debugs this. Its tests pass without
-        # optimisation, too: the sanitised build has none.
+        # An unused function is no error here, and no debug information is needed. The tests pass
+        # without optimisation, too: the sanitised build has none.
         self._run([*words, "-w", "-g0", "-O0", *more])
         return changed + ".o"
 
     def is_same_code(self, fault, target):
-        """Whether the compiler makes the same of it: it cannot change what a program does."""
+        """Reports whether the compiler makes the same code of the fault, which then cannot change
+        the program."""
         source, codes = os.path.join(self.root, fault.file), []
         with open(source, encoding="utf-8") as file:
             texts = file.read(), fault.planted(source)
@@ -229,7 +230,7 @@ class Shadow:
         self._run([*words, "-Wl,--strip-debug", *(LINKER if target.startswith("tests/") else ())])
 
     def _of_test(self, target, changed):
-        """The changed object of a test, which may compile the source itself."""
+        """Compiles the changed object of a test, which may include the source itself."""
         file, text = self.planted
         words = self._command(target)
         own = [word for word in words if word.endswith(f"/__/{file}.o")]
@@ -255,12 +256,13 @@ class Shadow:
         self._link(READY, (ready, self._compile_text(ready, os.path.join(self.root, file), text)))
 
     def link_clean(self, test):
-        """Without a fault, as with one: what this linker makes must not be what a test notices."""
+        """Links a test without a fault in the same way, so that it cannot notice a difference of
+        the linker."""
         if test.startswith("unit."):
             self._link(program_of(test), ("", ""))
 
     def link(self, test, changed):
-        """What a test runs: its own program, or the command with its library."""
+        """Links the program of a test: its own program, or the command with its library."""
         if test.startswith("unit."):
             self._link(program_of(test), self._of_test(program_of(test), changed))
             return
@@ -276,7 +278,7 @@ class Shadow:
         own = os.path.join(self.directory, library)
         words = self._command("cli/flmem")
         libraries = os.path.join(self.build, "libcore")
-        # One relative to $ORIGIN leads to the library beside the command that is linked here.
+        # An rpath relative to $ORIGIN leads to the library beside the command that is linked here.
         rpath = [w for w in words if w.startswith("-Wl,-rpath,") and
                  (libraries in w or "$ORIGIN/../libcore" in w)]
         if not rpath or library not in words:
@@ -286,14 +288,15 @@ class Shadow:
         self._start("cli/flmem")
 
     def _start(self, command):
-        """One that the linker cannot start would fail every test, whatever the fault."""
+        """Checks that the command starts: one that does not would fail every test, whatever the
+        fault."""
         done = subprocess.run([os.path.join(self.directory, command), "--version"], check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode == CANNOT_START:
             raise Failure(done.stdout.decode(errors="replace").strip())
 
     def _words(self, test):
-        """(command, environment, time limit) of a test that runs on this build."""
+        """Returns (command, environment, time limit) of a test on this build."""
         name, _, pattern = test.partition("/")
         if name not in self.tests or not self.tests[name][0]:
             raise Failure(f"ctest knows no test '{name}'")
@@ -311,10 +314,8 @@ class Shadow:
                 {key: moved(value) for key, value in environment.items()}, limit)
 
     def run(self, test, limit_s, hasty=False):
-        """
-        ("passed", "partly" when some of its cases were skipped, "skipped", "failed" or
-        "time limit", what it printed, seconds). HASTY: the first case that fails ends it.
-        """
+        """Returns ("passed", "partly" when some of its cases were skipped, "skipped", "failed" or
+        "time limit", output, seconds). HASTY: the first case that fails ends the test."""
         command, environment, limit = self._words(test)
         log_path = os.path.join(self.directory, "log")
         started = time.monotonic()
@@ -341,10 +342,8 @@ class Shadow:
 
 
 def _wait(process, limit_s, log_path):
-    """
-    Its exit status, or None after LIMIT_S. It is killed when it has reported a failure in the log:
-    the cases behind a failed one may have to wait for what that one left undone.
-    """
+    """Returns the exit status of a test, or None after LIMIT_S. The test is killed when its log
+    reports a failure: the following cases may wait for what the failed one left undone."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         try:
@@ -370,7 +369,7 @@ def _some_skipped(text):
 
 
 def _all_skipped(text):
-    """bats and cmocka end with 0 when they skip."""
+    """Recognises skipped tests: bats and cmocka end with 0 when they skip."""
     lines = text.splitlines()
     if any(line.startswith("1..") for line in lines):
         ran = [line for line in lines if line.startswith("ok ") and "# skip" not in line.lower()]

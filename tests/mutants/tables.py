@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All faults: the tables by part of the library."""
+"""All faults: the tables of the parts of the library."""
 import faults_attach
 import faults_candidates
 import faults_engine

@@ -12,8 +12,8 @@ import subprocess
 import sys
 
 SYSTEM_PYTHON = "/usr/bin/python3"
-# NVFlare and schemathesis with all that they depend on. Of the others what their imports need: some of what they depend on
-# wants a newer PyTorch than Debian's, or versions that not every registry has.
+# NVFlare and schemathesis have all their dependencies. The others have what their imports need:
+# some dependencies want a newer PyTorch than Debian's, or versions that not every registry has.
 PACKAGES = {
     "nvflare": ("nvflare==2.9.0",),
     "flower": ("flwr==1.42.0", "grpcio>=1.70,<2", "protobuf>=5.28,<7", "pycryptodome", "iterators<0.0.3",
@@ -21,14 +21,16 @@ PACKAGES = {
                "anyio", "certifi", "idna", "sniffio", "typing-extensions", "markdown-it-py", "mdurl", "pygments",
                "shellingham", "charset-normalizer", "urllib3", "cryptography", "cffi", "pycparser", "pyyaml",
                "packaging",
-               # What SuperLink and SuperNode import besides; later health checks want a newer protobuf.
+               # Further imports of SuperLink and SuperNode; later health checks want a newer
+               # protobuf.
                "grpcio-health-checking>=1.70,<1.76", "sqlalchemy>=2.0.45,<3", "greenlet", "alembic>=1.18.1,<2", "mako",
                "markupsafe", "uvicorn>=0.49,<0.50", "fastapi>=0.138,<0.139", "starlette>=1.3.1,<1.4", "pydantic",
                "pydantic-core", "annotated-types", "annotated-doc", "typing-inspection", "prompt-toolkit", "wcwidth",
                "aiosqlite"),
     "appfl": ("appfl==1.12.0", "omegaconf", "antlr4-python3-runtime==4.9.3", "PyYAML", "packaging",
               "opacus==1.3.0", "opt_einsum", "scipy==1.10.1",
-              # Its agents import what draws reports of data; its communicators import each other.
+              # APPFL's agents import packages that draw reports of data; its communicators import
+              # each other.
               "wandb==0.21.4", "pydantic==2.10.6", "pydantic-core==2.27.2", "annotated-types", "typing-extensions",
               "click", "gitpython", "gitdb", "smmap", "platformdirs", "sentry-sdk", "psutil", "piq==0.8.0",
               "torchvision==0.15.0", "seaborn==0.13.2", "matplotlib==3.8.4", "scikit-learn==1.3.2", "pandas==2.1.4",
@@ -41,7 +43,7 @@ PACKAGES = {
                  "safetensors", "accelerate==0.34.2", "peft==0.11.1", "immutables==0.20", "pydantic==2.10.6",
                  "pydantic-core==2.27.2", "annotated-types", "typing-extensions", "click", "tqdm", "regex",
                  "filelock", "fsspec", "packaging", "requests", "psutil", "pyyaml", "networkx"),
-    # A client of tus that its authors wrote; it imports its asynchronous half always.
+    # The client of tus's authors; it always imports its asynchronous half.
     "tuspy": ("tuspy==1.1.0", "requests", "charset-normalizer", "idna", "urllib3", "certifi", "tinydb", "aiohttp",
               "multidict", "yarl", "propcache", "frozenlist", "aiosignal", "aiohappyeyeballs", "attrs", "async-timeout",
               "typing-extensions"),
@@ -57,7 +59,7 @@ def home(name):
 def make(name):
     shutil.rmtree(home(name), ignore_errors=True)
     subprocess.run([SYSTEM_PYTHON, "-m", "venv", "--system-site-packages", home(name)], check=True)
-    # Older packages of the system would pass for these otherwise.
+    # Otherwise older packages of the system would be used instead.
     alone = [] if name in WITH_DEPENDENCIES else ["--no-deps", "--ignore-installed"]
     subprocess.run([os.path.join(home(name), "bin", "pip"), "install", "--quiet", *alone, *PACKAGES[name]],
                    check=True)

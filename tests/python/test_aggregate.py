@@ -113,9 +113,9 @@ class Aggregate(unittest.TestCase):
         self.assertFalse(os.path.exists(self.out))
 
     def long_call(self, progress):
-        """One that cannot end before `progress` was called."""
+        """Makes a call that cannot end before `progress` was called."""
         large = self.path("large")
-        with open(large, "wb") as file:  # a hole, which is all zeros
+        with open(large, "wb") as file:  # the file is a hole, which reads as zeros
             size = 256 << 20
             text = json.dumps({"w": {"dtype": "F32", "shape": [size // 4],
                                      "data_offsets": [0, size]}}).encode()
@@ -141,7 +141,7 @@ class Aggregate(unittest.TestCase):
             self.long_call(interrupt)
 
     def test_ctrl_c(self):
-        """While the call is in the library, with and without progress."""
+        """Interrupts the call in the library, with and without progress."""
         for with_progress in (False, True):
             began = threading.Event()
 
@@ -169,7 +169,7 @@ class Aggregate(unittest.TestCase):
         thread.start()
 
         def progress(_done, _total):
-            if called.is_set():  # the thread had the whole time between two calls
+            if called.is_set():  # the thread ran all the time between two calls
                 return not ran.is_set()
             called.set()
             return True

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flmem.appfl beside APPFL's own aggregator and scheduler, with the real package where it is installed."""
+"""Compares flmem.appfl with APPFL's own aggregator and scheduler; uses the real package where it is
+installed."""
 
 import os
 import sys
@@ -134,14 +135,14 @@ class Server(unittest.TestCase):
 
 
 class Adaptive(unittest.TestCase):
-    """flmem.aggregate with a state beside APPFL's aggregators, over three rounds."""
+    """Compares flmem.aggregate with a state with APPFL's aggregators, over three rounds."""
 
     CONFIGS = {"server_learning_rate": 0.1, "server_adapt_param": 0.001, "server_momentum_param_1": 0.9,
                "server_momentum_param_2": 0.99}
     OPTIONS = {"server_rate": 0.1, "tau": 0.001, "beta1": 0.9, "beta2": 0.99}
 
     def rounds(self, folder, name, options):
-        """(APPFL's model, flmem's) after each round."""
+        """Yields (APPFL's model, flmem's) after each round."""
         own = getattr(appfl_aggregators, name + "Aggregator")(
             model=model(), aggregator_configs=OmegaConf.create(self.CONFIGS), logger=None)
         paths = {one: os.path.join(folder, one) for one in (*CLIENTS, "base", "out", "state")}

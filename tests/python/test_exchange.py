@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of exchanges in Python, against servers that lie; with NumPy and PyTorch where they are there."""
+"""Tests the client of exchanges in Python against servers that send false data; uses NumPy and
+PyTorch where they are installed."""
 
 import contextlib
 import ctypes
@@ -32,7 +33,7 @@ except ImportError:
     torch = None
 
 QUICK = {"timeout": 2.0, "retries": 2}
-_exchange_http._DELAY_FIRST_S = 0.02  # pylint: disable=protected-access; as many tries, sooner
+_exchange_http._DELAY_FIRST_S = 0.02  # pylint: disable=protected-access; as many tries, but sooner
 
 
 def noise(count, seed=5):
@@ -45,7 +46,7 @@ def model():
 
 
 def as_file(tensors):
-    """Safetensors as the format is specified, not as the module writes it."""
+    """Makes a safetensors file from the format's specification, not by the module."""
     header, data = {}, b""
     for name, (kind, shape, content) in tensors.items():
         header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [len(data), len(data) + len(content)]}
@@ -96,7 +97,7 @@ class Push(Exchanges):
             one.push(model())
 
     def test_tensors_are_in_the_order_of_safetensors(self):
-        # A server in lockstep accepts no other one: wide types first, then by name.
+        # A server in lockstep accepts this order only: wide types first, then by name.
         values = {name: exchange.Tensor(kind, (1,), bytes(size)) for name, kind, size in (
             ("0.weight", "F32", 4), ("0.bias", "F32", 4), ("half", "BF16", 2), ("short", "F16", 2), ("flag", "BOOL", 1),
             ("10.weight", "F32", 4), ("double", "F64", 8), ("steps", "I64", 8))}
@@ -108,7 +109,7 @@ class Push(Exchanges):
         self.assertEqual(sorted(header, key=lambda name: header[name]["data_offsets"]), order)
 
     def test_weights_of_other_types_are_sent_as_numbers(self):
-        class Real(float):  # as float64 of NumPy 2 prints itself
+        class Real(float):  # prints itself as NumPy 2's float64 does
             def __repr__(self):
                 return f"np.float64({float(self)!r})"
 
@@ -130,7 +131,7 @@ class Push(Exchanges):
             self.assertEqual(upload["metadata"]["sha256"], hashlib.sha256(bytes(upload["data"])).hexdigest())
 
     def test_the_data_are_there_while_the_library_reads_them(self):
-        # Other threads of Python run meanwhile, and take memory that is free.
+        # Other Python threads run meanwhile, and reuse memory that is free.
         @ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
         def update(crc, place, size):
             others = [bytes([at]) * size for at in range(64)]
@@ -174,7 +175,7 @@ class Push(Exchanges):
             self.client(server).push(other)
         self.client(server).push(other, replace=True)
         self.assertEqual([len(one["data"]) for one in server.uploads.values()], [len(whole)])
-        self.client(server).push(other)  # the server has all of it
+        self.client(server).push(other)  # the server has all bytes of it
 
     def test_what_the_server_has_is_not_sent_again(self):
         server = self.serve()
@@ -355,7 +356,7 @@ class State(Exchanges):
                 exchange.Client(url, token=token)
 
     def test_a_server_that_restarts(self):
-        """The same port is served again while the client waits between its tries."""
+        """Serves the same port again while the client waits between its tries."""
         server = self.serve("silent")
         server.lie = ""
         server.chunk_bytes = 500
@@ -386,7 +387,7 @@ class Arrays(Exchanges):
         for name, value in values.items():
             numpy.testing.assert_array_equal(found[name], value)
             self.assertEqual(found[name].dtype, value.dtype)
-        found["a"][0] = 7  # it can be written to
+        found["a"][0] = 7  # the tensor can be written to
         place = {"a": numpy.zeros((2, 3), "f4"), "t": numpy.zeros((3, 2)).T.copy().T, "s": numpy.zeros((), "f4"),
                  "e": numpy.zeros((0, 2), "i4")}
         place["t"] = numpy.zeros((2, 3)).T
@@ -436,7 +437,7 @@ class Torch(Exchanges):
         self.assertEqual(place.tolist(), [-1])
 
     def test_what_is_more_than_its_memory(self):
-        class Wrapped(torch.Tensor):  # as MaskedTensor and DTensor of PyTorch
+        class Wrapped(torch.Tensor):  # like MaskedTensor and DTensor of PyTorch
             @classmethod
             def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
                 raise NotImplementedError

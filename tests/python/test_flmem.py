@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python module against the built library, with each allocator that is installed here."""
+"""Tests the Python module with the built library and each allocator that is installed here."""
 import inspect
 import json
 import logging
@@ -18,7 +18,7 @@ from unittest import mock
 import flmem
 from flmem import _library
 
-# The contract: nvflare.fuel.utils.memory_utils of NVFlare 2.7, as its documentation has it.
+# The contract: the functions of nvflare.fuel.utils.memory_utils in NVFlare 2.7's documentation.
 NVFLARE_SIGNATURES = {
     "cleanup_memory": "(cuda_empty_cache: bool = False) -> None",
     "get_allocator_type": "() -> str",
@@ -33,8 +33,8 @@ PRELOADS = {
     "mimalloc": LIBRARIES + "libmimalloc.so.2",
 }
 
-# Blocks of tensor size and small ones through malloc itself, every other one freed last, so that the
-# allocator keeps pages it could give back.
+# Allocates blocks of tensor size and small ones through malloc itself, and frees every other one
+# last, so that the allocator keeps pages that it could return.
 WORKLOAD = """
 import ctypes, json, os, sys
 import flmem
@@ -76,7 +76,7 @@ print(json.dumps(answer))
 def run(code, *arguments, preload=None, **environment):
     """Runs code in a fresh interpreter of the same version; returns the finished process."""
     env = dict(os.environ, **environment)
-    # An allocator that gives memory back by itself meanwhile would blur what is measured.
+    # Keep allocators from returning memory by themselves, which would blur the measurement.
     env["MALLOC_CONF"] = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
     env["MALLOC_TRIM_THRESHOLD_"] = str(1 << 40)
     env["MALLOC_MMAP_THRESHOLD_"] = str(1 << 25)
@@ -97,7 +97,7 @@ class Contract(unittest.TestCase):
     def test_signatures_are_those_of_nvflare(self):
         for name, expected in NVFLARE_SIGNATURES.items():
             signature = str(inspect.signature(getattr(flmem, name)))
-            # Python 3.14 prints Optional[int] as the union that it is.
+            # Python 3.14 prints Optional[int] as a union.
             signature = re.sub(r"typing\.|Union\[int, None\]|int \| None",
                                lambda m: "" if m.group() == "typing." else "Optional[int]",
                                signature)
@@ -127,7 +127,7 @@ class Contract(unittest.TestCase):
 
 class Allocators(unittest.TestCase):
     def check_release(self, answer):
-        """Of some 200 MB that were freed, most went back."""
+        """Checks that most of some 200 MB of freed memory was returned."""
         self.assertGreater(answer["before"], 150 << 20, answer)
         self.assertLess(answer["after"], answer["before"] - (100 << 20), answer)
 
@@ -207,7 +207,8 @@ class Collection(unittest.TestCase):
             self.assertNotIn("WARNING", "".join(logs.output))
 
 
-# An nvflare with the module of the contract, one that imported a function before, and one after.
+# An nvflare with the module of the contract, a module that imported a function before, and one
+# after.
 NVFLARE = {
     "nvflare/__init__.py": "",
     "nvflare/fuel/__init__.py": "",
@@ -244,7 +245,7 @@ print(nvflare.before.clean is nvflare.after.cleanup_memory is memory_utils.clean
 print(memory_utils.get_allocator_type(), memory_utils.try_malloc_trim is flmem.try_malloc_trim)
 print(mine.cleanup_memory is flmem.cleanup_memory)
 """)
-        # What is not NVFlare's is left alone.
+        # Functions that are not NVFlare's are not replaced.
         self.assertEqual(done.stdout, "True True True\nTrue\nglibc True\nFalse\n")
         self.assertEqual(done.stderr, "")
 
@@ -394,7 +395,7 @@ class Library(unittest.TestCase):
             self.assertEqual(done.stdout, "%r\nglibc\n" % [found], done.stderr)
 
     def candidates_of_tree(self, builds):
-        """What is tried in a source tree with these builds: name to (bytes, age)."""
+        """Returns the libraries tried in a source tree with these builds: name to (bytes, age)."""
         with tempfile.TemporaryDirectory() as tree:
             module = os.path.join(tree, "libcore", "bindings", "python", "flmem")
             shutil.copytree(os.path.dirname(flmem.__file__), module,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flmem.flower.FedAvg beside Flower's own, with the real package where it is installed."""
+"""Compares flmem.flower.FedAvg with Flower's own; uses the real package where it is installed."""
 
 import os
 import sys
@@ -109,7 +109,7 @@ class Strategy(unittest.TestCase):
 
 
 class Adaptive(unittest.TestCase):
-    """flmem.aggregate with a state beside Flower's strategies, over three rounds."""
+    """Compares flmem.aggregate with a state with Flower's strategies, over three rounds."""
 
     ETA, TAU, BETA1, BETA2 = 0.1, 0.001, 0.9, 0.99
 
@@ -117,7 +117,7 @@ class Adaptive(unittest.TestCase):
         if name == "FedAvgM":
             return {"beta1": self.BETA1}
         found = {"server_rate": self.ETA, "tau": self.TAU}
-        if name == "FedAdam":  # which corrects the bias by the rate
+        if name == "FedAdam":  # Flower's FedAdam corrects the bias through the rate
             found["server_rate"] *= (1 - self.BETA2 ** (number + 1)) ** 0.5 / (1 - self.BETA1 ** (number + 1))
         return found if name == "FedAdagrad" else {**found, "beta1": self.BETA1, "beta2": self.BETA2}
 
@@ -128,7 +128,7 @@ class Adaptive(unittest.TestCase):
             return kind(server_momentum=self.BETA1, **nodes)
         betas = {} if name == "FedAdagrad" else {"beta_1": self.BETA1, "beta_2": self.BETA2}
         found = kind(eta=self.ETA, tau=self.TAU, **betas, **nodes)
-        # Flower starts with 0 here, flmem as Reddi et al.
+        # Flower starts with 0 here, flmem as in Reddi et al.
         found.v_t = {key: numpy.full_like(value, self.TAU ** 2) for key, value in start.items()}
         return found
 

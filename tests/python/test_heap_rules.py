@@ -21,14 +21,14 @@ UPLOAD_MIB = 128
 
 
 def appfl_whole():
-    """Models of clients, aggregated by APPFL's own scheduler and aggregator."""
+    """Aggregates models of clients by APPFL's own scheduler and aggregator."""
     sys.argv[1:] = ["own", "32", "3"]
     sys.path.insert(0, SERVERS)
     import appfl_server  # noqa: F401  pylint: disable=import-outside-toplevel,import-error,unused-import
 
 
 def appfl_chunks():
-    """The same in chunks, as APPFL's gRPC server passes them on: nothing to set."""
+    """Aggregates in chunks, as APPFL's gRPC server passes them on: nothing to recommend."""
     import torch
     from appfl.algorithm.aggregator import FedAvgAggregator
     from omegaconf import OmegaConf
@@ -42,20 +42,20 @@ def appfl_chunks():
 
 
 def appfl_upload(**settings):
-    """An upload, received by APPFL's own gRPC server, without a network."""
+    """Receives an upload by APPFL's own gRPC server, without a network."""
     from appfl.comm.grpc import grpc_communicator_pb2 as pb2
     from appfl.comm.grpc.grpc_server_communicator import GRPCServerCommunicator
 
     class Agent:
-        """Takes any model."""
+        """A server agent that takes any model."""
         server_agent_config = None
 
         def get_num_clients(self):
-            """One."""
+            """Returns one client."""
             return 1
 
         def global_update(self, *_args, **_others):
-            """Its answer has no model."""
+            """Ends the upload: the answer has no model."""
             raise RuntimeError("received")
 
     GRPCServerCommunicator._load_proxystore = lambda *_: None
@@ -63,7 +63,7 @@ def appfl_upload(**settings):
     server = GRPCServerCommunicator(Agent(), **settings)
     head = pb2.UpdateGlobalModelRequest(header=pb2.ClientHeader(client_id="Client1")).SerializeToString()
     if not settings.get("optimize_memory", True):
-        # The model as a field of the message, whose size is a varint.
+        # The model is a field of the message, preceded by its size as a varint.
         number = pb2.UpdateGlobalModelRequest.DESCRIPTOR.fields_by_name["local_model"].number
         size = [UPLOAD_MIB * MIB >> shift & 127 for shift in (0, 7, 14, 21)]
         head += bytes([number << 3 | 2, *(part | 128 for part in size[:-1]), size[-1]])
@@ -75,24 +75,24 @@ def appfl_upload(**settings):
 
 
 def appfl_joined():
-    """With optimize_memory off."""
+    """Uploads with optimize_memory off."""
     appfl_upload(optimize_memory=False)
 
 
 def appfl_streamed():
-    """As by default."""
+    """Uploads with the default settings."""
     appfl_upload()
 
 
 def flower_collect():
-    """Replies of clients, averaged by Flower's own strategy."""
+    """Averages replies of clients by Flower's own strategy."""
     sys.argv[1:] = ["own", "32", "3"]
     sys.path.insert(0, SERVERS)
     import flower_server  # noqa: F401  pylint: disable=import-outside-toplevel,import-error,unused-import
 
 
 def flower_numpy():
-    """A record of a client's arrays."""
+    """Makes a record of a client's arrays."""
     import numpy
     from flwr.app import ArrayRecord
 
@@ -101,7 +101,7 @@ def flower_numpy():
 
 
 def flower_torch():
-    """A record of a client's model."""
+    """Makes a record of a client's model."""
     import torch
     from flwr.app import ArrayRecord
 
@@ -117,7 +117,7 @@ def _items():
 
 
 def nvflare_received():
-    """Tensors in memory, as NVFlare's server receives them."""
+    """Receives tensors into memory, as NVFlare's server does."""
     from nvflare.app_opt.pt.tensor_downloader import TensorConsumer
 
     result = {}
@@ -127,7 +127,7 @@ def nvflare_received():
 
 
 def nvflare_offloaded():
-    """The same with enable_tensor_disk_offload: nothing to set."""
+    """Receives tensors with enable_tensor_disk_offload: nothing to recommend."""
     from nvflare.app_opt.pt.tensor_downloader import DiskTensorConsumer
 
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +135,7 @@ def nvflare_offloaded():
 
 
 def nvflare_diff():
-    """The difference that a client of transfer type DIFF sends."""
+    """Computes the difference that a client of transfer type DIFF sends."""
     import numpy
     from nvflare.client.config import ExchangeFormat
     from nvflare.client.utils import DIFF_FUNCS
@@ -145,7 +145,7 @@ def nvflare_diff():
 
 
 def nvflare_streams():
-    """Streams that are being sent."""
+    """Sends streams."""
     from unittest import mock
 
     from nvflare.fuel.f3.streaming.byte_streamer import STREAM_CHUNK_SIZE, TxTask
@@ -155,7 +155,7 @@ def nvflare_streams():
     assert len(tasks) == 64
 
 
-# What a program of each name has to find, of the rules about the framework's code.
+# The findings that each program must have, of the rules about the framework's code.
 EXPECTED = {
     "appfl": {"appfl_whole": {"APPFL-HEAP-WHOLE"}, "appfl_chunks": set(), "appfl_joined": {"APPFL-HEAP-OPTMEM"},
               "appfl_streamed": set()},
@@ -167,7 +167,7 @@ EXPECTED = {
 
 
 def found_in(flmem, folder, name):
-    """The rules about framework code that one program breaks, with their findings."""
+    """Returns the rules about framework code that one program breaks, with their findings."""
     profile = os.path.join(folder, name)
     done = subprocess.run([flmem, "profile", "run", "-o", profile, "--interval", "64KiB", "--limit", "16MiB", "--",
                            sys.executable, "-B", os.path.abspath(__file__), "--program", name],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flmem.inspect, flmem.diff and flmem.convert, with the standard library alone."""
+"""Tests flmem.inspect, flmem.diff and flmem.convert, with the standard library alone."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def write(path, values, kind="F32", code="f"):
 
 
 def write_hole(path, elements):
-    """F64 numbers that take no room on the disk."""
+    """Writes F64 numbers as a hole that takes no room on the disk."""
     text = json.dumps({"w": {"dtype": "F64", "shape": [elements], "data_offsets": [0, elements * 8]}}).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
@@ -96,7 +96,7 @@ class Models(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.folder)), ["model"])
 
     def every_call(self, progress):
-        """Of a model that takes a while."""
+        """Interrupts the work on a model that takes a while."""
         large = self.path("large")
         write_hole(large, 1 << 28)
         return (
@@ -138,7 +138,7 @@ class Models(unittest.TestCase):
             ran.set()
 
         def progress(_done, _total):
-            if called.is_set():  # the thread had the whole time between two calls
+            if called.is_set():  # the thread ran all the time between two calls
                 return not ran.is_set()
             called.set()
             return True

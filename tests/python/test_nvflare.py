@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flmem.nvflare.Aggregator beside NVFlare's own FedAvg, with the real package where it is installed."""
+"""Compares flmem.nvflare.Aggregator with NVFlare's own FedAvg; uses the real package where it is
+installed."""
 
 import os
 import sys
@@ -33,7 +34,7 @@ class Updates(unittest.TestCase):
         self.folder = folder.name
 
     def offloaded(self, client, params):
-        """As NVFlare's DiskTensorConsumer leaves them."""
+        """Leaves tensors in files as NVFlare's DiskTensorConsumer does."""
         folder = tempfile.mkdtemp(dir=self.folder)
         places = {}
         for number, (name, tensor) in enumerate(params.items()):

@@ -42,13 +42,13 @@ class Recipe:
         self.has_rounds = "num_rounds" in names + [a.arg for a in arguments.kwonlyargs]
 
     def call(self, settings):
-        """The call as a formatter writes it, with what is required."""
+        """Returns the call with the required arguments, as a formatter writes it."""
         values = {n: "2" if n in ("min_clients", "num_rounds") else f"'{n}'" for n in self.required}
         return f"{self.name}(\n" + "".join(f"    {n}={v},\n" for n, v in {**values, **settings}.items()) + ")"
 
 
 def sources(top):
-    """(module, tree) of the sources that are about recipes."""
+    """Yields (module, tree) of the sources that are about recipes."""
     for folder, _, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)
@@ -61,7 +61,7 @@ def sources(top):
 
 
 def exported(module, tree, is_package):
-    """(module, name) of what a module imports from others, for users: what it lists in __all__."""
+    """Yields (module, name) of names that a module imports for its users: those of __all__."""
     listed = [ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign)
               and getattr(n.targets[0], "id", "") == "__all__" and is_package]
     for node in ast.walk(tree):
@@ -73,7 +73,7 @@ def exported(module, tree, is_package):
 
 
 def recipes():
-    """All recipes that have a constructor of their own and are not the base of all."""
+    """Returns all recipes with their own constructor, except the base of all."""
     top = os.path.dirname(importlib.util.find_spec("nvflare").origin)
     found, exports = {}, []
     for module, tree, is_package in sources(top):
@@ -90,7 +90,7 @@ def recipes():
 
 
 def expect_off(recipe, settings):
-    """The rules about sides that do not clean up, by the constructor's defaults."""
+    """Returns the rules about sides that do not clean up, by the constructor's defaults."""
     off = set()
     for name, rule in ((SERVER, "NVF-SRV-GC-OFF"), (CLIENT, "NVF-CLI-GC-OFF"), (OWN, "NVF-CLI-GC-OFF")):
         if name in recipe.memory and str(settings.get(name, recipe.memory[name])) == "0":
@@ -99,7 +99,7 @@ def expect_off(recipe, settings):
 
 
 def cases(recipe):
-    """(name, script, the rules that must be found, the argument that a finding names)."""
+    """Yields (name, script, the rules that must be found, the argument that a finding names)."""
     def script(settings, before="", module=recipe.modules[0]):
         return f"{before}from {module} import {recipe.name}\n\nrecipe = {recipe.call(settings)}\nrecipe.export('out')\n"
 
@@ -128,13 +128,13 @@ def cases(recipe):
 
 
 def find(flmem, path):
-    """The findings in a file or folder."""
+    """Returns the findings in a file or folder."""
     done = subprocess.run([flmem, "recommend", "--json", path], stdout=subprocess.PIPE, check=False)
     return json.loads(done.stdout)["findings"] if done.stdout else []
 
 
 def check_scripts(flmem, folder, recipe):
-    """All scripts of a recipe in one call; returns what is wrong."""
+    """Checks all scripts of a recipe in one call; returns the defects."""
     wrong, wanted = [], {}
     for number, (name, script, rules, argument) in enumerate(cases(recipe)):
         path = os.path.join(folder, f"{recipe.modules[0]}.{recipe.name}", str(number), "job.py")
@@ -147,7 +147,7 @@ def check_scripts(flmem, folder, recipe):
         own = [f for f in found if os.path.samefile(f["file"], path)]
         missing = [r for r in rules if not any(
             f["rule"] == r and (not argument or argument in f"{f['path']} {f['message']}") for f in own)]
-        # Without an argument for its memory, a recipe is answered by a finding whatever it does.
+        # A recipe without an argument for its memory has a finding in every case.
         silent = not recipe.memory and not own
         if missing or silent or any("does not know" in f["message"] for f in own):
             wrong.append(f"{recipe.modules[0]} {recipe.name}, {name}: not {missing} but {[f['rule'] for f in own]}")

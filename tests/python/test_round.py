@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rounds that the aggregators for frameworks share, with NumPy and PyTorch where they are there."""
+"""Tests the rounds that the aggregators for frameworks share; uses NumPy and PyTorch where they are
+installed."""
 
 import os
 import random
@@ -24,7 +25,7 @@ except ImportError:
 
 
 class Reference:
-    """What NVFlare passes for a tensor that it left in a file."""
+    """An object as NVFlare passes it for a tensor that it left in a file."""
 
     def __init__(self, file_path, key):
         self.file_path = file_path
@@ -42,7 +43,8 @@ class Rounds(unittest.TestCase):
         self.round = _round.Round(self.folder)
 
     def offload(self, client, values, keys=None):
-        """As NVFlare does: a folder for each client, in it a file for each tensor, by numbers."""
+        """Leaves files as NVFlare does: a folder for each client, in it a file for each tensor, by
+        numbers."""
         folder = os.path.join(self.folder, "offload-" + client)
         os.mkdir(folder)
         found = {}

@@ -183,8 +183,8 @@ def call(
     """Makes a call with the GIL released and returns its result.
 
     Args:
-        names: the function, the one that makes JSON of its result, and the one that frees the memory
-            that the result owns, or None.
+        names: the function, the one that makes JSON of its result, and the one that frees what the
+            result owns, or None.
         request: the function's structure; this call sets the field ``progress``.
         arguments: makes the second function's arguments of pointers to the request and the result.
     """
