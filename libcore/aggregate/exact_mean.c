@@ -157,9 +157,9 @@ VERSIONS static size_t make_means(struct flmem_exact_mean *mean, uint64_t group,
 		total += weight;
 	}
 	/*
-	 * The quotient is rounded twice: to a double, then to the format. That gives the same as
-	 * one rounding: a quotient of such integers that is no tie of the format differs from a tie
-	 * by more than the rounding of a double.
+	 * The quotient is rounded twice: to a double, then to the format. The result is that of one
+	 * rounding: a quotient of such integers is either a tie of the format, or differs from a
+	 * tie by more than the rounding of a double.
 	 */
 	for (size_t e = 0; e < GROUP; e++)
 		ret_means[e] = sums[e] / total * FLMEM_GENERATOR_UNIT;

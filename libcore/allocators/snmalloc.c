@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/module_search.h"
 
-/*
- * Functions of a build that are no templates; most of snmalloc is templates without stable names.
- */
+/* Functions of a build outside of templates; most of snmalloc is templates without stable names. */
 static const struct {
 	const char *name, *prefix;
 } snmalloc_symbols[] = {{"get_malloc_info_v1", ""}, {"sn_malloc", "sn_"}, {"sn_rust_alloc", "sn_"}};

@@ -222,7 +222,7 @@ static bool await_outcome(const struct flmem_forked_task *task, int end, uint64_
 	if (take_outcome(task, end, ret_rc))
 		return true;
 	if (has_ended)
-		*ret_rc = -EIO; /* the child was killed */
+		*ret_rc = -EIO; /* it was killed */
 	return has_ended;
 }
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Returns the loader's message. The loader has none for a library that is only not loaded yet,
- * which is no error to it.
+ * Returns the loader's message. For a library that was only not loaded yet the loader has none, as
+ * it does not count that as an error.
  */
 static const char *loader_reason(const struct flmem_plugin *plugin)
 {

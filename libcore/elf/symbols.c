@@ -91,10 +91,7 @@ static bool load_gnu_hash(struct flmem_image *image)
 	table->symbol_base = header[1];
 	table->bloom_count = header[2];
 	table->bloom_shift = header[3];
-	/*
-	 * The dynamic linker masks instead of dividing, so a count that is no power of two cannot
-	 * be in use.
-	 */
+	/* The dynamic linker masks instead of dividing, so only powers of two can be in use. */
 	if (!header[0] || !header[2] || (header[2] & (header[2] - 1)) || header[3] > 31)
 		return false;
 	bloom_size = (size_t)table->bloom_count * sizeof(*table->bloom);

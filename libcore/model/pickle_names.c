@@ -9,7 +9,7 @@
 #include "model/pickle.h"
 
 enum callable_kind {
-	CALL_NOTHING, /* a name that is no function */
+	CALL_NOTHING, /* not a function */
 	CALL_DICT,
 	CALL_TENSOR,	   /* storage, first element, shape, strides, gradient, hooks */
 	CALL_TYPED_TENSOR, /* as CALL_TENSOR, with a type as the seventh argument */

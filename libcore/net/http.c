@@ -24,10 +24,7 @@
 #define DELAY_FIRST_US	 UINT64_C(250000)
 #define DELAY_LARGEST_US UINT64_C(30000000)
 #define SLICE_US	 UINT64_C(100000)
-/*
- * Number of bytes that must arrive between failures, for the count of retries to start again; with
- * less a download might never end.
- */
+/* Progress after which retries are counted anew; with less a download might never end. */
 #define PROGRESS_BYTES (UINT64_C(64) << 10)
 
 struct flmem_http {
@@ -86,10 +83,7 @@ void flmem_http_close(struct flmem_http *http)
 	free(http);
 }
 
-/*
- * Stops the transfers of a file. Those of other files are stopped when they are taken for another
- * file.
- */
+/* Stops a file's transfers; those of other files stop when they are taken for this one. */
 static void forget_file(struct flmem_http *http, const struct flmem_http_file *file)
 {
 	for (size_t i = 0; i < http->transfer_count; i++)
@@ -152,10 +146,7 @@ void flmem_http_file_expect(struct flmem_http_file *file, uint64_t offset, uint6
 	pthread_mutex_unlock(&file->lock);
 }
 
-/*
- * Returns the end of the bytes to request. Unexpected sequential reads are requested in growing
- * parts.
- */
+/* Returns the end of a request. Unexpected sequential reads are requested in growing parts. */
 static uint64_t find_request_end(struct flmem_http_file *file, uint64_t offset, uint64_t bytes)
 {
 	uint64_t end = offset + bytes, most = file->size;
@@ -186,10 +177,7 @@ static bool is_at(const struct flmem_transfer *transfer, const struct flmem_http
 	       transfer->at - (transfer->rest.length - transfer->rest_at) == offset;
 }
 
-/*
- * Chooses a connection that continues at `offset`, else one that is not in use, in this order:
- * idle, new, any.
- */
+/* Chooses a connection that continues there, else an unused one: idle, new, any. */
 static struct flmem_transfer **choose_transfer(struct flmem_http *http,
 					       const struct flmem_http_file *file, uint64_t offset)
 {
@@ -395,10 +383,7 @@ static enum flmem_transfer_step request_range(struct range_request *request,
 	}
 }
 
-/*
- * The number of failures in a row, the largest number of retries, and the bytes that arrived since
- * the last failure.
- */
+/* Failures in a row, the most retries, and the bytes that arrived since the last failure. */
 struct retry_state {
 	unsigned failed, most;
 	uint64_t progress;

@@ -21,10 +21,7 @@
 #define STEP_SHARE 0.02
 #define STEP_BYTES (512.0 * 1024)
 
-/*
- * Memory is flat if, with confidence, its change over all points together is within this share of
- * the level.
- */
+/* Share of the level within which memory, with confidence, stays if it is flat. */
 #define FLAT_SHARE 0.05
 
 /* Number of points that is enough to call a noisy series flat, with low confidence. */
@@ -33,15 +30,11 @@
 /* Phases of the job that must be covered before its memory is called flat. */
 #define PHASES_MIN 6.0
 
-/*
- * Length of a phase without rounds, in hours: rounds of federated learning take minutes, rarely
- * longer.
- */
+/* Length of a phase without rounds, in hours: rounds rarely take longer. */
 #define PHASE_HOURS (1.0 / 6)
 
-#define LATE_MIN 15U
-/* Share of the whole growth below which the later half has levelled off. */
-#define LEVELLED       (1.0 / 3)
+#define LATE_MIN       15U
+#define LEVELLED       (1.0 / 3) /* share of the whole growth; below it, it has levelled off */
 #define CONFIDENCE_MAX 0.999
 #define Z_95	       1.959963984540054
 
@@ -64,8 +57,7 @@ struct trend_curve {
 	double x[FLMEM_ROBUST_POINTS_MAX]; /* rounds or hours */
 	double hours[FLMEM_ROBUST_POINTS_MAX];
 	double bytes[FLMEM_ROBUST_POINTS_MAX];
-	/* Without rounds: number of rises and falls so far. */
-	double rounds[FLMEM_ROBUST_POINTS_MAX];
+	double rounds[FLMEM_ROBUST_POINTS_MAX]; /* without rounds: rises and falls so far */
 	size_t count;
 	size_t group;	 /* number of measured points per point */
 	size_t late_min; /* number of points that can show growth which the whole curve does not */
@@ -133,10 +125,7 @@ static void set_verdict(struct stretch_finding *f, enum flmem_trend_verdict verd
 	f->reason = because;
 }
 
-/*
- * Reports whether jumps reverse at least half of the growth, as garbage collections every few
- * rounds do.
- */
+/* Reports whether jumps reverse at least half of the growth, as garbage collections do. */
 static bool falls_back(const struct stretch_finding *f, double span)
 {
 	double growth = f->slope.slope * span;
@@ -190,10 +179,7 @@ static void judge_finding(struct stretch_finding *f, double span, double evidenc
 	}
 }
 
-/*
- * Reports whether memory is no lower and no higher than before the fall: the rises are then the
- * teeth of a sawtooth.
- */
+/* Reports whether memory returned to its range before the fall, as in a sawtooth. */
 static bool is_same_tooth(const double *y, const struct flmem_steps *steps,
 			  const struct stretch_finding *f, size_t fall)
 {
@@ -239,10 +225,7 @@ static void examine_stretch(const struct trend_curve *c, size_t first,
 	curve.x = c->hours + first;
 	f.per_hour = f.slope.slope;
 	by_round = memcmp(x, curve.x, f.count * sizeof(*x)) != 0;
-	/*
-	 * Without rounds x is in hours already; the slopes of all pairs would take most of the time
-	 * again.
-	 */
+	/* Without rounds x is in hours already, and the slopes of all pairs take long. */
 	if (by_round)
 		f.per_hour = flmem_robust_slope(&curve);
 	judge_finding(&f, x[f.count - 1] - x[0], steps.evidence, by_round);
@@ -279,10 +262,7 @@ static bool has_levelled_off(const struct trend_curve *c, const struct stretch_f
 	return true;
 }
 
-/*
- * Detects growth that has begun within the later half or quarter. *ret_again: the growth may be
- * another tooth of a sawtooth.
- */
+/* Detects growth since the later half or quarter; *ret_again: it may be a sawtooth's tooth. */
 static bool rises_since(const struct trend_curve *c, struct stretch_finding *ret_late,
 			bool *ret_again)
 {
@@ -303,10 +283,7 @@ static bool rises_since(const struct trend_curve *c, struct stretch_finding *ret
 	return false;
 }
 
-/*
- * Judges the trend of the low points between rises and falls; their slope becomes that of the
- * finding.
- */
+/* Judges the trend of the low points; their slope becomes that of the finding. */
 static void judge_low_points(const struct trend_curve *c, const struct flmem_sawtooth *teeth,
 			     struct stretch_finding *f)
 {
@@ -336,10 +313,7 @@ static void judge_low_points(const struct trend_curve *c, const struct flmem_saw
 	}
 }
 
-/*
- * Judges low points that are too few for a trend: true if they differ so little that memory would
- * stay at its level at their rate.
- */
+/* True if low points too few for a trend differ so little that memory stays at its level. */
 static bool are_low_points_level(const struct trend_curve *c, const struct flmem_sawtooth *teeth,
 				 const struct stretch_finding *f)
 {
@@ -378,10 +352,7 @@ static void examine_teeth(const struct trend_curve *c, struct stretch_finding *f
 		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0, teeth_hide_growth);
 }
 
-/*
- * Returns the probability that the next phase confirms the finding, after so many phases that did
- * (Laplace's rule of succession).
- */
+/* Returns the probability that the next phase confirms so many before it (Laplace). */
 static double share_of(double phases)
 {
 	return 1 - 1 / (2 + phases);
@@ -404,18 +375,12 @@ static void bound_confidence(const struct trend_curve *c, struct stretch_finding
 	if (f->verdict == FLMEM_TREND_FLAT && phases < PHASES_MIN)
 		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0,
 			    "no phase of the job repeated yet: without rounds, watch for an hour");
-	/*
-	 * Growth needs no bound with rounds: it is seen in each of several, and its test counts
-	 * them.
-	 */
+	/* With rounds, growth is seen in each of several, and its test counts them. */
 	if (!c->by_round || !grows)
 		f->confidence = fmin(f->confidence, fmin(share_of(phases), share_of(spans)));
 }
 
-/*
- * Examines the later part, too: it may have another trend than the whole, and the trend that
- * continues counts.
- */
+/* Examines the later part, too: it may have another trend, which continues and counts. */
 static void examine_parts(const struct trend_curve *c, struct stretch_finding *ret_finding)
 {
 	struct stretch_finding part;
@@ -440,10 +405,7 @@ static void examine_parts(const struct trend_curve *c, struct stretch_finding *r
 	bound_confidence(c, ret_finding);
 }
 
-/*
- * Keeps the lowest point of each pair: a swing that is wider than one point then no longer looks
- * like growth.
- */
+/* Keeps the lowest of each pair, so that a swing wider than one point is not taken for growth. */
 static void curve_coarsen(const struct trend_curve *c, struct trend_curve *ret_coarse)
 {
 	ret_coarse->count = c->count / 2;
@@ -483,10 +445,7 @@ static void take_last(const struct flmem_trend_point *points, size_t count,
 		y[i] = (double)points[count - FLMEM_ROBUST_POINTS_MAX + i].bytes;
 }
 
-/*
- * Collects the low points of all measured points; each point of the curve is the lowest of a group
- * of low points.
- */
+/* Collects low points of all measured points; each point of the curve is the lowest of a group. */
 static void find_all_lows(const struct flmem_trend_point *points, size_t count, double swing,
 			  struct trend_curve *c)
 {
@@ -512,10 +471,7 @@ static void find_all_lows(const struct flmem_trend_point *points, size_t count, 
 	}
 }
 
-/*
- * Examines teeth that thinning has averaged away, or changed (a period of 7 points by averages of
- * 2).
- */
+/* Examines teeth that thinning has averaged away or changed (7 points by averages of 2). */
 static void examine_thinned_teeth(const struct flmem_trend_point *points, size_t count,
 				  struct stretch_finding *f)
 {

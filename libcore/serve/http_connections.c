@@ -192,10 +192,7 @@ void flmem_http_connections_sweep(struct flmem_http_connections *connections)
 	uint64_t now_us;
 
 	pthread_mutex_lock(&connections->lock);
-	/*
-	 * Read the clock after locking: a span that begins while this thread waits for the lock
-	 * would otherwise begin in the future.
-	 */
+	/* Not before: a span that begins while this waits for the lock would be in its future. */
 	now_us = flmem_clock_us();
 	for (unsigned i = 0; i < connections->room; i++) {
 		struct flmem_http_connection *connection = &connections->slots[i];

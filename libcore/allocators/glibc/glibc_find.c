@@ -49,7 +49,7 @@ struct main_arena_search {
 	/* State of the search for malloc_par. */
 	struct flmem_glibc_range brk;
 	bool is_in_brk; /* main_arena's top is in [heap], so its first chunk is, too */
-	uint64_t stray; /* address that the last ring of arenas contained but that is no arena */
+	uint64_t stray; /* address in the last ring of arenas that is not an arena */
 	bool usual;	/* accept only parameters with the defaults that nearly all programs keep */
 	const struct flmem_glibc_layout *layout;
 };

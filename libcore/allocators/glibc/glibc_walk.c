@@ -362,7 +362,7 @@ static bool is_fencepost(const struct heap_walk *walk, uint64_t head)
 	return !walk->stretch->top_end && (size == 0 || size == 16);
 }
 
-/* Explains an invalid chunk: a page that is not resident reads as zeroes, which are no chunk. */
+/* Explains an invalid chunk: a page that is not resident reads as zeroes, never as a chunk. */
 static enum flmem_glibc_walked explain_lost(const struct heap_walk *walk, uint64_t chunk)
 {
 	return flmem_peek_is_resident(walk->walker->o.peek, chunk)

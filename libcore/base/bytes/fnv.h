@@ -2,7 +2,7 @@
 #ifndef FLMEM_BASE_FNV_H
 #define FLMEM_BASE_FNV_H
 
-/* FNV-1a with 64 bits, a hash for distinguishing values. It is no defence against forgery. */
+/* FNV-1a with 64 bits, a hash for distinguishing values. It does not protect against forgery. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
 
 /*
  * Quotes a value so that the reader of a format gets the same bytes. Each function appends the
- * quoted text and returns NULL. If the format cannot hold the value, it appends nothing and returns
- * a static text that names the cause.
+ * quoted text and returns NULL. If the format cannot represent the value, it appends nothing and
+ * returns a static text that names the cause.
  */
 
 #include "base/text/buf.h"

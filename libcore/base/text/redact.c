@@ -312,7 +312,9 @@ struct next_word {
 	bool user;   /* the next word may be USER:PASSWORD */
 };
 
-/* True for a word of a file name, which is no secret's name: `python3 make_token.py --size 3`. */
+/*
+ * True for a word of a file name, which does not name a secret: `python3 make_token.py --size 3`.
+ */
 static bool is_file_name(const char *name, size_t length)
 {
 	const char *dot = memrchr(name, '.', length);

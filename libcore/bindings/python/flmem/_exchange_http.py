@@ -252,7 +252,7 @@ class Connection:
                 self.pause(problem)
 
     def refused(self, what: str, answer: Answer) -> ExchangeError:
-        """Returns the error for an answer whose status is no success."""
+        """Returns the error for an answer with a status other than success."""
         if answer.status in (301, 302, 303, 307, 308):
             return ExchangeError(f"{self.name} redirects to another address, which is not followed", answer.status)
         return ExchangeError(f"{what}: {self.name} answers with status {answer.status}{answer.problem()}",
