@@ -17,12 +17,13 @@ function(flmem_safe_victim name)
 	target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
 	target_compile_options(${name} PRIVATE ${SAFE_FLAGS})
 	target_link_libraries(${name} PRIVATE Threads::Threads ${arg_LINK})
-	# Bound at once: the first call of a function would use kilobytes of a nearly full stack.
+	# Binds all symbols at the start: the first call of a function would otherwise use kilobytes
+	# of a nearly full stack.
 	target_link_options(${name} PRIVATE -Wl,-z,now -Wl,--no-as-needed)
 	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${SAFE_OUTPUT})
 endfunction()
 
-# The same with the allocator linked instead of preloaded; skipped loudly where it is absent.
+# Links the allocator instead of preloading it; prints a message where it is absent.
 function(flmem_safe_linked name library)
 	find_library(SAFE_${name} NAMES ${library})
 	if(SAFE_${name})
@@ -47,7 +48,7 @@ flmem_safe_linked(tcmalloc tcmalloc_minimal)
 flmem_safe_linked(mimalloc mimalloc)
 flmem_safe_linked(jemalloc_static libjemalloc.a m)
 
-# Built by other compilers or for another machine: plain commands.
+# Builds victims with plain commands: by other compilers or for another machine.
 function(flmem_safe_command name source)
 	set(output ${SAFE_OUTPUT}/${name})
 	add_custom_command(OUTPUT ${output}
@@ -72,7 +73,8 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
 		-m32 -nostdlib -static -fno-pic -fno-stack-protector)
 endif()
 
-# What the tests run flmem by: one kills it at an exact place, one refuses it system calls.
+# Programs under which the tests run flmem: one kills it at an exact place, one refuses it system
+# calls.
 foreach(name killat deny)
 	add_executable(${name} soak/${name}.c)
 	target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
@@ -82,7 +84,7 @@ endforeach()
 if(FLMEM_TESTS_BESIDE)
 	return()
 endif()
-# The short forms; tests/soak/run has the long ones.
+# The short variants; tests/soak/run has the long ones.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 function(flmem_safety_test name script)
 	add_test(NAME safety.${name} COMMAND ${Python3_EXECUTABLE} -B
@@ -90,8 +92,8 @@ function(flmem_safety_test name script)
 	set_tests_properties(safety.${name} PROPERTIES LABELS safety SKIP_RETURN_CODE 77 TIMEOUT 900)
 endfunction()
 
-# Targets that compute take the processor for as long as others are waited for: they live one by one, and behind the
-# other tests. As equals of all of these they keep flmem from its moments; tests/soak/run leaves them that.
+# Targets that compute take processors from other tests: they run one at a time, and at low
+# priority. At equal priority they would delay flmem beyond its limits; tests/soak/run tests that.
 flmem_safety_test(blocked soak/matrix.py --groups blocked --together 3)
 flmem_safety_test(busy soak/matrix.py --groups busy,linked --together 1 --behind)
 flmem_safety_test(traps soak/matrix.py --groups traps --together 3)
@@ -105,10 +107,10 @@ flmem_safety_test(stop soak/stop.py --stops 8 --late 8)
 flmem_safety_test(exchange soak/exchange.py --kills 10)
 flmem_safety_test(attach soak/attach.py --cycles 14 --kills 14)
 flmem_safety_test(exec soak/exec.py --stops 24)
-# Most of it is waited for, so several live beside each other.
+# These tests mostly wait, so several run at the same time.
 flmem_safety_test(sampled soak/sampled.py --short --jobs 6 --behind)
 
-# The longest begin first: what begins last is waited for alone.
+# The longest tests begin first: a test that begins last is waited for alone.
 set_tests_properties(safety.stop PROPERTIES COST 450)
 set_tests_properties(safety.kill_code PROPERTIES COST 400)
 set_tests_properties(safety.kill safety.code PROPERTIES COST 300)

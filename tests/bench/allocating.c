@@ -49,7 +49,8 @@ static void take_a_turn(void)
 
 static void *spin(void *unused)
 {
-	const struct sched_param above = {.sched_priority = 3}; /* than `run --realtime` */
+	/* Above the priority of `run --realtime`. */
+	const struct sched_param above = {.sched_priority = 3};
 	uint64_t last, now;
 
 	(void)unused;

@@ -15,7 +15,8 @@ from figures import MS
 
 LIMIT_MS = 20
 FIRSTS = 10
-# Some threads wait now and then, as those of a client; the others compute without the lock of the interpreter.
+# Some threads wait now and then, as a client's do; the others compute without the interpreter's
+# lock.
 TARGET = """
 import sys, threading, time, zlib
 block = bytes(32 << 20)
@@ -43,13 +44,13 @@ def _target(computing):
 
 
 class _Holds:
-    """In ms: the longest hold of each run, and all holds of each first attach."""
+    """Times in ms: the longest hold of each run, and all holds of each first attach."""
 
     def __init__(self):
         self.attach, self.detach, self.first, self.refused = [], [], [], 0
 
     def run(self, bench, verb, pid, *more):
-        """Its result; None where no thread could be borrowed."""
+        """Returns the result of a verb; None where no thread could be borrowed."""
         timing = bench.tools.time(bench.flmem, "profile", verb, "--json", "--pid", str(pid), "--timeout", "30s",
                                   *more, any_status=True, keep=True)
         result = json.loads(timing.output)
@@ -87,7 +88,8 @@ def _rows(name, holds):
 
 
 def attach(bench):
-    """Each hold; and of the first attach, which holds a thread four times, all of them."""
+    """Yields the time of each hold; a first attach holds a thread four times, and all of them are
+    kept."""
     stage.progress("attach: idle")
     yield from _rows("idle", _measure(bench, 0))
     stage.progress("attach: all processors busy")

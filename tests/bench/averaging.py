@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 INPUTS, TENSORS, TENSOR_BYTES = 4, 64, 16 << 20
 PEAK_MIB, PEAK_MANY_MIB, COPY_SHARE, TIMES_FASTER = 64, 256, 0.8, 3
 ROOM_BYTES = 8 << 30
-TOUCHED_GIB = 6  # inputs and output in the page cache, or in memory
+TOUCHED_GIB = 6  # size of inputs and output in the page cache, or in memory
 PEERS = ("numpy", "torch", "appfl", "nvflare")
 
 
@@ -54,7 +54,7 @@ def make_warm(names):
 
 
 def _ways(bench, output, names):
-    """Command lines, by name."""
+    """Returns the command lines by name."""
     peers = {way: [stage.PYTHON, os.path.join(HERE, "averaging_peers.py"), way, output, *names]
              for way in PEERS}
     return {"copy": [bench.tools.plaincopy, output, *names],
@@ -68,10 +68,8 @@ def _one(bench, words, output):
 
 
 def _rounds(bench, folder, names, cold):
-    """
-    Timings by way; each round takes all ways in turn and begins with another one, as what ran before has left memory
-    and the disk in other states.
-    """
+    """Returns timings by way. Each round takes all ways in turn and begins with another one, as the
+    way before has left memory and the disk in other states."""
     output = os.path.join(folder, "out.safetensors")
     ways = list(_ways(bench, output, names).items())
     timings = {way: [] for way, _ in ways}
@@ -129,7 +127,7 @@ def _memory(bench, folder, names):
 
 
 def write_inputs(folder, part):
-    """Their names."""
+    """Generates the input files and returns their names."""
     room = os.statvfs(folder)
     if room.f_bavail * room.f_frsize < ROOM_BYTES:
         raise stage.Failed(f"{folder} has less than 8 GiB; set FLMEM_BENCH_DIR")
@@ -141,7 +139,7 @@ def write_inputs(folder, part):
 
 
 def average(bench):
-    """Speed and memory of an average of four models."""
+    """Measures speed and memory of an average of four models."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:
         names = write_inputs(folder, "averaging")
         warm = _rounds(bench, folder, names, cold=False)

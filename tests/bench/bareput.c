@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a server of PUT requests can take at most: libmicrohttpd adds each body to a sum of 32-bit
+ * Measures the limit of a server of PUT requests: libmicrohttpd adds each body to a sum of 32-bit
  * floating point numbers, and keeps nothing. bareput [KEY CERTIFICATE AUTHORITY], each a file of
  * PEM: TLS, and clients without a certificate are refused. Prints its port; ends with its input.
  */

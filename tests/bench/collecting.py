@@ -13,10 +13,11 @@ import stage
 
 COMPETITORS = 4
 LIMIT_MS = 500
-HELD_LIMIT_MS = 1  # for starting a thread; the collection runs in that one
+HELD_LIMIT_MS = 1  # limit for starting a thread; the collection runs in that thread
 CYCLES = 20000
 
-# Cyclic garbage for each line that it reads, while COMPETITORS threads compute all the time.
+# A program that makes cyclic garbage for each line that it reads, while COMPETITORS threads
+# compute.
 BUSY = """
 import gc, sys, threading
 gc.disable()
@@ -38,7 +39,7 @@ for line in sys.stdin:
 
 
 class Busy:
-    """That program, running; its main thread waits for input between the lines."""
+    """The running program; its main thread waits for input between the lines."""
 
     def __init__(self):
         self.process = subprocess.Popen([stage.PYTHON, "-uc", BUSY, str(COMPETITORS), str(CYCLES)],
@@ -53,7 +54,7 @@ class Busy:
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
         self.wait()
-        time.sleep(0.1)  # until it has the lock once more and waits again
+        time.sleep(0.1)  # until the main thread has had the lock once more and waits again
 
     def __enter__(self):
         self.wait()
@@ -67,7 +68,7 @@ class Busy:
 
 
 def collect(bench):
-    """One process, collected again and again."""
+    """Trims one process again and again."""
     stage.progress("gc")
     besides, inside, held = [], [], []
     with Busy() as busy:

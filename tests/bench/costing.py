@@ -19,12 +19,13 @@ SIDES = ("client", "server")
 
 
 def _clock(pid):
-    """Seconds of processor time of all threads of a process (clock_getcpuclockid(3))."""
+    """Returns the processor time of all threads of a process in seconds
+    (clock_getcpuclockid(3))."""
     return time.clock_gettime(~pid << 3 | 2)
 
 
 def _run(words, server):
-    """Seconds of the client and of the server meanwhile."""
+    """Runs a command; returns the processor time in seconds of the client and of the server."""
     before = _clock(server)
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as client:
         _, client.returncode, usage = os.wait4(client.pid, 0)
@@ -53,7 +54,7 @@ def _measure(bench, way, model, folder, rounds):
 
 
 def cost(bench):
-    """Seconds of processor time for a GB."""
+    """Measures seconds of processor time per GB."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR") or stage.memory_folder()) as folder:
         model = os.path.join(folder, "model.safetensors")
         averaging.write_model(model, 1, tensors=exchanging.TENSORS)

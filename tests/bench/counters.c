@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel takes of a sample: counters INTERVAL_US TICKS PID... reads /proc/PID/statm of
- * each process at each tick through files that stay open, does nothing with it, and prints its
+ * Measures the kernel's share of a sample: counters INTERVAL_US TICKS PID... reads /proc/PID/statm
+ * of each process at each tick through files that stay open, ignores the content, and prints its
  * processor time per tick in ns.
  */
 #include <fcntl.h>

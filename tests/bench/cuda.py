@@ -10,7 +10,7 @@ import subprocess
 import figures
 import stage
 
-# Keeps 1 GiB in PyTorch's cache for each line that it reads.
+# A program that keeps 1 GiB in PyTorch's cache for each line that it reads.
 HOLDER = """
 import sys, torch
 def fill():
@@ -25,7 +25,7 @@ for line in sys.stdin:
 
 
 def why_not(python):
-    """Why nothing can be measured here, or an empty text."""
+    """Returns why nothing can be measured here, or an empty text."""
     if not glob.glob("/dev/nvidia[0-9]*"):
         return "this machine has no CUDA device"
     if subprocess.run([python, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())"],
@@ -35,7 +35,7 @@ def why_not(python):
 
 
 def trims(bench, holder):
-    """(wall times in ms, bytes of device memory that each trim released)."""
+    """Returns (wall times in ms, bytes of device memory that each trim released)."""
     walls, released = [], []
     for _ in range(bench.count(20)):
         timing = bench.tools.time(bench.flmem, "trim", "--cuda", "--pid", str(holder.pid), "--json",
@@ -51,7 +51,7 @@ def trims(bench, holder):
 
 
 def cuda(bench):
-    """Rows; none where there is no GPU."""
+    """Returns the rows; none where there is no GPU."""
     python = os.environ.get("FLMEM_GPU_PYTHON", stage.PYTHON)
     absent = why_not(python)
     if absent:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to read inputs and to write their mean, in chunks as large as those of flmem aggregate:
- * diskways WAY OUTPUT INPUT..., where WAY is threads (pread and pwrite) or uring (io_uring), with
- * -direct for O_DIRECT, -direct-output or -direct-input for O_DIRECT of these only, and -huge for
- * memory in huge pages. Only whole chunks, from the start of the files: O_DIRECT needs aligned
- * places. Exit status 77: the kernel or this build has no io_uring.
+ * Compares ways to read inputs and to write their mean, in chunks as large as those of flmem
+ * aggregate: diskways WAY OUTPUT INPUT..., where WAY is threads (pread and pwrite) or uring
+ * (io_uring), with -direct for O_DIRECT, -direct-output or -direct-input for O_DIRECT of these
+ * only, and -huge for memory in huge pages. Only whole chunks are read, from the start of the
+ * files: O_DIRECT needs aligned places. Exit status 77: the kernel or this build has no io_uring.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,15 +27,16 @@
 #define HAS_URING 0
 #endif
 
-#define CHUNK	       (4L << 20)
-#define BLOCK	       (512L << 10)
-#define BLOCKS	       (CHUNK / BLOCK)
-#define HUGE_PAGE      (2UL << 20)
-#define INPUTS_MAX     8
-#define THREADS_MAX    32
-#define CACHED_THREADS 2 /* per processor: while one waits for the disk another one computes */
-#define DIRECT_THREADS 4 /* without a page cache each of them waits most of the time */
-#define SLOTS	       8 /* blocks that a ring has in flight: 20 MiB for four inputs */
+#define CHUNK	    (4L << 20)
+#define BLOCK	    (512L << 10)
+#define BLOCKS	    (CHUNK / BLOCK)
+#define HUGE_PAGE   (2UL << 20)
+#define INPUTS_MAX  8
+#define THREADS_MAX 32
+/* Threads per processor: while one waits for the disk another one computes. */
+#define CACHED_THREADS 2
+#define DIRECT_THREADS 4 /* without a page cache each thread waits most of the time */
+#define SLOTS	       8 /* number of blocks that a ring has in flight: 20 MiB for four inputs */
 #define PENDING	       4
 #define SKIPPED	       77
 
@@ -49,7 +50,7 @@ static struct {
 
 struct range {
 	off_t begin;
-	long left; /* blocks that are not written yet */
+	long left; /* number of blocks that are not written yet */
 	bool cached[INPUTS_MAX];
 };
 
@@ -64,7 +65,7 @@ struct slot {
 struct worker {
 	struct range chunks[SLOTS + 1];
 	size_t chunk_count;
-	struct range *chunk; /* whose blocks are taken now */
+	struct range *chunk; /* the chunk whose blocks are taken now */
 	off_t at;
 	off_t behind[PENDING];
 	size_t behind_count;
@@ -112,7 +113,7 @@ static bool take_block(struct worker *worker, struct slot *slot)
 	return slot->chunk;
 }
 
-/* Writes a chunk back, and keeps it and the inputs' from filling the page cache. */
+/* Writes a chunk back, and keeps it and the chunks of the inputs from filling the page cache. */
 static void end_block(struct worker *worker, const struct slot *slot)
 {
 	off_t *oldest = &worker->behind[worker->behind_count % PENDING];
@@ -135,7 +136,7 @@ static void end_block(struct worker *worker, const struct slot *slot)
 	*oldest = chunk->begin;
 }
 
-/* In 64 bits, as flmem does. */
+/* Computes in 64 bits, as flmem does. */
 static void combine(const struct slot *slot)
 {
 	for (long e = 0; e < BLOCK / (long)sizeof(float); e++) {
@@ -208,7 +209,7 @@ static void write_slot(struct io_uring *ring, struct slot *slot)
 	io_uring_sqe_set_data(entry, slot);
 }
 
-/* The slot of the next read or write that is complete. */
+/* Returns the slot of the next read or write that is complete. */
 static struct slot *await_slot(struct io_uring *ring)
 {
 	struct io_uring_cqe *done;

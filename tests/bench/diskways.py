@@ -29,7 +29,7 @@ def _checksum(name):
 
 
 def _possible(bench, output, names):
-    """The ways that work here; all of them have to write the same bytes."""
+    """Returns the ways that work here; all of them must write the same bytes."""
     ways, checksums = [], set()
     for way in NAMES:
         stage.progress(f"disk: {NAMES[way]}, once without measuring")
@@ -78,7 +78,7 @@ def _rows(measured, state):
 
 
 def disk(bench):
-    """Four files of 1 GiB are read, and their mean is written."""
+    """Reads four files of 1 GiB and writes their mean."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:
         names = averaging.write_inputs(folder, "disk")
         output = os.path.join(folder, "out")

@@ -34,7 +34,8 @@ http {{
 }}
 """
 
-# Times without the start of Python and PyTorch, and what is held beside the model.
+# A client in Python that reports times without the start of Python and PyTorch, and the memory held
+# beside the model.
 PROGRAM = """
 import json, resource, sys, time
 import torch
@@ -91,7 +92,7 @@ def _in_python(url):
 
 
 def _round(bench, url, base, names, number, found):
-    """Everything once; seconds and timings by way."""
+    """Runs each way once; returns seconds and timings by way."""
     model, output = names
     words = {"curl PUT to nginx": ["curl", "-sS", "--fail", "--retry", "9", "--retry-connrefused", "-T", model,
                                    base + "model"],
@@ -126,7 +127,7 @@ def _measure(bench, folder, rounds):
 
 
 def exchange(bench):
-    """Speed and memory of one update and one model."""
+    """Measures speed and memory of one update and one model."""
     if not shutil.which("nginx", path=PATHS) or not shutil.which("curl"):
         raise stage.Failed("needs nginx and curl")
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:

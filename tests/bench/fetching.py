@@ -47,7 +47,7 @@ class _Server:
 
 
 def _run_all(bench, urls, files, output):
-    """Timings by way; each round takes all ways in turn."""
+    """Returns timings by way; each round takes all ways in turn."""
     words = {"curl": ["curl", "-sS", "--fail", "--parallel", "--retry", "9", "--retry-connrefused",
                       *(word for url in urls for word in ("-o", "/dev/null", url))],
              "flmem": [bench.flmem, "aggregate", "--json", "--retries", "20", "-o", output, *urls],
@@ -62,7 +62,7 @@ def _run_all(bench, urls, files, output):
 
 
 def fetch(bench):
-    """Speed and memory of an average of two models on a web server."""
+    """Measures speed and memory of an average of two models on a web server."""
     if not shutil.which("nginx", path=PATHS) or not shutil.which("curl"):
         raise stage.Failed("needs nginx and curl")
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:

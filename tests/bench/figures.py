@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the result: what was expected, what was measured, and whether that is met."""
+"""Rows of the result: the expected and the measured figure, and whether it is met."""
 from dataclasses import asdict, dataclass, field
 
 from harness import report
@@ -11,7 +11,7 @@ HEADINGS = ["what", "expected", "median", "p99", "runs", "verdict"]
 
 @dataclass
 class Row:
-    """One figure. The verdict holds for what `judged` names: the median or the p99."""
+    """One figure. The verdict judges the figure that `judged` names: the median or the p99."""
 
     what: str
     median: float
@@ -25,7 +25,7 @@ class Row:
 
     @property
     def met(self):
-        """None when nothing is expected."""
+        """Returns whether the figure is met; None when nothing is expected."""
         if self.limit is None:
             return None
         value = self.median if self.judged == "median" else self.p99
@@ -54,19 +54,19 @@ def show(value, unit):
 
 
 def of_values(what, values, **more):
-    """A row of values in its unit."""
+    """Returns a row of values in its unit."""
     return Row(what, report.median(values), report.quantile(values, 0.99), len(values),
                values=[round(v, 4) for v in values], **more)
 
 
 def difference(what, values, base, **more):
-    """How much the median and the p99 of values are above those of base."""
+    """Returns a row of how much the median and the p99 of values are above those of base."""
     return Row(what, report.median(values) - report.median(base),
                report.quantile(values, 0.99) - report.quantile(base, 0.99), len(values), **more)
 
 
 def ratio(what, large, small, **more):
-    """How many times larger; the column of the p99 compares the p99 of both."""
+    """Returns a row of the ratio of two values; the column of the p99 compares the p99 of both."""
     return Row(what, report.median(large) / report.median(small),
                report.quantile(large, 0.99) / report.quantile(small, 0.99), len(large),
                unit="x", at_least=True, **more)

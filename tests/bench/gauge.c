@@ -133,7 +133,7 @@ static void *be_watchman(void *argument)
 	return NULL;
 }
 
-/* Where in the kernel a thread sleeps, by /proc: "0" when it does not. */
+/* Reads where in the kernel a thread sleeps, from /proc: "0" when it does not sleep. */
 static void read_place(int fd, char place[64])
 {
 	ssize_t got = pread(fd, place, 63, 0);
@@ -142,8 +142,8 @@ static void read_place(int fd, char place[64])
 }
 
 /*
- * The byte is sent only once the thread sleeps elsewhere than in its read: one that came while it
- * is on its way out would end the read, and flmem would take another thread.
+ * Watches one thread. The byte is sent only once the thread sleeps elsewhere than in its read: a
+ * byte sent while it is on its way out would end the read, and flmem would take another thread.
  */
 static void watch_one(struct watchman *watched, int fd)
 {
@@ -172,7 +172,8 @@ static void watch_one(struct watchman *watched, int fd)
 }
 
 /*
- * Before all others where that is allowed, so that it is on time; it needs little of a processor.
+ * Gives the observer priority where that is allowed, so that it is on time; it needs little of a
+ * processor.
  */
 static void come_first(void)
 {
@@ -211,7 +212,7 @@ static int start_worker(struct worker *worker, void *(*body)(void *))
 	return worker->wake < 0 ? errno : pthread_create(&worker->thread, NULL, body, NULL);
 }
 
-/* 0 or an errno. */
+/* Starts the threads; returns 0 or an errno. */
 int gauge_start(int watchmen_wanted)
 {
 	int rc = pthread_getschedparam(pthread_self(), &usual_policy, &usual_param);
@@ -232,10 +233,13 @@ int gauge_start(int watchmen_wanted)
 	return rc;
 }
 
-/* At realtime no other program's work counts as a gap; 0 or an errno. */
+/*
+ * Starts the spinner. At realtime no other program's work counts as a gap; returns 0 or an errno.
+ */
 int gauge_spin(int realtime)
 {
-	const struct sched_param above = {.sched_priority = 3}; /* than `run --realtime` */
+	/* Above the priority of `run --realtime`. */
+	const struct sched_param above = {.sched_priority = 3};
 	int rc = pthread_setschedparam(spinner.thread, realtime ? SCHED_FIFO : usual_policy,
 				       realtime ? &above : &usual_param);
 
@@ -244,14 +248,14 @@ int gauge_spin(int realtime)
 	return rc;
 }
 
-/* The longest gap since gauge_spin(). */
+/* Returns the longest gap since gauge_spin(). */
 uint64_t gauge_spun_ns(void)
 {
 	end(&spinner);
 	return atomic_load(&longest_gap_ns);
 }
 
-/* 0, or ESRCH when this is not the id of a watchman. */
+/* Begins to observe a watchman; returns 0, or ESRCH when this is not the id of a watchman. */
 int gauge_watch(int tid)
 {
 	for (int i = 0; i < WATCHMEN_MAX; i++) {
@@ -266,7 +270,9 @@ int gauge_watch(int tid)
 	return ESRCH;
 }
 
-/* How long the watchman was away since gauge_watch(), 0 when it was not. */
+/*
+ * Returns how long the watchman did not run its program since gauge_watch(), 0 when it always did.
+ */
 uint64_t gauge_watched_ns(void)
 {
 	end(&observer);

@@ -18,7 +18,7 @@ PARAMETERS_8B = 8_031_000_000
 # Four inputs and the output, in the first type for which the disk has room.
 FILES = 5
 TYPES = (("bf16", 2), ("fp8-e4m3", 1))
-MARGIN = 100_000_000  # what beside them may take place meanwhile
+MARGIN = 100_000_000  # bytes left for other files meanwhile
 CLIENTS_8B, CLIENTS_70B = 4, 2
 FEW, MANY, COST_RATIO = 10_000, 100_000, 2
 
@@ -48,7 +48,7 @@ def _from_files(bench, folder, shape, dtype, clients):
 
 
 def _medium(bench):
-    """(what, result) of models in files, where the disk has room for them."""
+    """Yields (name, result) of models in files, where the disk has room for them."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLMEM_BENCH_DIR")) as folder:
         room = os.statvfs(folder)
         for dtype, width in TYPES:
@@ -62,7 +62,7 @@ def _medium(bench):
 
 
 def large(bench):
-    """Peaks for models that no memory here holds."""
+    """Measures peaks for models that do not fit into memory."""
     generated = {what: _generated(bench, shape, clients) for what, shape, clients in
                  (("4 x ResNet-18, generated", "resnet18", CLIENTS_8B),
                   ("4 x 8B, generated", "llama-3.1-8b", CLIENTS_8B),
@@ -84,14 +84,15 @@ def _write_small_tensors(path, count):
 
 
 def _processor_us(bench, *words):
-    """In user mode: of what runs beside it only the caches matter."""
+    """Measures time in user mode, on which other programs act only through the caches."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     _aggregate(bench, *words)
     return (resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before) * 1e6
 
 
 def small_tensors(bench):
-    """Processor time per tensor and input; ten times as many cost ten times as much."""
+    """Measures processor time per tensor and input; ten times as many tensors must cost ten times
+    as much."""
     costs = {}
     with tempfile.TemporaryDirectory() as folder:
         name, out = os.path.join(folder, "in"), os.path.join(folder, "out")

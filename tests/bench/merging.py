@@ -65,7 +65,7 @@ def write_models(python, folder):
 
 
 def measure(words, output):
-    """(seconds, bytes of the highest RSS)"""
+    """Returns (seconds, bytes of the highest RSS)."""
     started = time.monotonic()
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
         _, status, usage = os.wait4(job.pid, 0)
@@ -77,7 +77,7 @@ def measure(words, output):
 
 
 def ways(options, python, folder, places):
-    plan = os.path.join(folder, "plan.json")  # YAML as well
+    plan = os.path.join(folder, "plan.json")  # JSON is YAML as well
     with open(plan, "w", encoding="utf-8") as file:
         json.dump({"merge_method": "linear", "dtype": "float32",
                    "models": [{"model": place, "parameters": {"weight": 1.0}} for place in places]}, file)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurements. Each part is a generator of rows; what is compared is measured in turn."""
+"""The measurements. Each part is a generator of rows; values to be compared are measured in
+turn."""
 import json
 import os
 import shutil
@@ -28,7 +29,7 @@ from figures import MS
 
 PEAK_MIB = 16
 JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "fixtures", "jobs")
-# State of tests/victims/heaps/heaps.c, MiB, what it is.
+# (state of tests/victims/heaps/heaps.c, MiB, name)
 LARGE_HEAPS = (("pinned", 4096, "4 GiB of small chunks"),
                ("many", 8192, "8 GiB of chunks of 32 to 128 bytes"))
 LARGE_PEAK_MIB = 64
@@ -37,7 +38,7 @@ WINDOW_PAUSE_S = 0.02
 
 
 class Bench:
-    """What the parts share."""
+    """State that the parts share."""
 
     def __init__(self, flmem, tools, options):
         self.flmem = flmem.path
@@ -50,7 +51,7 @@ class Bench:
 
     @property
     def target(self):
-        """Started when a part first needs it."""
+        """Returns the target, which is started when a part first needs it."""
         if not self._target:
             stage.progress("starting the target")
             self._target = stage.Target(self.tools)
@@ -65,16 +66,15 @@ class Bench:
         return self.rounds or default
 
     def trim(self, *more):
-        """(timing, its result) of one trim of the target."""
+        """Returns (timing, result) of one trim of the target."""
         timing = self.tools.time(self.flmem, "trim", "--pid", str(self.target.pid), "--json",
                                  "--no-predict", *more, keep=True)
         return timing, json.loads(timing.output)["results"][0]
 
     def gdb(self):
-        """
-        The debugger making the same call. Before version 14 it cannot make any where the processor
-        has AMX: it attaches, reads all symbols, fails to write the registers and detaches.
-        """
+        """Makes the same call with the debugger. Before version 14 it cannot make any where the
+        processor has AMX: it attaches, reads all symbols, fails to write the registers and
+        detaches."""
         timing = self.tools.time(self.debugger, "-p", str(self.target.pid), "-batch", "-ex",
                                  "call (int)malloc_trim(0)", any_status=True)
         if timing.status and GDB_TOO_OLD not in timing.errors:
@@ -92,7 +92,8 @@ def inside_us(result):
 
 
 def _trim_rounds(bench):
-    """Timings in us outside the allocator, by program and by whether there is much to release."""
+    """Returns timings in us outside the allocator, by program and by whether there is much to
+    release."""
     trims = {"full": [], "spent": []}
     debuggers = {"full": [], "spent": []}
     for number in range(bench.count(8)):
@@ -107,7 +108,7 @@ def _trim_rounds(bench):
 
 
 def trim(bench):
-    """flmem trim and gdb making the same call, in both orders."""
+    """Runs flmem trim and gdb making the same call, in both orders."""
     trims, debuggers = _trim_rounds(bench)
     yield figures.of_values("released by one trim",
                             [r["released_bytes"] / figures.MIB for _, r in trims["full"]],
@@ -130,7 +131,8 @@ def trim(bench):
 
 
 def _watched(bench):
-    """One trim whose thread is observed: ms away besides the call, None when it took another."""
+    """Makes one trim whose thread is observed; returns the ms away besides the call, None when
+    flmem took another thread."""
     planned = bench.trim("--dry-run")[1]["thread"]
     if bench.target.ask("watch", planned):
         return None
@@ -142,7 +144,8 @@ def _watched(bench):
 
 
 def _stall_ms(window_s=0.005):
-    """The longest time that this thread had no processor, or its clock stood, in a few ms."""
+    """Returns the longest time that this thread had no processor, or its clock stood, in a few
+    ms."""
     longest, last = 0, time.monotonic()
     end = last + window_s
     while last < end:
@@ -152,7 +155,7 @@ def _stall_ms(window_s=0.005):
 
 
 def stop(bench):
-    """How long the borrowed thread is away besides the allocator's call, by two clocks."""
+    """Measures by two clocks how long the borrowed thread is away besides the allocator's call."""
     bench.settle()
     stage.progress("stop")
     own, seen = [], []
@@ -177,7 +180,8 @@ def stop(bench):
 
 
 def _window(bench, work, realtime):
-    """Longest gap in ms of the spinning thread while work() runs, and how long that took."""
+    """Returns the longest gap in ms of the spinning thread while work() runs, and how long that
+    took."""
     if bench.target.ask("spin", int(realtime)):
         return None, 0
     start = time.monotonic()
@@ -189,7 +193,7 @@ def _window(bench, work, realtime):
 
 
 def _gap_windows(bench, realtime):
-    """Gaps without a trim and with one, in turn, in windows of the same length."""
+    """Measures gaps without a trim and with one, in turn, in windows of the same length."""
     without, during = [], []
     for _ in range(bench.count(60)):
         gap, took = _window(bench, bench.trim, realtime)
@@ -201,7 +205,7 @@ def _gap_windows(bench, realtime):
 
 
 def gap(bench):
-    """What a thread that only reads the clock notices."""
+    """Measures what a thread that only reads the clock notices."""
     bench.settle()
     modes = ((False, "plain"), (True, "real-time"))
     for realtime, name in modes[1 if bench.realtime else 0:]:
@@ -233,7 +237,7 @@ def _commands(bench, rows, count):
 
 
 def start(bench):
-    """Commands that read nothing but their options, beside a program that does nothing."""
+    """Times commands that read nothing but their options, beside a program that does nothing."""
     stage.progress("start")
     yield from _commands(bench, [
         ("/bin/true (for comparison)", ["/bin/true"], None),
@@ -243,7 +247,8 @@ def start(bench):
 
 
 def detect(bench):
-    """One process without its heap and with it, and all of them with 500 more."""
+    """Times detect of one process without its heap and with it, and of all processes with 500
+    more."""
     words = [bench.flmem, "detect", "--pid", str(bench.target.pid)]
     stage.progress("detect --pid")
     yield from _commands(bench, [("flmem detect --pid --no-heap", words + ["--no-heap"], 5),
@@ -256,7 +261,7 @@ def detect(bench):
 
 
 def _fill(folder, count):
-    """Files of a large repository: one in a hundred is part of a job, the rest is not."""
+    """Writes the files of a large repository: one in a hundred is part of a job."""
     for index in range(count):
         parts = os.path.join(folder, f"{index // 100:03d}")
         os.makedirs(parts, exist_ok=True)
@@ -268,7 +273,7 @@ def _fill(folder, count):
 
 
 def recommend(bench):
-    """The jobs of the tests, and a folder of 10,000 files."""
+    """Times recommend on the jobs of the tests, and on a folder of 10,000 files."""
     stage.progress("recommend")
     with tempfile.TemporaryDirectory() as folder:
         _fill(folder, 10000)
@@ -282,7 +287,7 @@ def recommend(bench):
 
 
 def _read_heap(bench, pid, name, limit, peak_limit):
-    """Reads one heap over and over; what that takes, and what it does to the process."""
+    """Reads one heap over and over; returns the time, and the effect on the process."""
     words = [bench.flmem, "detect", "--pid", str(pid)]
     before = [stage.kibibytes(pid, field) for field in ("VmRSS", "VmPTE")]
     timings = [bench.tools.time(*words) for _ in range(bench.count(20))]
@@ -296,7 +301,8 @@ def _read_heap(bench, pid, name, limit, peak_limit):
 
 
 def heap(bench):
-    """The state of the heap, of the usual target and of large heaps of small chunks."""
+    """Times reading the state of the heap, of the usual target and of large heaps of small
+    chunks."""
     stage.progress("heap: PyTorch")
     bench.target.ask("refill")
     yield from _read_heap(bench, bench.target.pid, "PyTorch", 30, PEAK_MIB)

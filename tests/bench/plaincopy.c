@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bound of an aggregation: reads all inputs and writes an output of the size of the first one,
- * without computing anything. As many threads as flmem uses, chunks of 4 MiB through buffers that
- * stay in the cache, written in the background, flushed at the end: plaincopy OUTPUT INPUT...
+ * Measures the lower bound of an aggregation: reads all inputs and writes an output of the size of
+ * the first one, without computing anything. It uses as many threads as flmem, chunks of 4 MiB
+ * through buffers that stay in the cache, writes in the background, and flushes at the end:
+ * plaincopy OUTPUT INPUT...
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -25,7 +25,8 @@ def state(mib):
 
 
 def appfl(mib, clients):
-    """Model and global state; weighted differences are summed per tensor, and a copy is returned."""
+    """Aggregates weighted differences per tensor; the model and the global state are in memory, and
+    a copy is returned."""
     import torch
 
     model, known = state(mib), state(mib)
@@ -40,7 +41,8 @@ def appfl(mib, clients):
 
 
 def flower(mib, clients):
-    """The current model, all results as bytes; one at a time is decoded and added to the sum."""
+    """Aggregates results that are all in memory as bytes; one at a time is decoded and added to the
+    sum."""
     import numpy
 
     current = state(mib)
@@ -82,7 +84,7 @@ def measure(kind, mib, clients):
 
 
 def planned(flmem, kind, mib, clients):
-    """The step of the whole way, less what the plan counts for the runtime."""
+    """Returns the plan of the step, less what the plan counts for the runtime."""
     run = subprocess.run([flmem, "recommend", "--params", str(mib * MIB // 4), "--clients",
                           str(clients), "--framework", kind, "--json"],
                          stdout=subprocess.PIPE, check=True)
@@ -93,7 +95,7 @@ def planned(flmem, kind, mib, clients):
 
 
 def compare(flmem, mib, counts):
-    """Prints a row for each; how many were off by more than the limit."""
+    """Prints a row for each; returns how many were off by more than the limit."""
     base, misses = measure("baseline", 1, 1), 0
     for kind in ("appfl", "flower"):
         for clients in counts:

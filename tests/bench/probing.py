@@ -12,14 +12,14 @@ import figures
 import stage
 
 GB = 1e9
-# (is with TLS, GB/s that are aimed for)
+# (GB/s that are aimed for, by kind of connection)
 AIMS = {"plain": 4.0, "mutual TLS": 1.6}
 SHARE = 0.6
-TOUCHED_GIB = 2  # the file that arrives, and what sockets hold
+TOUCHED_GIB = 2  # size of the received file, and of what sockets hold
 
 
 def make_certificates(folder):
-    """An authority, and a key with its certificate for the server and one for the client."""
+    """Makes an authority, and a key with its certificate for the server and one for the client."""
     def at(name):
         return os.path.join(folder, name)
 
@@ -54,7 +54,7 @@ class Way:  # pylint: disable=too-few-public-methods
 
 
 def _measure_way(bench, way, model, folder, rounds, start):
-    """Timings of each command by its name; `start` starts a server."""
+    """Returns timings of each command by its name; `start` starts a server."""
     # pylint: disable=too-many-arguments,too-many-locals
     found = {"probe": [], "push": [], "pull": []}
     output = os.path.join(folder, "out")
@@ -74,14 +74,15 @@ def _measure_way(bench, way, model, folder, rounds, start):
                 stage.progress(f"exchanging: {way.name}, round {number + 1}, {name}")
                 stage.touch_memory(TOUCHED_GIB)
                 found[name].append(bench.tools.time(*command))
-                if name == "push":  # what is pulled next is not slowed down by a server that combines
+                # the next pull must not be slowed down by a server that combines
+                if name == "push":
                     bench.tools.time(bench.flmem, "exchange", "wait", url, "--round", str(number + 1), *way.client)
         bare.stdin.close()
     return found
 
 
 def probe(bench, start, tensors):
-    """Rows of speeds. In a file system in memory where there is one: no disk is measured here."""
+    """Yields rows of speeds. Files are in memory where possible: no disk is measured here."""
     with tempfile.TemporaryDirectory(dir=stage.memory_folder()) as folder:
         model = os.path.join(folder, "model.safetensors")
         averaging.write_model(model, 1, tensors=tensors)

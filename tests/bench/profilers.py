@@ -16,11 +16,11 @@ import stage
 from figures import MIB, MS
 
 ROUNDS = 15
-TURNS = 40  # some 1.3 s
+TURNS = 40  # about 1.3 s
 NUMPY_TURNS = 180  # 3 s
 LONGEST_S = 60  # a program that takes longer in a profiler is not measured there
 MEMRAY = "memray==1.20.0"
-# Twelve sites, each with a block that is larger than several intervals.
+# A program with twelve sites, each with a block that is larger than several intervals.
 SITES = "kept = []\n" + "".join(
     f"def site_{n}():\n    kept.append(bytearray({n * 3000000}))\n" for n in range(1, 13)
 ) + "".join(f"site_{n}()\n" for n in range(1, 13)) + "print(0)\n"
@@ -37,7 +37,8 @@ print(json.dumps(sorted(sizes, key=sizes.get, reverse=True)[:10]))
 
 
 def _memray_python(folder):
-    """A Python with memray and the modules of the usual one; None, with a message, without."""
+    """Returns a Python with memray and the modules of the usual one; None, with a message, if there
+    is none."""
     python = os.path.join(folder, "venv", "bin", "python")
     for words in ([stage.PYTHON, "-m", "venv", "--system-site-packages", os.path.join(folder, "venv")],
                   [python, "-m", "pip", "install", "-q", MEMRAY]):
@@ -50,7 +51,7 @@ def _memray_python(folder):
 
 
 def _ways(bench, folder, python):
-    """name -> (words before the program, file that is written); the file is replaced."""
+    """Returns name -> (words before the program, file that is written); the file is replaced."""
     ours = [bench.flmem, "profile", "run", "--force", "-o", os.path.join(folder, "ours")]
     ways = {"flmem": (ours + ["--"], "ours"), "flmem --native": (ours + ["--native", "--"], "ours")}
     if python:
@@ -70,7 +71,7 @@ class _TooLong(Exception):
 
 
 def _run(words):
-    """(milliseconds that the program printed, peak of resident memory in MiB)"""
+    """Returns (milliseconds that the program printed, peak of resident memory in MiB)."""
     reader, writer = os.pipe()
     with subprocess.Popen(words, stdout=writer, stderr=subprocess.DEVNULL,
                           stdin=subprocess.DEVNULL, start_new_session=True) as process:
@@ -94,7 +95,7 @@ def _size_mib(folder, name):
 
 
 def _program(before, words, script):
-    """memray takes a script, the others a command."""
+    """Returns the command of a loop: memray takes a script, the others a command."""
     if "memray" not in before:
         return before + words
     return before + [script] if script else None
@@ -170,7 +171,7 @@ def _top_ten(bench, folder, ways, python):
 
 
 def compare(bench):
-    """Each loop alone and in each profiler, in turn."""
+    """Runs each loop alone and in each profiler, in turn."""
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "files"))
         files = os.path.join(folder, "files")

@@ -37,7 +37,7 @@ os.kill(os.getpid(), 9)  # what is live stays in the file
 
 
 def _fill(bench, path):
-    """A full profile; what it has."""
+    """Makes a full profile; returns its contents in numbers."""
     with open(path + ".log", "wb") as log:
         subprocess.run([bench.flmem, "profile", "run", "--interval", "256", "--limit", "64MiB", "-o", path, "--",
                         stage.PYTHON, "-c", STACKS], stdout=log, stderr=log, check=False)
@@ -52,7 +52,7 @@ def _fill(bench, path):
 
 
 def read(bench):
-    """Each verb in turn, on the same file."""
+    """Times each verb in turn, on the same file."""
     with tempfile.TemporaryDirectory() as folder:
         path, page = os.path.join(folder, "full.prof"), os.path.join(folder, "page.html")
         stage.progress("reading: filling a profile of 64 MiB")

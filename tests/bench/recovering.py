@@ -18,7 +18,7 @@ import stage
 from harness import ports
 
 WAIT_S = 60
-# What is in flight: one chunk that is sent, and one that the server has not flushed.
+# Chunks in flight at a cut: one that is sent, and one that the server has not flushed.
 CHUNKS = 2
 
 
@@ -44,12 +44,12 @@ class _Exchange:
         self.server.process.wait()
 
     def push(self, number):
-        """A push of this round that runs."""
+        """Starts a push of this round."""
         return subprocess.Popen([self.flmem, "exchange", "push", f"http://{self.address}", self.model, "--client", "a",
                                  "--round", str(number), "--json"], stdout=subprocess.PIPE)
 
     def received(self):
-        """Bytes that the server has of updates that are not complete."""
+        """Returns the bytes that the server has of incomplete updates."""
         paths = glob.glob(os.path.join(self.folder, "state", "uploads", "*.data"))
         return max((os.path.getsize(path) for path in paths), default=0)
 
@@ -63,7 +63,7 @@ class _Exchange:
 
 
 def _finish(push):
-    """The result of a push, and when it ended."""
+    """Returns the result of a push, and when it ended."""
     output = push.communicate(timeout=WAIT_S)[0]
     if push.returncode:
         raise stage.Failed(f"a push ended with {push.returncode}")
@@ -117,7 +117,7 @@ def _measure(bench, folder, rounds):
 
 
 def recover(bench):
-    """What a cut in the middle of a push costs."""
+    """Measures what a cut in the middle of a push costs."""
     with tempfile.TemporaryDirectory(dir=stage.memory_folder()) as folder:
         found = _measure(bench, folder, bench.count(5))
     yield figures.of_values("a whole push", found["whole"], unit="s")

@@ -23,7 +23,7 @@ STARTS = 200
 HEAPS_MIB = (0, 64, 1024)
 PAIRS = 40  # millions of malloc and free in the C loop
 OFTEN = "8KiB"  # 64 times as many samples as by default
-# Each defines turn(), some 20 ms.
+# Loops; each defines turn(), which takes some 20 ms.
 SMALL_OBJECTS = """
 def turn():
     rows = []
@@ -40,8 +40,9 @@ def turn():
         a[:] = 1
         b = a * 0.5 + 1
 """
-# Where glibc gives memory of large tensors back and takes it again depends on the layout of the heap: runs alone had
-# 108,000 to 189,000 page faults, which differ by more than samples cost. Fixed thresholds leave 2,000.
+# The thresholds are fixed: otherwise the layout of the heap decides where glibc returns memory of
+# large tensors and takes it again, and runs without a sampler had 108,000 to 189,000 page faults,
+# which differ by more than samples cost. With fixed thresholds there are 2,000.
 TORCH = """
 import ctypes, torch
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -80,12 +81,12 @@ print((time.process_time_ns() - begin) // 1000)
 
 
 def whole(code, turns):
-    """A program that makes so many turns and prints their processor time in us."""
+    """Returns a program that makes so many turns and prints their processor time in us."""
     return code + WHOLE.replace("TURNS", str(turns))
 
 
 def _loops(bench):
-    """(name, command that makes turns, limit in percent, if it has one thread)"""
+    """Yields (name, command that makes turns, limit in percent, whether it has one thread)."""
     yield "C, 8 threads of malloc and free", [bench.tools.torture, "8", "0.1", "0", "turns"], 15, False
     yield "Python, small objects", [stage.PYTHON, "-c", SMALL_OBJECTS + TURN_BY_TURN], 2, True
     for name, module, code in (("NumPy, arrays of 16 KB", "numpy", NUMPY),
@@ -103,7 +104,8 @@ def _spent_ms(words):
 
 
 def _prepared(bench, option):
-    """A prefix of commands: what `start` with this option gives a sampler, without the other settings that it makes."""
+    """Returns a prefix of commands: the environment that `start` with this option gives a sampler,
+    without its other settings."""
     names = ("LD_PRELOAD", "FLMEM_PROFILE_SOCKET")
     words = [bench.flmem, "start", "--role", "client", option, "--", "printenv", *names]
     values = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False).stdout.split()
@@ -147,7 +149,8 @@ def sample(bench):
 
 
 def sample_heaps(bench):
-    """The cost of sampling beside small and large heaps; with many samples that are live, as those of a large heap."""
+    """Measures the cost of sampling beside small and large heaps, with as many live samples as a
+    large heap has."""
     order = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         run = [bench.flmem, "profile", "run", "--force", "-o", os.path.join(folder, "profile"), "--limit", "256MiB"]
@@ -171,7 +174,7 @@ def sample_heaps(bench):
 
 
 def _starts(bench, prepared):
-    """A program that does nothing, with what it inherits."""
+    """Measures a program that does nothing, with the environment that it inherits."""
     commands = {"without a sampler": ["env"], "with a dormant sampler": prepared["asleep"],
                 "with one and its socket": prepared["listening"]}
     spent = {name: [] for name in commands}
@@ -189,7 +192,8 @@ def _more(what, values, limit):
 
 
 def _per_sample(name, turn_us, often, samples):
-    """What a sample takes, and all of them at the default interval: that of few is below a machine's noise."""
+    """Yields the time of one sample, and that of all at the default interval, computed from it: the
+    effect of few samples is below a machine's noise."""
     one = [part / 100 * turn_us / count for part, count in zip(often, samples["often"])]
     yield figures.of_values(f"{name}: one sample", one, unit="us")
     yield figures.of_values(f"{name}: all samples, from the cost of one",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the measurements are made with: the built helpers, timed commands and the target."""
+"""The means of the measurements: the built helpers, timed commands and the target."""
 import collections
 import contextlib
 import mmap
@@ -11,19 +11,19 @@ import time
 from harness import command, victim
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PYTHON = "/usr/bin/python3"  # the one that Debian's PyTorch belongs to
+PYTHON = "/usr/bin/python3"  # the interpreter that Debian's PyTorch belongs to
 TARGET_THREADS = 20
 
 Timing = collections.namedtuple("Timing", "wall_us peak_bytes status output errors")
 
 
 class Failed(Exception):
-    """A command that is measured did not do its work."""
+    """Raised when a measured command did not do its work."""
 
 
 @contextlib.contextmanager
 def busy_processors():
-    """As many programs that only compute as there are processors."""
+    """Runs as many programs that only compute as there are processors."""
     running = [subprocess.Popen([PYTHON, "-c", "while True: pass"])
                for _ in range(os.cpu_count())]
     try:
@@ -35,7 +35,8 @@ def busy_processors():
 
 
 def memory_folder():
-    """Where files are kept in memory, so that no disk is measured; None: the folder of temporary files."""
+    """Returns a folder in memory, so that no disk is measured; None: use the folder of temporary
+    files."""
     return os.environ.get("FLMEM_BENCH_DIR") or ("/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 
 
@@ -54,7 +55,7 @@ def touch_memory(gib):
 
 
 class Tools:
-    """What is written in C here, and the victim with large heaps, built into BUILD/bench."""
+    """Builds the C programs of this folder, and the victim with large heaps, into BUILD/bench."""
 
     def __init__(self, build):
         directory = os.path.join(os.path.abspath(build), "bench")
@@ -80,7 +81,7 @@ class Tools:
 
     @staticmethod
     def _ring_flags():
-        """Of liburing; without it the benchmark of io_uring says that it is skipped."""
+        """Returns whether liburing can be used; without it the benchmark of io_uring is skipped."""
         words = [os.environ.get("CC", "cc"), "-E", "-include", "liburing.h", "-x", "c", "-"]
         found = not subprocess.run(words, check=False, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
@@ -94,7 +95,7 @@ class Tools:
             raise SystemExit("bench: cannot build its helpers")
 
     def time(self, *words, keep=False, any_status=False):
-        """Runs a command once; its standard output is kept or thrown away."""
+        """Runs a command once; its standard output is kept or discarded."""
         reader, writer = os.pipe()
         try:
             done = subprocess.run(
@@ -116,13 +117,13 @@ class Tools:
 
 
 class Target(victim.Victim):
-    """target.py, running."""
+    """target.py as a running process."""
 
     def __init__(self, tools):
         super().__init__([PYTHON, os.path.join(HERE, "target.py"), tools.gauge])
 
     def ask(self, *words):
-        """Sends a command; its answer, a number."""
+        """Sends a command; returns its answer, a number."""
         self.say((" ".join(map(str, words)) + "\n").encode())
         answer = self.process.stdout.readline()
         if not answer:
@@ -137,7 +138,7 @@ class Target(victim.Victim):
 
 
 class Companion:
-    """A program that says `ready`, and ends with the block that uses it."""
+    """A program that prints `ready`, and ends with the block that uses it."""
 
     def __init__(self, *words):
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -169,7 +170,7 @@ class Heap(Companion):
 
 
 class Allocating(Companion):
-    """A thread that takes memory and gives it back all the time, between begin() and end()."""
+    """A thread that takes memory and returns it all the time, between begin() and end()."""
 
     def __init__(self, tools):
         super().__init__(tools.allocating)
@@ -178,7 +179,7 @@ class Allocating(Companion):
         self.say("realtime" if realtime else "usual")
 
     def end(self):
-        """The longest turn in ms."""
+        """Returns the longest turn in ms."""
         self.say("end")
         longest_ns, turns = map(int, self.process.stdout.readline().split())
         if not turns:
@@ -187,19 +188,19 @@ class Allocating(Companion):
 
 
 def available_mib():
-    """Of this machine's memory."""
+    """Returns a figure of this machine's memory."""
     with open("/proc/meminfo", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable:")) >> 10
 
 
 def kibibytes(pid, name):
-    """A field of /proc/PID/status."""
+    """Returns a field of /proc/PID/status."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(name + ":"))
 
 
 class Crowd:
-    """Many small processes of mixed kinds, ended by their pids."""
+    """Many small processes of mixed kinds; they are ended by their pids."""
 
     KINDS = (
         ["sleep", "600"],
@@ -210,7 +211,7 @@ class Crowd:
     )
 
     def __init__(self, count):
-        reader, self._writer = os.pipe()  # those that read it end with the benchmark
+        reader, self._writer = os.pipe()  # processes that read it end with the benchmark
         self.processes = []
         try:
             for i in range(count):
@@ -221,7 +222,7 @@ class Crowd:
             raise
         finally:
             os.close(reader)
-        time.sleep(2)  # until the last has begun to wait
+        time.sleep(2)  # until the last process waits
 
     def close(self):
         os.close(self._writer)
@@ -238,7 +239,7 @@ class Crowd:
 
 
 def busy_share(seconds=1.0):
-    """Share of all processors that was in use meanwhile."""
+    """Measures the share of all processors that was in use during the block."""
     def read():
         with open("/proc/stat", encoding="ascii") as file:
             ticks = list(map(int, file.readline().split()[1:9]))
@@ -251,7 +252,8 @@ def busy_share(seconds=1.0):
 
 
 def wait_for_quiet(limit_s, below=0.15):
-    """Waits until other programs leave the processors alone, at most so long; how busy it is."""
+    """Waits until other programs leave the processors alone, for a limited time; returns the
+    load."""
     end = time.monotonic() + limit_s
     busy = busy_share()
     while busy > below and time.monotonic() < end:
@@ -260,7 +262,7 @@ def wait_for_quiet(limit_s, below=0.15):
 
 
 def prefer():
-    """Everything that is measured before all other programs of this machine."""
+    """Gives the measurements priority over all other programs of this machine."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
     except PermissionError:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stopwatch FD PROGRAM [ARGUMENT...]: runs PROGRAM and writes one line to descriptor FD: wall time
- * in ns, peak resident memory in KiB, exit status. A small program of its own because the kernel
- * counts the memory of whoever starts a program as part of that program's peak, and Python's would
- * be more than flmem's.
+ * in ns, peak resident memory in KiB, exit status. It is a separate small program because the
+ * kernel counts the memory of the parent that starts a program as part of that program's peak, and
+ * Python's would be more than flmem's.
  */
 #include <errno.h>
 #include <fcntl.h>

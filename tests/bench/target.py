@@ -19,7 +19,8 @@ import torch
 THREADS = 20
 TENSORS = 300_000
 WORKERS = 8
-KEPT = 500  # one of so many tensors lives on, so that its neighbours cannot leave with the heap's top
+# one of so many tensors is kept, so that its neighbours cannot be released with the heap's top
+KEPT = 500
 ERESTARTSYS = 512
 SHAPES = (16, 64, 128, 256, 512, 768)  # elements of float32
 
@@ -49,7 +50,7 @@ class Target:
             worker.start()
 
     def start_gauge(self):
-        """Spinner, observer, and as many waiting threads as are still missing."""
+        """Starts the spinner, the observer, and as many waiting threads as are still missing."""
         missing = THREADS - len(os.listdir("/proc/self/task")) - 2
         return os.strerror(self.gauge.gauge_start(missing))
 
@@ -59,7 +60,7 @@ class Target:
         return sum(worker.done.get() for worker in self.workers)
 
     def obey(self, word, *arguments):
-        """The answer to one command: a number."""
+        """Executes a command and returns its answer: a number."""
         if word == "refill":
             return self.refill()
         if word == "spin":
@@ -74,7 +75,8 @@ class Target:
 
 
 def lines():
-    """A debugger that fails to call leaves ERESTARTSYS, which no program should see: try again."""
+    """Yields lines of the input; retries after ERESTARTSYS, which a debugger leaves that fails to
+    make a call."""
     pending = b""
     while True:
         try:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does nothing but malloc() and free(): torture THREADS MILLIONS [KEPT [turns]]. Each thread
- * replaces blocks of 16 to 527 bytes at random places of a table, beside KEPT MiB of such blocks
- * that stay. Prints the processor time of the threads in us; with "turns" once for each line read.
+ * A load that does nothing but malloc() and free(): torture THREADS MILLIONS [KEPT [turns]]. Each
+ * thread replaces blocks of 16 to 527 bytes at random places of a table, beside KEPT MiB of such
+ * blocks that stay. Prints the processor time of the threads in us; with "turns" once for each line
+ * read.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,9 +13,9 @@
 #include <time.h>
 
 #define BLOCKS	   1024
-#define KEPT_BYTES 272 /* the mean of the others */
+#define KEPT_BYTES 272 /* the mean size of the blocks */
 
-static size_t pairs; /* of each thread */
+static size_t pairs; /* number of pairs of calls per thread */
 
 static void *torture(void *context)
 {

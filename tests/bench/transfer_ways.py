@@ -26,19 +26,20 @@ DIRECTIONS = ("pull", "push")
 TIMEOUT_S = 300
 CHUNKS = 8
 
-# Peaks in bytes; `between` is of processes that pass the model on.
+# Peaks are in bytes; `between` is the peak of processes that pass the model on.
 Moved = collections.namedtuple("Moved", "seconds sender receiver between")
-Models = collections.namedtuple("Models", "first update")  # of the server, and of the client
+# the model of the server, and the client's update
+Models = collections.namedtuple("Models", "first update")
 
 
 def environment(**more):
-    """Without proxies, and without bytecode in the tree."""
+    """Returns an environment without proxies that writes no bytecode into the tree."""
     kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": BINDINGS, **more}
 
 
 def digest(path):
-    """Of a file, as a peer computes it of its tensors."""
+    """Returns the digest of a file, computed as a peer computes it from its tensors."""
     program = "import sys; sys.path.insert(0, sys.argv[1]); import peer; print(peer.digest(peer.read(sys.argv[2])))"
     done = subprocess.run([stage.PYTHON, "-B", "-c", program, HERE, path], stdout=subprocess.PIPE, check=True, text=True)
     return done.stdout.strip()
@@ -73,7 +74,7 @@ class Process:
             return file.read()
 
     def wait_until(self, done):
-        """What done() returns, once that is true."""
+        """Returns the value of done() once it is true."""
         until = time.monotonic() + TIMEOUT_S
         while not (found := done()):
             if self.process.poll() is not None or time.monotonic() > until:
@@ -82,7 +83,7 @@ class Process:
         return found
 
     def wait_for(self, pattern):
-        """The first group of the pattern, once it is in the messages."""
+        """Returns the first group of the pattern, once the messages match."""
         return self.wait_until(lambda: re.search(pattern, self.text()))[1]
 
     def peak(self):
@@ -101,7 +102,8 @@ def load(path):
 
 
 def moved(way, direction, server, client, between=0):
-    """From the reports of both. A pull of a client begins with its request, one of Flower with the server's message."""
+    """Combines the reports of both sides. A pull of a client begins with its request, one of Flower
+    with the server's message."""
     compare(way, server["digest"], client["digest"])
     sender, receiver = (server, client) if direction == "pull" else (client, server)
     began = sender["began"] if "began" in sender else receiver["began"]
@@ -109,7 +111,8 @@ def moved(way, direction, server, client, between=0):
 
 
 class Flmem:
-    """`flmem exchange`: the command, which has files, or the client in Python, which has tensors."""
+    """`flmem exchange`: either the command, which has files, or the client in Python, which has
+    tensors."""
 
     framework = "flmem"
 
@@ -119,7 +122,7 @@ class Flmem:
 
     @staticmethod
     def absent():
-        """It is what was built."""
+        """Returns None: flmem is the built one and never missing."""
         return None
 
     @contextlib.contextmanager
@@ -161,7 +164,7 @@ class Flmem:
 
 
 class Pair:
-    """Two processes of a framework, of one script each."""
+    """Two processes of a framework, both of one script."""
 
     def __init__(self, name, framework, script, scheme="", extra=None):
         self.name, self.framework, self.script, self.scheme = name, framework, script, scheme
@@ -193,7 +196,7 @@ class Pair:
 
 
 class FlowerProcess(Process):
-    """SuperLink or SuperNode: they start further processes in sessions of their own, which end with them."""
+    """Ends SuperLink or SuperNode with the processes that they start in their own sessions."""
 
     def __exit__(self, *unused):
         children = proc.descendants(self.process.pid)
@@ -206,7 +209,8 @@ class FlowerProcess(Process):
 
 
 class Flower:
-    """SuperLink and SuperNode, and the ServerApp and ClientApp that they start; `flwr run` starts the run."""
+    """SuperLink and SuperNode, and the ServerApp and ClientApp that they start; `flwr run` starts
+    the run."""
 
     name, framework = "Flower", "flower"
 
@@ -258,7 +262,8 @@ class Flower:
 
 
 def all_ways(bench):
-    """flmem stands between the others, so that it is measured in turn with each."""
+    """Returns the ways; flmem is placed between the others, so that it is measured in turn with
+    each."""
     return [Flmem(bench, False), Pair("APPFL", "appfl", "appfl_peer.py", extra=lambda size: ["0"]),
             Flmem(bench, True),
             Pair("APPFL, chunks of 1/8", "appfl", "appfl_peer.py", extra=lambda size: [str(size // CHUNKS)]),
@@ -268,6 +273,6 @@ def all_ways(bench):
 
 @contextlib.contextmanager
 def place():
-    """A folder in memory where there is one: no disk is measured."""
+    """Yields a folder in memory where possible: no disk is measured."""
     with tempfile.TemporaryDirectory(dir=stage.memory_folder(), prefix="flmem-transfer-") as folder:
         yield folder

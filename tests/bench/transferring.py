@@ -21,7 +21,7 @@ HEADINGS = ["way", "direction", "median", "MB/s", "peak of sender", "in models",
 
 
 def _write_models(folder, mib):
-    """Two different ones, so that what is published cannot pass for what was sent."""
+    """Makes two different models, so that the published one cannot be mistaken for the sent one."""
     paths = ways.Models(*(os.path.join(folder, f"{name}-{mib}.safetensors") for name in ways.Models._fields))
     for seed, path in enumerate(paths):
         subprocess.run([stage.PYTHON, "-B", os.path.join(ways.HERE, "peer.py"), path, str(mib), str(seed)], check=True)
@@ -29,7 +29,7 @@ def _write_models(folder, mib):
 
 
 def _measure(present, folder, mib, rounds):
-    """Lists of what was measured, by way and direction."""
+    """Returns lists of measurements, by way and direction."""
     found = {}
     models = _write_models(folder, mib)
     for number in range(rounds):
@@ -44,7 +44,7 @@ def _measure(present, folder, mib, rounds):
 
 
 def _line(name, direction, moved, mib):
-    """One of the table, of medians."""
+    """Returns a row of the table, of medians."""
     seconds, *peaks = (report.median(values) for values in zip(*moved))
     cells = [cell for peak in peaks[:2] for cell in (f"{peak / figures.MIB:.0f} MiB", f"{peak / figures.MIB / mib:.2f}")]
     return [name, direction, f"{seconds:.2f} s", f"{mib * figures.MIB / 1e6 / seconds:.0f}", *cells,
@@ -52,7 +52,7 @@ def _line(name, direction, moved, mib):
 
 
 def _rows(found, mib):
-    """Times of all, and what is expected of flmem."""
+    """Yields the times of all ways, and what is expected of flmem."""
     for (name, direction), moved in found.items():
         own = name == "flmem, command"
         yield figures.of_values(f"{direction}, {mib} MiB, {name}", [one.seconds for one in moved], unit="s")
@@ -73,8 +73,9 @@ def _rows(found, mib):
 
 
 def transfer(bench):
-    """Rows, after a table that has them side by side."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all that was started ends
+    """Yields rows, after a table that shows them side by side."""
+    # so that all started processes end
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     all_ways = [way for way in ways.all_ways(bench) if not bench.ways or way.framework in bench.ways]
     absent = {way.name: how for way in all_ways if (how := way.absent())}
     for name, how in absent.items():

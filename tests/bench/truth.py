@@ -14,7 +14,8 @@ import stage
 
 RUNS = 20
 LIMIT_PERCENT = 5
-# sys.argv: for each site "COUNTxSIZE". Half of each is freed after the peak, of every third site all.
+# sys.argv has "COUNTxSIZE" for each site. After the peak half of each site is freed, of every third
+# site all.
 PROGRAM = """
 import json, os, sys
 kept, exact = {}, {}
@@ -31,9 +32,9 @@ for number, name in enumerate(exact):
 print(json.dumps(exact), flush=True)
 os._exit(0)  # what is live stays in the file
 """
-# 56 bytes for each object of Python come on top, in the arena that the line needed: 0.4 % and less.
+# Each Python object adds 56 bytes, in the arena of its line: at most 0.4 %.
 BLOCKS = [f"{(64 << 20) // (16384 * (1 + number))}x{16384 * (1 + number)}" for number in range(8)]
-# What it is, the sites, the interval.
+# (name, sites, interval)
 PROGRAMS = (
     ("tensors of 4 to 28 MiB", [f"{3 + number}x{(4 + number % 4 * 8) << 20}" for number in range(8)], "512KiB"),
     ("8 sites of 64 MiB in blocks of 16 to 128 KiB", BLOCKS, "512KiB"),
@@ -42,12 +43,13 @@ PROGRAMS = (
 
 
 def _measured(bench, path):
-    """site -> (peak, live)"""
+    """Returns site -> (peak, live)."""
     done = subprocess.run([bench.flmem, "profile", "summary", "--json", path], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, check=True)
     found = {}
     for row in json.loads(done.stdout)["functions"]:
-        # CPython before 3.12 has a frame for the list comprehension, called by the function of that name.
+        # CPython before 3.12 has a frame for the list comprehension, called by the function of that
+        # name.
         name = (row["frame"] or {}).get("function") or ""
         if name.startswith("site_") and "." not in name:
             found[name] = (row["total"]["peak_bytes"], row["total"]["live_bytes"])
@@ -55,7 +57,7 @@ def _measured(bench, path):
 
 
 def _errors(bench, folder, sites, interval):
-    """Percent, signed, of each site above 1 % of the heap: at the peak, live."""
+    """Returns the signed error in percent of each site above 1 % of the heap: at the peak, live."""
     path = os.path.join(folder, "truth.prof")
     done = subprocess.run([bench.flmem, "profile", "run", "--force", "--interval", interval, "-o", path, "--",
                            stage.PYTHON, "-c", PROGRAM, *sites], stdout=subprocess.PIPE, check=True)
@@ -69,7 +71,7 @@ def _errors(bench, folder, sites, interval):
 
 
 def truth(bench):
-    """Each program, the worst run and the mean of all."""
+    """Samples each program; yields the worst run and the mean of all."""
     with tempfile.TemporaryDirectory() as folder:
         for what, sites, interval in PROGRAMS:
             stage.progress(f"truth: {what}, one sample per {interval}")

@@ -13,7 +13,7 @@ from harness import report
 
 class _Program:
     def __init__(self, words, processor):
-        # Pinned like the other one, unless its threads need all processors.
+        # Pin the program to the same processor, unless its threads need all processors.
         pin = None if processor is None else lambda: os.sched_setaffinity(0, {processor})
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
                                         preexec_fn=pin)
@@ -37,10 +37,8 @@ class _Program:
 
 
 def compare(plain, other, count, processor=None):
-    """
-    (us of a turn of plain, by what part more a turn of other takes): medians of `count` pairs, before which each makes
-    one turn that is not counted.
-    """
+    """Returns (us of a turn of plain, the additional share that a turn of other takes): medians of
+    `count` pairs, before which each program makes one turn that is not counted."""
     programs = [_Program(plain, processor), _Program(other, processor)]
     pairs = []
     try:

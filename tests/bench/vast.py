@@ -24,7 +24,8 @@ import stage  # noqa: E402
 from harness import command  # noqa: E402
 
 KSM = "/sys/kernel/mm/ksm"
-# In the order in which the kernel takes them: how many may share a page only while none does.
+# Settings in the order in which the kernel accepts them: max_page_sharing only changes while no
+# page is shared.
 FAST = (("max_page_sharing", 1000000), ("pages_to_scan", 50000), ("sleep_millisecs", 1))
 STOP, RUN, UNMERGE = 0, 1, 2
 CHANGED_KIB = 64
@@ -38,7 +39,7 @@ def ksm(name, value=None):
 
 
 class Merging:
-    """KSM at full speed; afterwards as it was, and off."""
+    """Runs KSM at full speed; afterwards restores its settings and switches it off."""
 
     def __enter__(self):
         self.before = [(name, ksm(name)) for name, _ in FAST]
@@ -48,7 +49,8 @@ class Merging:
         return self
 
     def finish(self):
-        """Until there is room for what else runs here; then it rests, as it takes a processor."""
+        """Waits until there is room for the other programs; then stops KSM, which takes a
+        processor."""
         deadline = time.monotonic() + PATIENCE_S
         while stage.available_mib() < ROOM_MIB and time.monotonic() < deadline:
             time.sleep(1)
@@ -67,12 +69,12 @@ def detect(tools, flmem, pid, *more):
 
 
 def off(heap, held):
-    """(how far its figure of what is in use is off, how far at most it says it is), in MiB."""
+    """Returns (error of the figure of memory in use, error that it claims at most), in MiB."""
     return (abs(heap["in_use_bytes"] - held) / figures.MIB, heap["error_bytes"] / figures.MIB)
 
 
 def read(tools, flmem, large, rounds):
-    """Rows about detect."""
+    """Yields rows about detect."""
     large.say("")
     held = int(large.process.stdout.readline().split()[1])
     fields = ("VmRSS", "VmPTE")
@@ -95,7 +97,7 @@ def read(tools, flmem, large, rounds):
 
 
 def trim(tools, flmem, large):
-    """Rows about one trim, which takes as long as malloc_trim does."""
+    """Yields rows about one trim, which takes as long as malloc_trim does."""
     timing = tools.time(flmem, "trim", "--pid", str(large.pid), "--json", "--timeout", "60s", keep=True)
     result = json.loads(timing.output)["results"][0]
     yield figures.of_values("flmem trim: the thread was stopped besides malloc_trim",

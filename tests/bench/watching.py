@@ -15,9 +15,10 @@ import stage
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTERVAL_S = 0.02
 TICKS = 200
-START_S = 0.5  # after which processes are open and the first samples with all they take are over
+# time in which processes are opened and the first samples with all their costs are taken
+START_S = 0.5
 WINDOW_S = 0.5
-PAUSE_S = 0.3  # a thread at real-time priority that always runs is stopped for 50 ms in a second
+PAUSE_S = 0.3  # a thread at real-time priority that always runs is stopped for 50 ms in each second
 
 
 def _words(bench, pids, directory):
@@ -28,12 +29,13 @@ def _words(bench, pids, directory):
 
 
 def _spent_ms(pid):
-    """Processor time of all threads of a process so far: clock_getcpuclockid(3)."""
+    """Returns the processor time of all threads of a process so far: clock_getcpuclockid(3)."""
     return time.clock_gettime(~pid << 3 | 2) * 1000
 
 
 def _flmem_tick(bench, pids, directory):
-    """ms per tick while it goes on: neither its start nor the trends of its summary count."""
+    """Returns ms per tick of a running watch: neither its start nor the trends of its summary
+    count."""
     with subprocess.Popen(_words(bench, pids, directory), stdout=subprocess.DEVNULL) as process:
         time.sleep(START_S)
         began, before = time.monotonic(), _spent_ms(process.pid)
@@ -46,7 +48,7 @@ def _flmem_tick(bench, pids, directory):
 
 
 def _bare_tick(bench, pids):
-    """ms per tick of nothing but the reads that a sample is made of: what the kernel takes."""
+    """Returns ms per tick of only the reads that a sample consists of: the kernel's share."""
     output = subprocess.run(
         [bench.tools.counters, str(int(INTERVAL_S * 1e6)), str(TICKS),
          *map(str, pids)], check=True, capture_output=True, text=True)
@@ -62,7 +64,7 @@ def _psutil_tick(pids, directory):
 
 
 def watch(bench):
-    """100 processes in turn with psutil, then 1,000."""
+    """Compares 100 processes in turn with psutil, then 1,000."""
     if subprocess.run([stage.PYTHON, "-c", "import psutil"], check=False,
                       stderr=subprocess.DEVNULL).returncode:
         raise stage.Failed("not installed: python3-psutil")
@@ -93,7 +95,7 @@ def watch(bench):
 
 
 def _longest_turn(bench, allocating, realtime, watched):
-    """Of the allocating thread in a window, in ms."""
+    """Returns the longest turn of the allocating thread in a window, in ms."""
     words = [bench.flmem, "watch", "--pid", str(allocating.pid), "--quiet", "--interval", "10ms",
              "--duration", f"{WINDOW_S}s"]
     time.sleep(PAUSE_S)

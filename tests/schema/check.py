@@ -19,7 +19,7 @@ except ImportError:
 
 MEASURES = re.compile(r"_(bytes|us|ms|s)$")
 
-# Lists of names: schema, path of the enum in it, X-macro that has them, column of the name.
+# Lists of names: (schema, path of the enum in it, X-macro that has the names, column of the name).
 NAMES = (
     ("error", "properties error properties code enum", "FLMEM_CODES", 1),
     ("trim", "$defs outcome enum", "FLMEM_TRIM_OUTCOMES", 1),
@@ -61,7 +61,7 @@ def validator(schemas, command):
 
 
 def objects(value, path=()):
-    """Every object in the output with its path."""
+    """Yields every object in the output with its path."""
     if isinstance(value, dict):
         yield path, value
         for key, inner in value.items():
@@ -78,7 +78,7 @@ def at(value, path):
 
 
 def unexplained(output):
-    """A number that is null says why under 'unknown' of its object."""
+    """Checks that a null number has its reason under 'unknown' of its object."""
     for path, value in objects(output):
         for key, inner in value.items():
             if inner is None and MEASURES.search(key) and key not in value.get("unknown", {}):
@@ -86,12 +86,13 @@ def unexplained(output):
 
 
 def is_map(path):
-    """Objects whose keys are names, not fields."""
+    """True for objects whose keys are names, not fields."""
     return path and path[-1] in ("unknown", "settings", "environment", "own")
 
 
 def shape(value):
-    """What a value is made of: equal for elements of a list that differ in their numbers alone."""
+    """Returns the structure of a value, which is equal for elements of a list that differ in their
+    numbers alone."""
     if isinstance(value, dict):
         return tuple(sorted((key, shape(inner)) for key, inner in value.items()))
     if isinstance(value, list):
@@ -100,7 +101,7 @@ def shape(value):
 
 
 def thinned(value):
-    """The same with one object of each shape in every list of objects."""
+    """Returns the value with one object of each shape in every list of objects."""
     if isinstance(value, dict):
         return {key: thinned(inner) for key, inner in value.items()}
     if isinstance(value, list) and all(isinstance(inner, dict) for inner in value):
@@ -109,7 +110,7 @@ def thinned(value):
 
 
 def alone(value, path):
-    """The same with nothing else in the lists on the way to `path`, as (value, the path there)."""
+    """Returns (value, path) with no other elements in the lists on the way to `path`."""
     if not path:
         return value, ()
     inner, rest = alone(value[path[0]], path[1:])
@@ -146,7 +147,7 @@ def loose(output, check, may_miss):
 
 
 def referred(schemas, command):
-    """The schema and those of other files that it refers to."""
+    """Yields the schema and those of other files that it refers to."""
     yield schemas[command]
     for _, part in objects(schemas[command]):
         other = part.get("$ref", "#").split("#")[0].replace(".json", "")
@@ -155,7 +156,7 @@ def referred(schemas, command):
 
 
 def optional(schemas, command):
-    """Names of fields that some object of the schema may go without."""
+    """Returns names of fields that an object of the schema may omit."""
     names = set()
     for _, part in (o for schema in referred(schemas, command) for o in objects(schema)):
         properties = part.get("properties")

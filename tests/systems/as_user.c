@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command without privileges: as_user UID COMMAND [ARGS]. busybox has none that does. */
+/* Runs a command without privileges: as_user UID COMMAND [ARGS]. busybox has no such command. */
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,11 +16,11 @@ ATTACHED = os.path.join(TESTS, "victims", "sampled", "attached.py")
 SAMPLED = os.path.join(TESTS, "victims", "sampled", "sampled.py")
 PROFILE = "/tmp/step.prof"
 MINOR = str(sys.version_info[1])
-TRIES = 10  # one that forks all the time may be refused
+TRIES = 10  # a program that forks all the time may be refused
 
 
 class Failed(Exception):
-    """A step that did not do what it should."""
+    """Raised when a step did not do what it should."""
 
 
 class Flmem:
@@ -56,7 +56,7 @@ class Flmem:
 
 
 class Target:
-    """attached.py, below the words before it."""
+    """attached.py as a child of the given words."""
 
     def __init__(self, *before):
         self.process = subprocess.Popen([*before, sys.executable, "-B", ATTACHED], text=True,
@@ -86,7 +86,7 @@ class Target:
 
 
 def find(tree, *functions):
-    """Lines of a tree with these functions, each below the one before."""
+    """Finds lines of a tree with these functions, each below the one before."""
     at, deep = 0, -1
     for line in tree.splitlines():
         row = re.match(r" *[0-9.]+ \S+ +[0-9.]+%  ( *)(.*)", line)
@@ -97,7 +97,7 @@ def find(tree, *functions):
 
 
 def run_sampled(flmem):
-    """Each place of sampled.py with all of its bytes."""
+    """Checks that each place of sampled.py has all of its bytes."""
     flmem.run("profile", "run", "-o", PROFILE, "--force", "--interval", "1", "--", sys.executable, "-B", SAMPLED)
     done = subprocess.run([sys.executable, "-B", os.path.join(TESTS, "harness", "check_python_sites.py"),
                            PROFILE, SAMPLED, MINOR], check=False, text=True, stdout=subprocess.PIPE,
@@ -108,7 +108,8 @@ def run_sampled(flmem):
 
 
 def run_native(flmem):
-    """Both kinds of frames in one stack, from the first instruction of the program on."""
+    """Checks for both kinds of frames in one stack, from the first instruction of the program
+    on."""
     flmem.run("profile", "run", "-o", PROFILE, "--force", "--native", "--interval", "64KiB", "--", sys.executable,
               "-B", SAMPLED)
     find(flmem.tree("--stack", "mixed"), "_start", "Py_BytesMain", "PyEval_EvalCode", "<module>", "main")
@@ -130,7 +131,8 @@ def attach_twice(flmem):
 
 
 def attach_unbound(flmem):
-    """Calls of a library that is bound when they are made first, during the profile."""
+    """Samples calls of a library whose functions are bound at their first call, during the
+    profile."""
     library = os.path.join(flmem.build, "tests", "victims", "lazy.so")
     with Target() as target:
         target.order(f"lazy {library}", "lazy")
@@ -165,7 +167,7 @@ def attach_prepared(flmem):
 
 
 def attach_often(flmem):
-    """tests/soak/attach.py"""
+    """Runs tests/soak/attach.py."""
     done = subprocess.run([sys.executable, "-B", os.path.join(TESTS, "soak", "attach.py"), flmem.build,
                            "--cycles", sys.argv[2], "--kills", sys.argv[3]], check=False, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -59,13 +59,13 @@ SYSTEMS = {
     "amd64-trixie": amd64("trixie"),
     "amd64-sid": amd64("sid"),
 }
-# Debian's Python, where its packages are named here.
+# Versions of Debian's Python, where its packages are named here.
 PYTHONS = {"bookworm": "3.11", "trixie": "3.13"}
 TAGS = {"arm64": "manylinux_2_28_aarch64", "amd64": "manylinux_2_28_x86_64"}
 
 
 class Absent(Exception):
-    """Something that a system needs."""
+    """Raised when something that a system needs is absent."""
 
 
 def note(system, step, result):
@@ -74,7 +74,8 @@ def note(system, step, result):
 
 
 def download(place, system, packages):
-    """From the release of the system; apt's lists are kept per release and processor."""
+    """Downloads packages of the system's release; apt's lists are kept per release and
+    processor."""
     sources.SUITE = system.suite
     try:
         sources.download_packages(place, system.architecture, packages)
@@ -83,7 +84,8 @@ def download(place, system, packages):
 
 
 def depended_kernel(package, kind="image"):
-    """The package of a kernel that another one depends on; None: it has the kernel itself."""
+    """Returns the package of a kernel that another one depends on; None: it has the kernel
+    itself."""
     shown = subprocess.run(["dpkg-deb", "-f", package, "Depends"], check=True, text=True,
                            stdout=subprocess.PIPE).stdout
     found = re.search(rf"linux-{kind}-\d[^ ,]*", shown)
@@ -91,7 +93,7 @@ def depended_kernel(package, kind="image"):
 
 
 def kernel_in(place):
-    """Later than Debian 13 it is beside its modules."""
+    """Finds the kernel, which is beside its modules after Debian 13."""
     root = os.path.join(place, "root")
     found = glob.glob(os.path.join(root, "boot", "vmlinuz-*")) + \
         glob.glob(os.path.join(root, "usr", "lib", "modules", "*", "vmlinuz"))
@@ -101,7 +103,7 @@ def kernel_in(place):
 
 
 def unpack_system(directory, system):
-    """The kernel and the packages of its root; kept."""
+    """Returns the folder with the kernel and the packages of its root, which is kept."""
     place = os.path.join(directory, "systems", f"{system.suite}-{system.kernel}")
     done = os.path.join(place, ".done")
     if not os.path.exists(done):
@@ -120,7 +122,8 @@ def unpack_system(directory, system):
 
 
 def entry(name, mode, content=b"", number=0):
-    """One file of a cpio archive in the format newc; devices are major 5, minor 1: the console."""
+    """Returns one file of a cpio archive in the format newc; devices are major 5, minor 1: the
+    console."""
     encoded = name.encode() + b"\0"
     device = (5, 1) if mode & 0o170000 == 0o020000 else (0, 0)
     fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(encoded), 0)
@@ -148,7 +151,7 @@ def pack_tree(tree):
 
 
 def compile_programs(system, unpacked, folder):
-    """Linked with the C library of the system, which may be older than the one here."""
+    """Compiles a program for the C library of the system, which may be older than the one here."""
     if not shutil.which(system.compiler):
         raise Absent(f"{system.compiler} is not installed")
     library = glob.glob(os.path.join(unpacked, "**", "libc.so.6"), recursive=True)[0]
@@ -157,7 +160,7 @@ def compile_programs(system, unpacked, folder):
                         "-nodefaultlibs", library, "-lgcc", "-Wl,--allow-shlib-undefined"], check=True)
 
 
-# A program that may trace nobody.
+# A profile under which a program may not trace any process.
 PROFILE = """abi <abi/3.0>,
 profile flmem_confined {
   file,
@@ -169,7 +172,8 @@ FEATURES = "/usr/share/apparmor-features/features"
 
 
 def compile_policy(system, path):
-    """What the kernel reads of AppArmor's profile; without apparmor_parser the step is skipped there."""
+    """Returns AppArmor's profile in the kernel's form; without apparmor_parser the step is skipped
+    there."""
     parser = shutil.which("apparmor_parser", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if not parser or not os.path.exists(FEATURES) or system.architecture != "amd64":
         return
@@ -177,7 +181,7 @@ def compile_policy(system, path):
 
 
 def add_python(place, system, tree):
-    """What /python.py needs; busybox and the C library are there."""
+    """Adds what /python.py needs; busybox and the C library are there already."""
     version = PYTHONS.get(system.suite)
     if not version:
         return
@@ -205,7 +209,8 @@ def make_root(directory, place, system, tree):
         if os.path.isdir(source) and not os.path.islink(source):
             shutil.copytree(source, os.path.join(tree, name), symlinks=True, dirs_exist_ok=True,
                             ignore=shutil.ignore_patterns("modules", "gconv", "audit", "linux-image*"))
-    # Since Debian 13 the packages have everything below /usr; programs name their linker in /lib64.
+    # Since Debian 13 the packages have everything below /usr, while programs name their linker in
+    # /lib64.
     for name in ("lib", "lib64"):
         if not os.path.lexists(os.path.join(tree, name)):
             os.symlink(os.path.join("usr", name), os.path.join(tree, name))
@@ -231,7 +236,7 @@ def boot(place, system, disk):
 
 
 def report(name, output, counted=False):
-    """`counted`: what a step that passed says is shown, too."""
+    """Prints the steps. `counted`: also prints the output of steps that passed."""
     steps = re.findall(r"\bSTEP (\S+) (\S+) ?(.*?)\r?$", output, re.M)
     shown = re.search(r"SYSTEM (.*?)\r?$", output, re.M)
     note(name, "boot", shown.group(1) if shown else "FAILED: " + output.strip()[-300:])

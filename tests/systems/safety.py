@@ -25,7 +25,8 @@ SYSTEM = "arm64-bookworm"
 TRIMS = {"waits": 15, "allocators": 3, "busy": 6, "traps": 3, "code": 3, "hooks": 3, "extensions": 5,
          "kills": 8}
 OTHER_KERNEL = ("waits@arm64-trixie-16k", "busy@arm64-trixie-16k", "kills@arm64-trixie-16k")
-# Sets of profiling.py: with the programs of a system. Debian 13's sign the addresses they return to.
+# Sets of profiling.py, with the programs of a system. Debian 13's programs sign their return
+# addresses.
 PROFILES = {"profiles": SYSTEM, "profiles-signed": "arm64-trixie"}
 OTHER_KERNEL += ("profiles@arm64-trixie-16k",)
 CYCLES, KILLS = 10, 6
@@ -70,7 +71,7 @@ def compile_one(output, sources, *words):
 
 
 def compile_needed(folder):
-    """What tests/soak/ and profiling.py need."""
+    """Copies what tests/soak/ and profiling.py need."""
     os.makedirs(folder)
     compile_one(os.path.join(folder, "..", "killat"), ["../soak/killat.c"])
     compile_one(os.path.join(folder, "lazy.so"), ["sampled/lazy.c"], "-shared", "-fPIC", "-Wl,-z,lazy")
@@ -104,7 +105,7 @@ def unpack_packages(place, system):
 
 
 def make_tree(tree, place, build, packages, python):
-    """Debian's files, flmem where `victims.py` looks for it, and the tests."""
+    """Makes the tree: Debian's files, flmem where `victims.py` expects it, and the tests."""
     left_out = shutil.ignore_patterns("modules", "gconv", "audit", "linux-image*", "test", "idlelib",
                                       "lib2to3", "tkinter", "ensurepip", "pydoc_data", "nvflare")
     if not os.path.exists(os.path.join(place, "root", "lib", "ld-linux-aarch64.so.1")):

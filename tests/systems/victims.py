@@ -23,23 +23,23 @@ from harness import command, report, victim  # noqa: E402
 
 KILLED = ("waits in read", "waits in ppoll", "waits in nanosleep", "waits in futex",
           "8 threads churn, 3 wait")
-# Functions that a program gave its allocator: no borrowed thread may run them.
+# Programs that gave their allocator functions, which no borrowed thread may run.
 HOOKS = (("jemalloc", "0"), ("mimalloc", "0"), ("tcmalloc", "0"), ("tcmalloc", "extension"),
          ("jemalloc", "none"), ("mimalloc", "none"), ("tcmalloc", "none"))
-# What the frame of a borrowed thread does not hold.
+# Programs with state that the frame of a borrowed thread cannot save.
 EXTENSIONS = (("computes with SVE", "sve", entries.REFUSE),
               ("computes with SVE beside a thread that waits", "sve-beside", entries.TRIM),
               ("waits with the matrix register of SME", "za", entries.REFUSE),
               ("waits with checked memory tags", "mte", entries.REFUSE))
-# Ended with EINTR by a stop: the kernel for aarch64 cannot make these calls again.
+# Calls that a stop ends with EINTR: the kernel for aarch64 cannot make them again.
 ENDED_BY_STOP = ("epoll_", "rt_sigtimedwait", "semtimedop", "recv", "readv", "accept")
-# A computing thread may make such a call next.
+# Programs in which a computing thread may make such a call next.
 COMPUTES = ("computes alone", "8 threads compete", "computes in C")
-# Threads have to sleep for as long as flmem takes to find them there.
+# Longer sleeps: threads have to sleep until flmem finds them in the slow system.
 SLOWER = {"kills": {"WAKE_EVERY_US": "300000", "WAIT_MS": "900"}, "busy": {"WAIT_MS": "300"}}
-# No thread sleeps for the 10 ms that are asked for on aarch64.
+# Programs in which no thread sleeps for the 10 ms that aarch64 requires.
 AWAKE = ("1000 signals a second, 3 threads",)
-STOPS = 30  # of the system calls of flmem, among which those are at which it is killed
+STOPS = 30  # number of system calls of flmem that are tried as places of a kill
 
 
 def say(name, problems, said):
@@ -86,7 +86,7 @@ def kill_target(flmem, entry, kills, build):
 
 
 def trim_hooked(flmem, build, allocator, where, trims):
-    """tests/victims/allocators/hooked.c waits for a byte with the lock that its function takes."""
+    """tests/victims/allocators/hooked.c: waits for a byte with the lock that its function takes."""
     environment = dict(os.environ, LD_PRELOAD=victim.allocator_library(allocator))
     wanted, problems, answer = (0 if where == "none" else 5), [], b""
     with subprocess.Popen([os.path.join(build, "tests", "victims", "hooked"), where], env=environment,
@@ -125,7 +125,7 @@ def extensions(victims):
 
 
 def lacks_guards(entry):
-    """-g of safe_threads needs MADV_GUARD_INSTALL."""
+    """Returns whether the kernel has MADV_GUARD_INSTALL, for -g of safe_threads."""
     release = tuple(int(number) for number in os.uname().release.split(".")[:2])
     return "-g" in entry.argv and release < (6, 13)
 
@@ -142,7 +142,7 @@ def code():
     found = entries.code()
     for entry in found:
         if entry.name.endswith(COMPUTES):
-            entry.code = entries.EITHER  # while it waits for the lock of the interpreter
+            entry.code = entries.EITHER  # it may wait for the lock of the interpreter
     return found
 
 

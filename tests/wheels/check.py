@@ -23,8 +23,9 @@ GLIBC_LIBRARIES = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "l
                    "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 MUSL_LIBRARIES = {"libc.so"}
 MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
-NUMBERS = {"x86_64": b"\x3e\0", "aarch64": b"\xb7\0"}  # e_machine
-# Functions of musl after 1.2.2 that this tree could use; the first Alpine with 1.2 has 1.2.2.
+NUMBERS = {"x86_64": b"\x3e\0", "aarch64": b"\xb7\0"}  # e_machine of each processor
+# Functions of musl after 1.2.2 that this tree could use by mistake; the first Alpine with 1.2 has
+# 1.2.2.
 YOUNGER_IN_MUSL = {"qsort_r", "pthread_getname_np", "statx", "preadv2", "pwritev2", "renameat2",
                    "posix_getdents", "pidfd_open", "pidfd_send_signal", "dn_skipname_r"}
 
@@ -40,7 +41,7 @@ def readelf(path, *flags):
 
 
 def installed_place(name):
-    """Where pip puts a file of the wheel, relative to the prefix of an environment."""
+    """Returns where pip puts a file of the wheel, relative to the prefix of an environment."""
     data = re.match(r"[^/]*\.data/(data|scripts)/(.*)", name)
     if not data:
         return "lib/python/site-packages/" + name
@@ -137,7 +138,7 @@ def project_version(tree):
 
 
 def check_names(files, path, tree):
-    """The name of the wheel, its metadata and the project say the same."""
+    """Checks that the name of the wheel, its metadata and the project agree."""
     version = project_version(tree)
     name = re.fullmatch(r"flmem-([^-]+)-py3-none-([^-]+)\.whl", os.path.basename(path))
     if not name:
@@ -154,7 +155,8 @@ def check_names(files, path, tree):
 
 
 def check_licences(files):
-    """Every bundled library has its licence in the wheel, and is in the bill of materials."""
+    """Checks that every bundled library has its licence in the wheel, and is in the bill of
+    materials."""
     name = next((n for n in files if n.endswith(".dist-info/sboms/flmem.cdx.json")), None)
     if not name:
         yield "there is no bill of materials"
@@ -180,7 +182,8 @@ def check_contents(files):
 
 
 def write_as_installed(files, path):
-    """auditwheel follows $ORIGIN in the wheel, where scripts and data are not beside each other yet."""
+    """Writes the wheel with files at their installed places: auditwheel follows $ORIGIN, and in the
+    wheel scripts and data are not beside each other yet."""
     with zipfile.ZipFile(path, "w") as wheel:
         for name, content in files.items():
             if name.endswith(".dist-info/RECORD"):
@@ -190,7 +193,7 @@ def write_as_installed(files, path):
 
 
 def with_libc_of_alpine(content):
-    """musl's loader takes every libc.* for itself (ldso/dynlink.c); auditwheel knows one name."""
+    """musl's loader treats every libc.* as itself (ldso/dynlink.c); auditwheel knows one name."""
     processor = next((p for p, number in NUMBERS.items() if content[18:20] == number), None)
     if not content.startswith(b"\x7fELF") or not processor or b"\0libc.so\0" not in content:
         return content

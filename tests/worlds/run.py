@@ -25,13 +25,13 @@ import entries  # noqa: E402
 import kill  # noqa: E402
 import trimming  # noqa: E402
 
-MAKE_S = 1800  # a slow mirror
-RELEASED_MIN = 16 << 20  # of the 64 MB that the target frees before each call
+MAKE_S = 1800  # limit for a slow mirror
+RELEASED_MIN = 16 << 20  # part of the 64 MB that the target frees before each call
 VICTIMS = os.path.join(HERE, "..", "victims")
 PYTHON = ["/usr/bin/python3", "/tmp/victims/safe_python.py", "heap"]
 BARE = "import os; os.write(1, b'ready %d\\n' % os.getpid())\nwhile True: pass"
 CODE = ["/usr/bin/python3", "/tmp/victims/safe_python_code.py"]
-# As the target sees itself; its own words are what flmem's are held against.
+# Prints facts as the target itself sees them, to be compared with flmem's.
 FACTS = """
 import glob, json, os, platform
 mapped = {line.split()[-1] for line in open("/proc/self/maps") if "/" in line}
@@ -46,7 +46,7 @@ print(json.dumps({
 
 
 class Absent(Exception):
-    """The world cannot be had here."""
+    """Raised when the world cannot be made on this machine."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ def last_line(output):
 
 
 def make(name):
-    """The world, unpacked when it is not there yet; raises Absent with the reason."""
+    """Unpacks the world if needed; raises Absent with the reason."""
     done = subprocess.run([os.path.join(HERE, "make"), name], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False, timeout=MAKE_S)
     said = last_line(done.stdout)
@@ -97,7 +97,8 @@ def descendants(pid):
 
 
 class WorldVictim(victim.Victim):
-    """pid is the target's own, seen from outside; process is the one that its world hangs on."""
+    """A victim in another world. `pid` is that of the target, seen from outside; `process` is the
+    outermost process of its world."""
 
     def __init__(self, argv, **options):
         super().__init__(argv, **options)
@@ -114,7 +115,7 @@ class WorldVictim(victim.Victim):
         raise RuntimeError(f"no process {self.inner_pid} in the world of {self.argv}")
 
     def refill(self):
-        """Has it use and free memory again."""
+        """Makes the target use and free memory again."""
         self.say(b"\n")
         ready, _, _ = select.select([self.process.stdout], [], [], victim.PROGRESS_S)
         if not ready or self.process.stdout.readline() != b"filled\n":
@@ -122,7 +123,7 @@ class WorldVictim(victim.Victim):
 
 
 class ComputingVictim(WorldVictim):
-    """Its program knows nothing of rounds; what it computes by itself is how far it has come."""
+    """Returns the processor time as progress, since the program does not count rounds."""
 
     @property
     def rounds(self):
@@ -140,7 +141,8 @@ class WorldEntry(entries.Entry):
 
 
 def targets(world):
-    """One is the first process of its pid namespace, as in most containers, one is not."""
+    """Yields two targets: one is the first process of its pid namespace, as in most containers, one
+    is not."""
     init = ["/bin/sh", "-c", '"$@"; exit $?', "init"]
     jemalloc = ["/usr/bin/env", f"LD_PRELOAD={world.jemalloc}"]
     return [
@@ -151,7 +153,7 @@ def targets(world):
 
 
 def code_targets(world):
-    """Python in each state in which code can be brought into it; its collector is run."""
+    """Yields Pythons in each state in which code can be run in them; their collector is run."""
     bare = ["/usr/bin/python3", "-c", BARE]
     cases = [WorldEntry(f"{world.name}, {name}", CODE + [mode], wrapper=world.wrapper)
              for name, mode, expect in entries.CODE_CASES if expect == entries.TRIM]
@@ -163,7 +165,7 @@ def code_targets(world):
 
 
 class Running(trimming.Running):
-    """Has something to release before every call, unless it is code that is brought in."""
+    """A target that has something to release before every call, unless code is run in it."""
 
     def __init__(self, entry):
         super().__init__(entry)
@@ -192,7 +194,7 @@ def compare(what, found, wanted):
 
 
 def detect(flmem, world, running):
-    """What `flmem detect` says that is not so."""
+    """Returns false statements of `flmem detect`."""
     status, stdout, stderr, _ = flmem.run("detect", "--pid", str(running.victim.pid), "--json")
     if status != 0:
         return [f"detect ended with status {status}: {stderr.strip()[:500]}"]
@@ -212,7 +214,8 @@ def detect(flmem, world, running):
 
 
 def judge(process, allocator):
-    """Arenas of every Python, and of glibc's heap, are read; the classes add up to RSS."""
+    """Checks that the arenas of every Python, and of glibc's heap, are read, and that the classes
+    add up to RSS."""
     arenas = process["python"]["arenas_bytes"]
     problems = [] if arenas and not process["python"]["error_bytes"] else \
         [f"detect: Python's arenas are {process['python']}"]
@@ -225,7 +228,7 @@ def judge(process, allocator):
 
 
 def kill_often(flmem, running, count):
-    """(how often flmem was killed, problems)"""
+    """Returns (how often flmem was killed, problems)."""
     target = kill.Target(running.entry, running.victim)
     rng = random.Random(f"{kill.SEED} {running.entry.name}")
     target.calibrate(flmem)
@@ -238,7 +241,7 @@ def kill_often(flmem, running, count):
 
 
 def run_target(flmem, world, entry, options):
-    """The line of the table, and problems."""
+    """Returns the line of the table, and problems."""
     running = Running(entry)
     tally = running.tally
     killed = 0
@@ -270,7 +273,7 @@ def run_target(flmem, world, entry, options):
 
 
 def try_replaced(flmem, world):
-    """Problems with a program in which a function that starts threads has been replaced."""
+    """Returns problems with a program in which a function that starts threads has been replaced."""
     with subprocess.Popen(world.wrapper + ["/usr/bin/python3", "/tmp/victims/safe_replaced.py", "pthread_create"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -291,7 +294,7 @@ def try_replaced(flmem, world):
 
 
 def run_replaced(flmem, world):
-    """As run_target()."""
+    """Runs a world's part with a replaced function; the result is that of run_target()."""
     problems = try_replaced(flmem, world)
     for problem in problems:
         print(f"PROBLEM: {world.name}, replaced pthread_create: {problem}", flush=True)

@@ -14,7 +14,7 @@ TENSOR_MIB = 16
 
 
 def received(tensors, client):
-    """What a client sent."""
+    """Returns the update that a client sends."""
     generator = torch.Generator().manual_seed(client)
     file = io.BytesIO()
     torch.save({f"{number}": torch.rand(TENSOR_MIB << 18, generator=generator) for number in range(tensors)}, file)

@@ -25,7 +25,7 @@ NAMES = {"flower": "Flower", "appfl": "APPFL"}
 
 
 def measure(name, way, options, clients):
-    """The highest RssAnon in bytes."""
+    """Returns the highest RssAnon in bytes."""
     env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "libcore", "bindings", "python"),
                FLMEM_LIBRARY=os.path.join(os.path.abspath(options.build), "libcore", "libflmem.so.0"))
     python = os.path.join(frameworks.home(name), "bin", "python")

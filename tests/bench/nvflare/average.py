@@ -32,12 +32,13 @@ MIB = 1 << 20
 WAYS = {"memory": "NVFlare, in memory", "offload": "NVFlare, disk offload",
         "flmem": "flmem.nvflare.Aggregator, disk offload"}
 FIELDS = ("RssAnon", "VmHWM")
-# A sum of four in 64 bits has errors that move the rounding to 32 bits in one of 2^27 elements or so.
+# Share of elements that may differ: a sum of four in 64 bits has errors that move the rounding to
+# 32 bits in one of 2^27 elements or so.
 DIFFERENT = 1e-7
 
 
 def memory(pid):
-    """RssAnon and VmHWM in bytes."""
+    """Returns RssAnon and VmHWM in bytes."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             lines = dict(line.split(":", 1) for line in file)
@@ -52,7 +53,7 @@ def parent(pid):
 
 
 def server_of(job):
-    """The parent of the clients; None before there is one."""
+    """Returns the parent of the clients; None before there is one."""
     for pid in proc.descendants(job.pid):
         if peaks.is_client(pid):
             with contextlib.suppress(OSError):
@@ -61,7 +62,7 @@ def server_of(job):
 
 
 def follow(job):
-    """The highest of both figures of the server."""
+    """Returns the highest of both figures of the server."""
     server, found = None, [0, 0]
     while job.poll() is None:
         server = server or server_of(job)
@@ -74,13 +75,14 @@ def environment(build, options, tensor_mib):
     env = peaks.of_size(max(options.mib // tensor_mib, 1), tensor_mib)
     env.update(MALLOC_ARENA_MAX="4", PYTHONPATH=os.path.join(ROOT, "libcore", "bindings", "python"))
     env.setdefault("FLMEM_LIBRARY", os.path.join(os.path.abspath(build), "libcore", "libflmem.so.0"))
-    if options.mmap_threshold:  # glibc raises it to 32 MiB otherwise, and keeps what messages took
+    # otherwise glibc raises it to 32 MiB, and keeps the memory of messages
+    if options.mmap_threshold:
         env["MALLOC_MMAP_THRESHOLD_"] = str(options.mmap_threshold)
     return env
 
 
 def check(job, options, env):
-    """The last model beside the exact average."""
+    """Compares the last model with the exact average."""
     model = os.path.join(job.directory, "average", "server", "simulate_job", "app_server",
                          "FL_global_model.pt")
     done = subprocess.run([release.PYTHON, os.path.join(HERE, "average_check.py"), model,
@@ -115,7 +117,7 @@ def problems(rows):
     if ours and ours["different"] > ours["elements"] * DIFFERENT:
         yield f"{ours['different']} of {ours['elements']} elements differ from the exact average"
     for way, row in by_way.items():
-        # What small models take is lost in what the imports take.
+        # The memory of small models cannot be separated from that of the imports.
         if ours and way != "flmem" and row["elements"] >= 64 * MIB and ours["anon"] > row["anon"]:
             yield f"the server peaks at {ours['anon']:.0f} MiB, but at {row['anon']:.0f} MiB with {WAYS[way]}"
 

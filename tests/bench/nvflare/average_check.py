@@ -9,7 +9,7 @@ from average_client import trained
 
 
 def average(clients, current_round, name, like):
-    """In 64 bits, rounded once."""
+    """Returns the exact average, computed in 64 bits and rounded once."""
     total = torch.zeros(like.shape, dtype=torch.float64)
     steps = [10 * number for number in range(1, clients + 1)]
     for number, weight in enumerate(steps, 1):

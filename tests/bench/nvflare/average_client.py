@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client whose "training" depends on its name and the round alone, so that jobs can be compared."""
+"""A client whose "training" depends only on its name and the round, so that jobs can be
+compared."""
 import zlib
 
 import torch
@@ -8,7 +9,7 @@ import nvflare.client as flare
 
 
 def trained(site, current_round, name, tensor):
-    """In place, in -1 to 1."""
+    """Changes a tensor in place by numbers from -1 to 1."""
     seed = zlib.crc32(f"{site} {current_round} {name}".encode())
     return tensor.uniform_(-1, 1, generator=torch.Generator().manual_seed(seed))
 

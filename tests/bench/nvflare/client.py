@@ -14,12 +14,12 @@ import numpy as np
 import nvflare.client as flare
 
 BATCHES = 6000
-KEPT_EVERY = 40  # of the batches leave a result
+KEPT_EVERY = 40  # one of so many batches leaves a result
 CYCLES = 40
 
 
 class Step:
-    """One step of training, with its history: a cycle, as frameworks make them."""
+    """One step of training with its history: a cycle, as frameworks make them."""
 
     def __init__(self, size):
         self.buffer = np.ones(size, dtype=np.uint8)
@@ -28,7 +28,8 @@ class Step:
 
 def train(weights, number, results):
     """Takes about 100 MB for the length of a round."""
-    size = 12000 + 900 * number  # bytes; below the size from which malloc maps blocks by themselves
+    # bytes; below the size from which malloc maps each block separately
+    size = 12000 + 900 * number
     batches = []
     for i in range(BATCHES):
         batches.append(np.full(size, i & 0xff, dtype=np.uint8))

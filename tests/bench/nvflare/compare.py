@@ -25,7 +25,7 @@ MIB = 1 << 20
 SKIPPED = 2  # rounds at the start, in which everything is loaded
 TOLERANCE = 1.02  # two runs of memory_gc_rounds=1 differed by up to 1.9 %
 
-# Name, NVFlare's own memory_gc_rounds, what flmem watch is given besides.
+# (name, NVFlare's own memory_gc_rounds, further options of flmem watch)
 WAYS = (
     ("as it is", 0, []),
     ("memory_gc_rounds=1", 1, []),
@@ -35,7 +35,7 @@ WAYS = (
 
 
 def clients_of(directory):
-    """Pids of the simulated clients that work in this directory."""
+    """Returns the pids of the simulated clients that work in this directory."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -62,7 +62,7 @@ def wait_for_clients(job, directory):
 
 
 def watch(flmem, job, directory, rounds, more):
-    """All lines that flmem watch printed about the job."""
+    """Returns all lines that flmem watch printed about the job."""
     pids = wait_for_clients(job, directory)
     logs = [os.path.join(directory, "growing", name, "log.txt")
             for name in ("server", "site-1", "site-2")]
@@ -84,7 +84,7 @@ def run(flmem, gc_rounds, rounds, more):
 
 
 def figures(lines):
-    """What the rounds after the first ones say, of both clients together."""
+    """Sums up the rounds after the first ones, for both clients together."""
     rounds = [line for line in lines if line["type"] == "round" and line["round"] >= SKIPPED]
     samples = [line["rss_bytes"] for line in lines
                if line["type"] == "sample" and (line["round"] or 0) >= SKIPPED]
@@ -106,7 +106,7 @@ def figures(lines):
 
 
 def curve(lines):
-    """Of the first client, from the start of the watch."""
+    """Returns the curve of the first client, from the start of the watch."""
     pid = lines[0]["pid"]
     return [(line["elapsed_ms"] / 1000, line["rss_bytes"] / MIB) for line in lines
             if line["type"] == "sample" and line["pid"] == pid]

@@ -25,7 +25,7 @@ CLIENTS = 2
 
 
 def recommend(flmem, job, *words):
-    """(status, findings)"""
+    """Runs flmem recommend; returns (status, findings)."""
     done = subprocess.run([flmem, "recommend", job, "--framework-version", release.VERSION, *words],
                           stdout=subprocess.PIPE, text=True, check=False)
     return done
@@ -38,7 +38,7 @@ def rules(flmem, job):
 
 
 def simulate(job, workspace):
-    """The logs of server and clients."""
+    """Runs the job; returns the logs of server and clients."""
     done = subprocess.run(
         [release.PYTHON, "-m", "nvflare.cli", "simulator", job, "-w", workspace,
          "-n", str(CLIENTS), "-t", str(CLIENTS)],

@@ -31,7 +31,7 @@ def anonymous_mib(pid):
 
 
 class Parents:
-    """Samples the parents of a federation in a thread."""
+    """Samples the memory of a federation's parent processes in a thread."""
 
     def __init__(self, federation):
         self.pids = {name: federation.process(name) for name in (kit.SERVER, *kit.CLIENTS)}

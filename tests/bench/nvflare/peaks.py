@@ -47,7 +47,8 @@ def is_client(pid):
 
 
 def follow(job):
-    """Highest RssAnon of the server, the largest process that is no client, and of each client."""
+    """Returns the highest RssAnon of the server, the largest process except clients, and of each
+    client."""
     peaks, clients, looked = {}, set(), 0
     family = [job.pid]
     while job.poll() is None:
@@ -63,7 +64,7 @@ def follow(job):
 
 
 def of_size(tensors, mib_each):
-    """The environment that says so to peaks_model.py."""
+    """Returns an environment with the size of the model for peaks_model.py."""
     return dict(os.environ, PEAKS_TENSORS=str(tensors), PEAKS_MIB_EACH=str(mib_each),
                 PYTHONDONTWRITEBYTECODE="1")
 
@@ -78,7 +79,7 @@ def measure(clients, tensors, mib_each, rounds):
 
 
 def planned(flmem, clients, tensors, mib_each):
-    """(server, client), less the runtime."""
+    """Returns the peaks of (server, client), less the runtime."""
     with tempfile.TemporaryDirectory(prefix="flmem-peaks-") as directory:
         path = os.path.join(directory, "model.pt")
         subprocess.run(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client as NVFlare's examples for PyTorch have it, without the training: a network of its own takes
-what was received, and what it then holds is sent."""
+"""A client as in NVFlare's examples for PyTorch, without the training: its network loads the
+received model, and sends the values that it then holds."""
 from peaks_model import Weights
 
 import nvflare.client as flare

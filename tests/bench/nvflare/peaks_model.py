@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model of PEAKS_TENSORS equal tensors of PEAKS_MIB_EACH; nothing is computed with it. NVFlare makes
-it by its name alone, so that its size is in the environment."""
+"""A model of PEAKS_TENSORS equal tensors of PEAKS_MIB_EACH; nothing is computed with it. NVFlare
+creates it by its name alone, so the environment passes the size."""
 import os
 
 import torch

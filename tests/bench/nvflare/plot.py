@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One SVG of resident memory over time, without any library."""
+"""Draws resident memory over time as one SVG, without any library."""
 import html
 
 WIDTH, HEIGHT = 900, 420
@@ -8,7 +8,7 @@ COLOURS = ("#b3261e", "#1a73e8", "#188038", "#9334e6")
 
 
 def _ticks(highest, count=6):
-    """Round values from 0 to a little above the highest."""
+    """Returns round values from 0 to a little above the highest."""
     step = 1
     while highest / step > count:
         step *= 2 if str(step)[0] in "15" else 2.5
@@ -17,7 +17,7 @@ def _ticks(highest, count=6):
 
 
 class Axes:
-    """From seconds and MiB to places on the page."""
+    """Converts seconds and MiB to places on the page."""
 
     def __init__(self, seconds, mebibytes):
         self.x_ticks, self.y_ticks = _ticks(seconds), _ticks(mebibytes)
@@ -56,7 +56,7 @@ def _legend(names):
 
 
 def svg(curves):
-    """`curves`: name to [(seconds, MiB)]."""
+    """Draws `curves`, a dict of names to [(seconds, MiB)]."""
     axes = Axes(max(s for points in curves.values() for s, _ in points),
                 max(mib for points in curves.values() for _, mib in points))
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The release of NVFlare that the benchmarks run: from the Python registry, into ~/.cache/flmem, once.
-It has the packages of the system's Python besides, PyTorch among them."""
+"""Installs the release of NVFlare that the benchmarks run: from the Python registry, into
+~/.cache/flmem, once. It also uses the packages of the system's Python, PyTorch among them."""
 import contextlib
 import os
 import shutil
@@ -28,11 +28,11 @@ def install():
 
 
 class Failed(Exception):
-    """A run that did not come to its end."""
+    """Raised when a run did not complete."""
 
 
 class Job:
-    """A script of this folder that runs a job in a directory of its own, its first argument."""
+    """A script of this folder that runs a job in a separate directory, its first argument."""
 
     def __init__(self, directory, script, words, env):
         self.directory = directory
@@ -52,7 +52,8 @@ class Job:
 
 @contextlib.contextmanager
 def running(script, *words, env=None):
-    """The started Job; afterwards it and all that it started are ended and its directory is gone."""
+    """Yields the started Job; afterwards all processes that it started are ended and its directory
+    is removed."""
     directory = tempfile.mkdtemp(prefix="flmem-nvflare-")
     job = None
     try:

@@ -22,7 +22,7 @@ CLIENT = {"train_configs": {}, "model_configs": {}}
 
 
 class Model(torch.nn.Module):
-    """Any tensors, by their names."""
+    """A module with any tensors, by their names."""
 
     def __init__(self, state):
         super().__init__()
@@ -33,7 +33,7 @@ class Model(torch.nn.Module):
 
 
 class Agent(ServerAgent):
-    """Publishes the model; what a client sends is kept, and answered with nothing."""
+    """Publishes the model; keeps the updates of clients and answers them with nothing."""
 
     def __init__(self, state):
         self._state = state
@@ -57,7 +57,7 @@ def run_server(direction, chunking, address, model, path):
     peer.announce(address)
     peer.wait_for_end()
     peer.report(path, agent.model.state_dict() if direction == "pull" else agent.received, **agent.times)
-    os._exit(0)  # its own way takes ten seconds
+    os._exit(0)  # its own end takes ten seconds
 
 
 def run_client(direction, chunking, address, model, path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flmem_peer.py pull|push URL MODEL REPORT: the client in Python, between the server and tensors of PyTorch in memory."""
+"""flmem_peer.py pull|push URL MODEL REPORT: runs the client in Python, between the server and
+tensors of PyTorch in memory."""
 import sys
 
 import torch

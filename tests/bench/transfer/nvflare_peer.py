@@ -40,7 +40,7 @@ def run_server(direction, url, model, path):
     peer.announce(url)
     peer.wait_for_end()
     peer.report(path, state, **times)
-    os._exit(0)  # the threads of the cell would keep the process
+    os._exit(0)  # the threads of the cell would keep the process alive
 
 
 def run_client(direction, url, model, path):

@@ -17,7 +17,7 @@ LARGEST_TENSOR = 16 << 20
 
 
 def write(path, mib, seed):
-    """float32, in tensors of at most 16 MiB, at least four of them."""
+    """Makes a model of float32 tensors of at most 16 MiB, at least four of them."""
     count = max(4, (mib << 20) // LARGEST_TENSOR)
     size = (mib << 20) // count
     header = {f"layers.{n:03}.weight": {"dtype": "F32", "shape": [size // 4096, 1024],
@@ -32,7 +32,7 @@ def write(path, mib, seed):
 
 
 def read(path):
-    """The tensors in memory of this process, as a job has them after training."""
+    """Returns the tensors in memory of this process, as a job has them after training."""
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         return {name: numpy.fromfile(file, "f4", (about["data_offsets"][1] - about["data_offsets"][0]) // 4)
@@ -40,7 +40,7 @@ def read(path):
 
 
 def digest(state):
-    """Of names, shapes and bytes; the tensors are of NumPy or PyTorch."""
+    """Returns a digest of names, shapes and bytes; the tensors are NumPy's or PyTorch's."""
     found = hashlib.sha256()
     for name in sorted(state):
         array = numpy.ascontiguousarray(state[name])
@@ -54,7 +54,8 @@ def peak_bytes():
 
 
 def report(path, state, **more):
-    """Times are of CLOCK_MONOTONIC, which all processes share. The peak is taken before the digest."""
+    """Writes the report. Times are of CLOCK_MONOTONIC, which all processes share. The peak is taken
+    before the digest."""
     found = {"peak": peak_bytes(), "digest": more.pop("digest", None) or digest(state), **more}
     with open(path + ".new", "w", encoding="ascii") as file:
         json.dump(found, file)
@@ -66,7 +67,7 @@ def announce(address):
 
 
 def wait_for_end():
-    """Until the benchmark has what it wants."""
+    """Waits until the benchmark closes the input."""
     sys.stdin.read()
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ClientApp: reports the model that it received, or answers with one, and then reports when its process ends."""
+"""The ClientApp: reports the model that it received, or answers with one, and reports then when its
+process ends."""
 import atexit
 import os
 import sys
