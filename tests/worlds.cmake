@@ -8,7 +8,8 @@ if(NOT FLMEM_TESTS_BESIDE) # takes too long for make check
 	set_tests_properties(world.trixie PROPERTIES LABELS world SKIP_RETURN_CODE 77 TIMEOUT 900)
 endif()
 
-# What is said beforehand of a heap's release, and what is released: here and there.
+# Compares flmem's prediction for the release of heaps with the release: on this system and in the
+# other.
 add_test(NAME world.heaps COMMAND ${Python3_EXECUTABLE} -B
 	${CMAKE_CURRENT_SOURCE_DIR}/worlds/heaps.py ${PROJECT_BINARY_DIR} here trixie)
 set_tests_properties(world.heaps PROPERTIES LABELS world SKIP_RETURN_CODE 77 TIMEOUT 900)

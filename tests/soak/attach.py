@@ -88,7 +88,7 @@ class Flmem:
         return done.returncode
 
     def kill(self, verb, after_s):
-        """True: it was killed before it ended."""
+        """Kills flmem after a delay; true if it had not ended before."""
         with subprocess.Popen(self.words(verb), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as run:
             time.sleep(after_s)
@@ -96,7 +96,7 @@ class Flmem:
             return run.wait() < 0
 
     def kill_at(self, verb, stop):
-        """False: it ended before."""
+        """Kills flmem at one stop; false if it had ended before."""
         done = subprocess.run([self.killat, str(stop), *self.words(verb)], stdin=subprocess.DEVNULL,
                               check=False, stdout=subprocess.PIPE, text=True)
         last = done.stdout.splitlines()[-1:]
@@ -105,7 +105,7 @@ class Flmem:
         return last[0].startswith("killed")
 
     def settle(self):
-        """The code of one that was killed may run late: until it is certain that none samples."""
+        """Waits until no thread samples: the code of a killed flmem may run late."""
         until = time.monotonic() + WAIT_S
         quiet = 0
         while quiet < 3:
@@ -159,7 +159,7 @@ def kill_at_stops(target, flmem, stops):
 
 
 def created_s(pid):
-    """When a process began, in seconds of CLOCK_REALTIME; infinity: it has ended."""
+    """Returns when a process began, in seconds of CLOCK_REALTIME; infinity if it has ended."""
     try:
         ticks = int(proc.read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
     except proc.Gone:
@@ -175,7 +175,8 @@ def is_flmem(pid):
 
 
 def remove_libraries(since):
-    """Those that a killed flmem could not delete: no flmem runs that began before they were written."""
+    """Returns files that a killed flmem could not delete: no running flmem began before they were
+    written."""
     paths = [path for place in ("/tmp", "/var/tmp", "/dev/shm") for path in glob.glob(f"{place}/.flmem-*.so")]
     running = [created_s(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_flmem(pid)]
     for path in paths:

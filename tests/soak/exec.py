@@ -25,7 +25,7 @@ from harness import command, proc, report, skip, victim  # noqa: E402
 
 NOBODY = "65534"
 WAIT_S = 60  # a bound, not a measurement
-HELD_S = 0.2  # how long an exec may take that a held thread may hold up
+HELD_S = 0.2  # limit for an exec that a held thread may delay
 CALLS = ("0 ", "34 ")  # read, pause
 WHO = ("alone", "main", "other")
 
@@ -61,7 +61,7 @@ def writable_memory(pid):
 
 
 class Round:
-    """One target, and one flmem that is held."""
+    """One target, and one flmem that is held at a place."""
 
     def __init__(self, who, first, second):
         self.who, self.problems = who, []
@@ -80,7 +80,8 @@ class Round:
         self.running.stdin.flush()
 
     def execute(self, window):
-        """What its memory is after the exec, or None where the held thread holds that up."""
+        """Executes the program; returns the state of its memory, or None where the held thread
+        delays the exec."""
         self.tell()
         if not self.has_said(b"R", HELD_S if window else WAIT_S):
             return None
@@ -88,7 +89,7 @@ class Round:
         return writable_memory(self.pid)
 
     def check(self, before):
-        """flmem has ended."""
+        """Checks the memory after flmem has ended."""
         if before is None and not self.has_said(b"R", WAIT_S):
             self.problems.append("it has not executed the program")
         elif before not in (None, writable_memory(self.pid)):
@@ -107,7 +108,7 @@ class Round:
 
 
 def hold(killat, flmem, one, stop, counts):
-    """True if flmem ended before that place."""
+    """Tries one place; true if flmem ended before it."""
     words = [*flmem.trim_words(one.pid, "300ms"), "--no-predict"]
     with subprocess.Popen([killat, "--hold", "stop", str(stop), *words], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -139,7 +140,8 @@ def sweep(killat, flmem, who, programs, stops):
 
 
 def copy_programs(tests, directory):
-    """The victim that anybody may run, and one that runs as root; skips where none can."""
+    """Builds the victim that every user may run, and one that runs as root; skips where that is
+    impossible."""
     source = os.path.join(tests, "victims", "safe_exec")
     os.chmod(directory, 0o755)
     programs = [os.path.join(directory, name) for name in ("first", "second")]

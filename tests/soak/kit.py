@@ -48,11 +48,11 @@ sign_folders(sys.argv[1], load_private_key(state["root_pri_key"]), signature_fil
 
 
 class Trouble(Exception):
-    """What went wrong."""
+    """Raised with the problem."""
 
 
 def wait_for(what, check, limit_s):
-    """The first true value of check()."""
+    """Returns the first true value of check()."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         value = check()
@@ -85,7 +85,7 @@ def environment_of(pid):
 
 
 class Federation:
-    """A project of one server and two clients, in a directory of its own."""
+    """A project of one server and two clients, in a separate directory."""
 
     def __init__(self, flmem, version, directory):
         self.flmem, self.version, self.directory = flmem, version, directory
@@ -128,7 +128,8 @@ class Federation:
             raise Trouble(f"flmem start --emit: {err}")
 
     def check_signed(self):
-        """A signed kit, the script outside of it: verified, and refused once a file was changed."""
+        """Checks a signed kit with the script outside of it: it is verified, and refused once a
+        file was changed."""
         kit = os.path.join(self.directory, "signed", "site-1")
         outside = os.path.join(self.directory, "outside.sh")
         shutil.copytree(self.kit("site-1"), kit)
@@ -161,7 +162,7 @@ class Federation:
             return False
 
     def start(self, name):
-        """By NVFlare's own start.sh, which runs the script in the background."""
+        """Starts a site by NVFlare's own start.sh, which runs the script in the background."""
         log = open(os.path.join(self.directory, f"{name}.log"), "ab")  # pylint: disable=R1732
         with log:
             subprocess.run(["bash", os.path.join(self.kit(name), "startup", "start.sh")], env=self.env,
@@ -180,14 +181,14 @@ class Federation:
                                    self.kit(ADMIN), *words).splitlines()[-1])
 
     def clients(self):
-        """The names of the connected clients; none while the server starts."""
+        """Returns the names of the connected clients; none while the server starts."""
         try:
             return sorted(self.admin("clients"))
         except Trouble:
             return []
 
     def detected(self):
-        """(role, settings, pid) of the processes below the supervisors."""
+        """Returns (role, settings, pid) of the processes below the supervisors."""
         found = []
         for pid in filter(proc.is_alive, self.scripts):
             _, out, _, _ = self.flmem.run("detect", "--json", "--tree", str(pid))
@@ -196,7 +197,7 @@ class Federation:
         return found
 
     def look(self):
-        """Checks the roles and the settings in force of what runs now."""
+        """Checks the roles and the effective settings of the running processes."""
         for role, settings, pid in self.detected():
             arenas = settings.get("MALLOC_ARENA_MAX", {}).get("value")
             self.roles.add(role)
@@ -236,7 +237,8 @@ class Federation:
         self.check_interval(job)
 
     def check_interval(self, job):
-        """Up to 2.8 external trainers read the job's interval here, unless the environment has one."""
+        """Checks the job's interval, which external trainers read here up to 2.8, unless the
+        environment has one."""
         if not self.version.startswith("2.8"):
             return
         path = os.path.join(self.kit("site-1"), job, "app_site-1", "config", "client_api_config.json")
@@ -262,7 +264,8 @@ class Federation:
         return not self.process(name) and not left
 
     def stop(self):
-        """By the administrator, the server last, which refuses while it knows of clients."""
+        """Stops all sites by the administrator, the server last, which refuses while it has
+        clients."""
         for name in CLIENTS:
             self.admin("shutdown", "client", name)
             wait_for(f"the end of {name}", lambda: self.is_ended(name), STOP_S)
@@ -272,10 +275,8 @@ class Federation:
         wait_for("the end of the scripts", lambda: not any(map(proc.is_alive, self.scripts)), STOP_S)
 
     def stop_alone(self):
-        """
-        NVFlare's last resort, stop_fl.sh: it only leaves shutdown.fl. A client that starts removes
-        requests of before, so it may need another one.
-        """
+        """Stops a client by stop_fl.sh, NVFlare's last resort, which only creates shutdown.fl. A
+        client that starts removes earlier requests, so a second one may be needed."""
         kit = self.kit("site-1")
         self.start("site-1")
         wait_for("a client on its own", lambda: self.process("site-1"), READY_S)
@@ -305,7 +306,7 @@ class Federation:
         self.stop()
 
     def clean_up(self):
-        """What is left after a failure; the processes have this directory in their command line."""
+        """Kills the processes left after a failure; their command lines contain this directory."""
         for entry in os.listdir("/proc"):
             try:
                 with open(f"/proc/{entry}/cmdline", "rb") as file:

@@ -22,7 +22,7 @@ from harness import command, proc, report  # noqa: E402
 
 VERSIONS = ("2.9.0",)
 SITE = "site-1"
-ROUNDS, SAMPLED = 24, 8  # of the job; announced while it is sampled
+ROUNDS, SAMPLED = 24, 8  # rounds of the job; rounds announced while it is sampled
 ROUND_S = 180
 CLIENT = os.path.join(HERE, "nvflare", "leaking_client.py")
 
@@ -33,7 +33,7 @@ def line_of_leak():
 
 
 def is_in_line(stack, line):
-    """Whether the innermost Python frame is that line of the client."""
+    """True if the innermost Python frame is that line of the client."""
     frame = next((one for one in stack if one["kind"] == "python"), None)
     return bool(frame) and frame["file"].endswith("leaking_client.py") and frame["line"] == line
 
@@ -51,7 +51,8 @@ class Unprepared(kit.Federation):
         pass
 
     def ask(self, *words):
-        """What flmem prints on success, which is the transcript in docs/guides/profile.md."""
+        """Returns the output of a successful flmem, which is the transcript in
+        docs/guides/profile.md."""
         status, out, err, _ = self.flmem.run("profile", *words)
         if "--json" not in words:
             print(f"$ flmem profile {' '.join(words)}\n{out}{err}", end="", flush=True)
@@ -60,7 +61,7 @@ class Unprepared(kit.Federation):
         return out
 
     def round(self):
-        """The last round that the client's log names; None before the first."""
+        """Returns the last round that the client's log names; None before the first."""
         path = os.path.join(self.kit(SITE), self.job, "log.txt")
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -70,12 +71,13 @@ class Unprepared(kit.Federation):
         return int(found[-1]) if found else None
 
     def wait_round(self, number):
-        """The first round seen that is not before this one; never 0, which is counted as false."""
+        """Waits for a round that is not before this one and returns it; never 0, which counts as
+        false."""
         return kit.wait_for(f"round {number} of {SITE}",
                             lambda: (self.round() or 0) >= number and self.round(), ROUND_S)
 
     def trainer(self):
-        """The process of the client that runs the job's script."""
+        """Returns the process of the client that runs the job's script."""
         below = os.path.join(self.kit(SITE), "")
         return next((pid for role, _, pid in self.detected()
                      if role == "client-job" and below in proc.read(f"/proc/{pid}/cmdline")), 0)
@@ -93,7 +95,7 @@ class Unprepared(kit.Federation):
             self.ask("round", self.profile, str(last))
         self.wait_round(last + 1)
         self.ask("detach", "--pid", str(pid), "--timeout", "60s")
-        self.wait_round(last + 3)  # it trains on
+        self.wait_round(last + 3)  # the client continues to train
 
     def check_leaks(self):
         self.ask("stats", self.profile)

@@ -32,7 +32,7 @@ def write(directory, name, text):
 
 
 def rendered(directory):
-    """(name, path) of what kustomize makes of each of its folders."""
+    """Yields (name, path) of kustomize's output for each of its folders."""
     for place in sorted(glob.glob(os.path.join(FOLDER, "**", "kustomization.yaml"), recursive=True)):
         name = os.path.relpath(os.path.dirname(place), TOP)
         done = subprocess.run(["kubectl", "kustomize", os.path.dirname(place)], check=True,

@@ -30,12 +30,13 @@ import entries  # noqa: E402
 import trimming  # noqa: E402
 
 GROUPS = ("blocked", "busy", "linked", "traps", "pythons", "code")
-TOGETHER = 10  # victims that live at the same time, by default
-STARVED = 0.02  # of one processor
+TOGETHER = 10  # number of victims that run at the same time, by default
+STARVED = 0.02  # share of one processor
 
 
 def share(usable, options):
-    """[(entries, trims of each)]: those that run Python code apart, if they have a number of their own."""
+    """Returns [(entries, trims of each)]; entries that run Python code are separate if they have
+    their own number."""
     coded = [entry for entry in usable if entry.code] if options.code_trims else []
     others = [entry for entry in usable if entry not in coded]
     left = options.trims - options.code_trims * len(coded)
@@ -48,7 +49,7 @@ def figures_of(flmem, batch, trims):
 
 
 def run_batches(flmem, shares, options):
-    """All of them, `options.jobs` batches at a time; their tallies."""
+    """Runs all entries, `options.jobs` batches at a time; returns their tallies."""
     batches = [(some[start:start + options.together], trims) for some, trims in shares
                for start in range(0, len(some), options.together)]
     actions = [functools.partial(figures_of, flmem, *batch) for batch in batches]
@@ -61,7 +62,7 @@ def run_batches(flmem, shares, options):
 
 
 def exiting(flmem, victims, count):
-    """Targets that end by themselves, at any moment of the call; not a victim that is watched."""
+    """Trims targets that end by themselves at any moment of the call."""
     entry = entries.Entry("exits meanwhile", [], expect=entries.EITHER, statuses=(3, 5, 6))
     tally = trimming.Tally(entry)
     for number in range(count):
@@ -115,7 +116,7 @@ def show(tallies, missing):
 
 
 def print_row(total, kinds, bad):
-    """docs/soak.md, the first row of its table."""
+    """Returns the first row of the table in docs/soak.md."""
     made, refused = total["trimmed"], total["refused"]
     found = "no problem" if not bad else f"{bad} problems"
     print(f"| trims | {time.strftime('%d %b')} | {made + refused:,} trims of {kinds} kinds of target | {made:,} made "

@@ -26,7 +26,7 @@ import tree  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(HERE))
 TAG = f"manylinux_2_28_{os.uname().machine}"
-# Relative to the tree.
+# Paths relative to the tree.
 RESULTS = {
     "deb": ("build/release/*.deb",),
     "deb-arm64": ("build/deb-arm64/*.deb",),
@@ -40,7 +40,8 @@ USE = """flmem --version
 flmem detect --pid $$
 flmem env --role client
 %s -c 'import flmem; assert flmem.get_allocator_type() == "glibc"'"""
-# With the path of libraries that systems with RPM have. Debian's rpm knows none of the packages that these need.
+# Commands with the path of libraries on systems with RPM. Debian's rpm knows none of the packages
+# that these need.
 INSTALL = {
     "deb": ("dpkg -i %s", "dpkg --verify {}", "dpkg -P {}", "/usr/bin/python3"),
     "rpm": ("echo /usr/lib64 >/etc/ld.so.conf.d/lib64.conf && rpm -i --nodeps %s && ldconfig", "rpm -V --nodeps {}", "rpm -e {}",
@@ -53,7 +54,7 @@ CIRCUMSTANCES = (
 
 
 def copy_tree(place):
-    """What belongs to the project, with new times; the compiler and sources of wheels by links."""
+    """Copies the project's files with new times, and links the compiler and sources of wheels."""
     for name in tree.files(TOP):
         target = os.path.join(place, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -74,11 +75,12 @@ def words_of(part):
 
 
 def build(place, parts, umask, environment, date):
-    """Without a cache of objects, which would hide differences."""
+    """Builds without a cache of objects, which would hide differences."""
     own = {**os.environ, **environment, "FLMEM_SETUP": "no", "CMAKE_C_COMPILER_LAUNCHER": "",
            "SOURCE_DATE_EPOCH": date}
     for part in parts:
-        log = os.path.join(place, "build", f"{part}.log")  # all else belongs to the sources of the rpm
+        # every other place belongs to the sources of the rpm
+        log = os.path.join(place, "build", f"{part}.log")
         os.makedirs(os.path.dirname(log), exist_ok=True)
         with open(log, "wb") as file:
             done = subprocess.run(words_of(part), cwd=place, env=own, stdout=file, check=False,
@@ -94,7 +96,7 @@ def source_date():
 
 
 def results(place, part):
-    """Path of each result by its name."""
+    """Returns the path of each result by its name."""
     found = {os.path.basename(path): path for pattern in RESULTS[part]
              for path in glob.glob(os.path.join(place, pattern))}
     if not found:
@@ -108,7 +110,7 @@ def digest(path):
 
 
 def compare(part, first, second):
-    """What is wrong."""
+    """Compares two builds; returns the differences."""
     ones, others = results(first, part), results(second, part)
     if sorted(ones) != sorted(others):
         return [f"other files: {sorted(ones)}, {sorted(others)}"]
@@ -116,7 +118,7 @@ def compare(part, first, second):
 
 
 def unpack(path, place):
-    """The files of a package."""
+    """Unpacks the files of a package."""
     os.makedirs(place)
     if path.endswith(".deb"):
         subprocess.run(["dpkg-deb", "-x", path, place], check=True)
@@ -128,7 +130,7 @@ def unpack(path, place):
 
 
 def paths_in(path, built_in, scratch):
-    """Files of a package that name the directory that it was built in."""
+    """Returns files of a package that name the directory in which it was built."""
     place = os.path.join(scratch, os.path.basename(path) + ".d")
     unpack(path, place)
     for directory, _, names in os.walk(place):
@@ -141,7 +143,7 @@ def paths_in(path, built_in, scratch):
 
 
 def lint(part, paths):
-    """What the distribution's own checker says, or why it was not asked."""
+    """Returns the findings of the distribution's own checker, or why it was not run."""
     program = {"deb": "lintian", "deb-arm64": "lintian", "rpm": "rpmlint"}.get(part)
     if not program:
         return [], "equal"
@@ -159,7 +161,8 @@ def lint(part, paths):
 
 
 def run_in_copy(scratch, paths, script):
-    """(status, what it printed, what it left) of a script in a copy of this system, which has these files below /packages."""
+    """Runs a script in a copy of this system with these files below /packages; returns (status,
+    output, files left)."""
     upper, work, root = (os.path.join(scratch, "copy", name) for name in ("upper", "work", "root"))
     for place in (os.path.join(upper, "packages"), work, root):
         os.makedirs(place)
@@ -176,7 +179,7 @@ def run_in_copy(scratch, paths, script):
 
 
 def install(part, paths, scratch):
-    """What went wrong in installing, using and removing these packages, and what is to be said of it."""
+    """Installs, uses and removes these packages; returns problems and remarks."""
     if part not in INSTALL:
         return [], ""
     if os.geteuid() or not os.path.isdir("/sys/module/overlay") and subprocess.run(
@@ -222,7 +225,7 @@ def options():
 
 
 def possible(parts):
-    """Those whose programs are here; the others are reported."""
+    """Returns parts whose programs are installed; the others are reported."""
     for part in parts:
         absent = [name for name in NEEDS[part] if not shutil.which(name)]
         if part == "wheel" and not os.path.exists(os.path.join(TOP, "build", "wheels", "venv")):
@@ -243,7 +246,7 @@ def main():
         if chosen.first:
             places[0] = os.path.abspath(chosen.first)
         new = [(place, *how) for place, (_, *how) in zip(places, CIRCUMSTANCES)][bool(chosen.first):]
-        # Before the first build, which takes minutes in which the tree may change.
+        # Read it before the first build, which takes minutes in which the tree may change.
         date = source_date()
         for place, *_ in new:
             copy_tree(place)

@@ -30,10 +30,10 @@ PRIVATE = {"VICTIM_PRIVATE": "1"}
 @dataclass
 class Case:
     name: str
-    flmem: tuple  # what flmem is run by
-    target: tuple  # what the target is run by
+    flmem: tuple  # words that run flmem
+    target: tuple  # words that run the target
     status: int
-    gate: str = ""  # what the message has to say
+    gate: str = ""  # text that the message must contain
     env: tuple = ()
     steps: tuple = ()
 
@@ -73,7 +73,8 @@ def cases(deny, seccomp):
 
 
 def container_cases(seccomp):
-    """A target in a container, and flmem on the host, in another container, and without rights."""
+    """Returns cases of a target in a container, with flmem on the host, in another container, and
+    without rights."""
     container = (seccomp, "container", "run")
     other = (seccomp, "error-swapon", "run")
     weak = ("setpriv", "--inh-caps=-sys_admin", "--bounding-set=-sys_admin")
@@ -99,7 +100,7 @@ def seccomp_mode():
 
 
 def run_case(case, flmem, program):
-    """(trim, problems)"""
+    """Runs a case; returns (trim, problems)."""
     argv = [program, "read-pipe"]
     with victim.Victim(argv, env=dict(case.env), wrapper=case.target) as target:
         before = proc.Snapshot(target.pid, quiet=True)
@@ -109,7 +110,7 @@ def run_case(case, flmem, program):
             problems.append(f"status {trim.status} instead of {case.status}: {trim.reason}")
         if case.gate and not re.search(case.gate, trim.reason):
             problems.append(f"the reason does not speak of '{case.gate}': {trim.reason}")
-        if case.status:  # nothing may have happened; else the heap has shrunk
+        if case.status:  # after a refusal nothing may have changed; otherwise the heap has shrunk
             problems += before.changes()
         if not target.wait_for_rounds():
             problems.append("the target makes no progress any more")
@@ -117,7 +118,7 @@ def run_case(case, flmem, program):
 
 
 def copy_for_everyone(build, to):
-    """The build may lie below a directory that others cannot enter."""
+    """Copies the build, which may be below a directory that others cannot enter."""
     os.chmod(to, 0o755)
     os.makedirs(os.path.join(to, "cli"))
     shutil.copy(os.path.join(build, "cli", "flmem"), os.path.join(to, "cli", "flmem"))
@@ -125,7 +126,7 @@ def copy_for_everyone(build, to):
         shutil.copy(library, to)
     for program in ("victims/safe_blocked", "victims/safe_seccomp", "deny"):
         shutil.copy(os.path.join(build, "tests", program), to)
-    # setpriv keeps it; the programs are not set-uid.
+    # setpriv keeps the variable; the programs are not set-uid.
     os.environ["LD_LIBRARY_PATH"] = to
 
 

@@ -32,30 +32,31 @@ import entries  # noqa: E402
 import matrix  # noqa: E402
 import trimming  # noqa: E402
 
-INTERVAL, LIMIT = "8KiB", "1MiB"  # every target has samples; the file is soon full
+# small, so that every target has samples and the file is soon full
+INTERVAL, LIMIT = "8KiB", "1MiB"
 SAMPLE_S = 120  # a bound, not a measurement
 ATTACH_TIMEOUTS = {entries.TRIM: "60s", entries.EITHER: "2s", entries.REFUSE: "400ms"}
 DETACH_TIMEOUT = "60s"
-QUIET = 3  # so often it is not sampled when code of a late order has ended
+QUIET = 3  # number of checks without samples that show the end of a late order's code
 NOT_STARTED = "did not load the sampler"
 NOT_SAMPLED, UNSAFE, LATE = 5, 6, 7
-MAPPING = 1  # the kind of a site
+MAPPING = 1  # kind of a site
 
 
 def read_profile(flmem, path):
-    """(its samples, "") as flmem reads them, or (None, why it does not)"""
+    """Returns (samples, "") as flmem reads them, or (None, the reason why it cannot)."""
     status, said, errors, _ = flmem.run("profile", "stats", "--json", path)
     if status:
         return None, f"status {status}: {errors.strip()}"
     profile = heap_profile.Profile(path)
-    if profile.update_begin == profile.update_end:  # it was not killed in the middle
+    if profile.update_begin == profile.update_end:  # it was not killed in the middle of an update
         profile.check()
     samples = json.loads(said)["profile"]["samples"]
     return samples, "" if samples == profile.samples else f"{samples} samples, not {profile.samples}"
 
 
 def profile_problems(flmem, path, entry):
-    """Of one that `profile run` made, and that has ended."""
+    """Checks a profile that `profile run` made, after the end of the target."""
     samples, why = read_profile(flmem, path)
     if entry.unloaded:
         return [] if NOT_STARTED in why else [f"{entry.unloaded}, but its profile: {why or samples}"]
@@ -68,7 +69,7 @@ def profile_problems(flmem, path, entry):
 
 
 class Preloaded(trimming.Running):
-    """Started by `flmem profile run`."""
+    """A target started by `flmem profile run`."""
 
     def __init__(self, entry, flmem, folder):
         self.flmem = flmem
@@ -81,7 +82,8 @@ class Preloaded(trimming.Running):
 
 
 def gate_pages(rows):
-    """The pages of the gate for forks (libcore/ops/profile/fork_gate.h): code, then data."""
+    """Returns the pages of the gate for forks (libcore/ops/profile/fork_gate.h): code, then
+    data."""
     ends = [[int(number, 16) for number in row[0].rpartition("-")[::2]] if "-" in row[0] else [0, 0] for row in rows]
     found = []
     for at, (code, data) in enumerate(zip(rows, rows[1:])):
@@ -92,7 +94,8 @@ def gate_pages(rows):
 
 
 class Apart(proc.Snapshot):
-    """The library of the sampler stays, and the gate; that nothing else does is what got.check() finds out."""
+    """The sampler's library and the gate stay mapped; got.check() finds whether anything else
+    does."""
 
     def _mappings(self):
         rows = proc.mappings(self.pid)
@@ -102,7 +105,7 @@ class Apart(proc.Snapshot):
 
 
 class Attached(trimming.Running):
-    """Sampled and not sampled, in turns."""
+    """A target that is sampled and not sampled, in turns."""
 
     snapshot = Apart
 
@@ -125,7 +128,8 @@ class Attached(trimming.Running):
             return status, errors.strip() or said
 
     def attach(self):
-        """Whether it is sampled now; a refusal has to be an expected one."""
+        """Attaches; returns whether the target is sampled now. A refusal must be an expected
+        one."""
         entry, tally = self.entry, self.tally
         status, reason = self.order("attach", ATTACH_TIMEOUTS[entry.attach], "-o", self.profile, "--force", "--interval",
                                     INTERVAL, "--limit", LIMIT)
@@ -145,7 +149,7 @@ class Attached(trimming.Running):
         return bool(got.redirected(self.tables()))
 
     def settle(self):
-        """Code that did not end in time may still run."""
+        """Waits for code that did not end in time and may still run."""
         until = time.monotonic() + SAMPLE_S
         quiet = 0
         while quiet < QUIET and time.monotonic() < until:
@@ -153,7 +157,7 @@ class Attached(trimming.Running):
             time.sleep(0.02)
 
     def await_sample(self):
-        """What allocates now is seen."""
+        """Checks that allocations are seen from now on."""
         until = time.monotonic() + SAMPLE_S
         while not heap_profile.count_samples(self.profile):
             if time.monotonic() > until or not proc.is_alive(self.victim.pid):
@@ -162,12 +166,13 @@ class Attached(trimming.Running):
             time.sleep(0.01)
 
     def detach(self):
-        """What could not be ended in time is ended later; then nothing is left of it."""
+        """Detaches. Code that could not be ended in time is ended later; then nothing of it is
+        left."""
         status, reason = self.order("detach", DETACH_TIMEOUT)
         if status == LATE:
             self.settle()
         elif status == UNSAFE and self.entry.attach == entries.EITHER:
-            self.tally.outcomes["left attached"] += 1  # the next cycle goes on with it
+            self.tally.outcomes["left attached"] += 1  # the next cycle continues with it
             return
         elif status:
             self.tally.problems.append(f"detach: status {status}: {reason}")
@@ -178,7 +183,7 @@ class Attached(trimming.Running):
         self.tally.problems += [text for text in (wrong, why) if text]
 
     def end_none(self):
-        """There is nothing to detach from."""
+        """Checks detach on a target that is not sampled."""
         status, reason = self.order("detach", trimming.CODE_TIMEOUT)
         if status != self.entry.detach_status:
             self.tally.problems.append(f"detach of one that is not sampled: {status}: {reason}")
@@ -197,13 +202,13 @@ class Attached(trimming.Running):
 
 
 def times(count, entry, options):
-    """The short form waits for the moments of one that computes once."""
+    """The short form waits only once for the moments of a target that computes."""
     is_slow = entry.computes and entries.TRIM not in (entry.expect, entry.attach)
     return 1 if options.short and is_slow else count
 
 
 def refuse_to_start(flmem, entry, folder):
-    """The dynamic linker of another C library would end it."""
+    """Checks a target whose dynamic linker, of another C library, the sampler would end."""
     tally = trimming.Tally(entry)
     try:
         Preloaded(entry, flmem, folder).victim.close()
@@ -252,7 +257,7 @@ WAYS = {"run": run_preloaded, "attach": run_attached}
 
 
 def use(flmem, way, entry, options):
-    """The figures of one target in one way."""
+    """Returns the figures of one target in one way."""
     folder = tempfile.mkdtemp(prefix="flmem-sampled-")
     try:
         tally = WAYS[way](flmem, entry, folder, options)
@@ -265,7 +270,8 @@ def use(flmem, way, entry, options):
 
 
 def kind(way, entry):
-    """Of one kind are those that differ only in allocator, Python or wait."""
+    """Returns the kind of a target: targets of one kind differ only in allocator, Python or
+    wait."""
     program = [os.path.basename(word) for word in entry.argv if os.path.basename(word).startswith("safe_")]
     if entry.code or "torch" in entry.argv:
         return program, entry.argv[-1]  # in one of the ways
@@ -275,17 +281,18 @@ def kind(way, entry):
 
 
 def shorten(work):
-    """One of each kind; which one goes round, so that allocators and Pythons have their turns."""
+    """Returns one target of each kind; which one changes, so that allocators and Pythons have their
+    turns."""
     kinds = collections.defaultdict(list)
     for way, entry in work:
-        # The moments of what computes are long waited for; PyTorch has 300 libraries.
+        # Targets that compute take long to find their moments; PyTorch has 300 libraries.
         if way == "run" or not (entry.code and entry.computes or "torch" in entry.argv):
             kinds[repr(kind(way, entry))].append((way, entry))
     return [found[number % len(found)] for number, found in enumerate(kinds.values())]
 
 
 def choose(options):
-    """([(way, target)], the targets that cannot be used)"""
+    """Returns ([(way, target)], the targets that cannot be used)."""
     victims = os.path.join(os.path.abspath(options.build), "tests", "victims")
     chosen = matrix.choose(options.groups.split(","), victims, options.allocators.split(","))
     work = [(way, entry) for way in options.ways.split(",") for entry in chosen
@@ -313,7 +320,7 @@ def show(rows, missing):
 
 
 def run_all(flmem, work, options):
-    """[(way, tally)]"""
+    """Returns [(way, tally)]."""
     actions = [functools.partial(use, flmem, way, entry, options) for way, entry in work]
     rows = []
     for (way, entry), figures in zip(work, trimming.run_beside(actions, options.jobs)):

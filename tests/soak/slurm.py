@@ -57,7 +57,7 @@ GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs=2 Gres=gpu:1 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 State=UP
 """
-# Retains 60 MB between blocks that it keeps, and ends when that has been returned from outside.
+# A job that retains 60 MB between blocks that it keeps, and ends when flmem has released them.
 JOB = """
 import os, sys, time
 def resident():
@@ -74,7 +74,7 @@ WATCH = "--auto --interval 100ms --cool-down 1s"
 
 
 def copy_flmem(build, place):
-    """The build may lie below a directory that the job's user cannot enter."""
+    """Copies the build, which may be below a directory that the job's user cannot enter."""
     target = os.path.join(place, "flmem")
     shutil.copy(os.path.join(build, "cli", "flmem"), target)
     for library in glob.glob(os.path.join(build, "libcore", "libflmem.so*")):
@@ -83,7 +83,7 @@ def copy_flmem(build, place):
 
 
 def write_script(place, flmem):
-    """The example with this test's paths in place of its own."""
+    """Returns the example script with this test's paths in place of its own."""
     with open(os.path.join(TOP, "docs", "slurm", "flmem-slurm"), encoding="utf-8") as file:
         text = file.read()
     for line in (f"base={place}/recordings", f"flmem={flmem}"):
@@ -99,7 +99,7 @@ def write_script(place, flmem):
 
 
 class Cluster:
-    """One node; `place` holds all that it writes."""
+    """A Slurm of one node; `place` holds all that it writes."""
 
     def __init__(self, place, script):
         self.place, self.daemons = place, []
@@ -110,7 +110,8 @@ class Cluster:
             file.write(CONFIGURATION.format(place=place, script=script, host=host,
                                             ports=ports.free(2)))
         with open(os.path.join(place, "gres.conf"), "w", encoding="utf-8") as file:
-            file.write(f"NodeName={host} Name=gpu File=/dev/null\n")  # jobs that ask for one are taken
+            # jobs that request one are accepted
+            file.write(f"NodeName={host} Name=gpu File=/dev/null\n")
         os.environ["SLURM_CONF"] = self.configuration
         for name in ("state", "spool"):
             os.mkdir(os.path.join(place, name))
@@ -164,7 +165,7 @@ def wait_for(condition, what):
 
 
 class Job:
-    """A batch script, submitted by another user in a directory of its own."""
+    """A batch script, submitted by another user in a separate directory."""
 
     def __init__(self, place, name, script, **environment):
         self.directory = os.path.join(place, name)
@@ -187,13 +188,13 @@ class Job:
             return file.read()
 
     def wait(self):
-        """Until its epilog has ended, too."""
+        """Waits until the job and its epilog have ended."""
         wait_for(lambda: not output("squeue", "-h", "-j", self.number), f"the end of job {self.number}")
         recordings = os.path.join(os.path.dirname(self.directory), "recordings", self.number)
         wait_for(lambda: not os.path.exists(recordings), "the epilog to remove the recordings")
 
     def reports(self, kind):
-        """Text of the reports by their names without the number."""
+        """Returns the text of the reports by their names without the number."""
         found = {}
         for path in glob.glob(os.path.join(self.directory, f"flmem-{self.number}.*.{kind}")):
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -209,7 +210,8 @@ def emit(flmem, *words):
 
 
 def assert_reported(job, flmem, names):
-    """Each task has a page, a recording that can be replayed, and what the watch printed."""
+    """Checks that each task has a page, a recording that can be replayed, and the output of the
+    watch."""
     assert sorted(job.reports("html")) == [f"{name}.html" for name in names], os.listdir(job.directory)
     for name, page in job.reports("html").items():
         assert "job.py" in page and page.rstrip().endswith("</html>"), f"{name}: {page[-300:]}"
@@ -220,7 +222,8 @@ def assert_reported(job, flmem, names):
 
 
 def check_emitted(place, flmem, job_file):
-    """A job as emitted: its role's arenas are those of TaskProlog, and it ends after a trim."""
+    """Runs a job as emitted: its role's arenas are those of TaskProlog, and it ends after a
+    trim."""
     job = Job(place, "emitted", emit(flmem, "/usr/bin/python3", job_file, str(WAIT_S)),
               FLMEM_ROLE="server", PYTHONMALLOC="malloc")
     job.wait()
@@ -233,7 +236,7 @@ def check_emitted(place, flmem, job_file):
 
 
 def check_tasks(place, flmem, job_file):
-    """Two tasks of a step are watched each on its own."""
+    """Checks that two tasks of a step are watched separately."""
     script = emit(flmem, "srun", "--ntasks=2", "--overcommit", "/usr/bin/python3", job_file,
                   str(WAIT_S))
     job = Job(place, "tasks", script, PYTHONMALLOC="malloc")
@@ -244,7 +247,8 @@ def check_tasks(place, flmem, job_file):
 
 
 def check_cancelled(place, flmem, job_file):
-    """Its watch, which does not trim so that the job cannot end, is killed before: the recording is left."""
+    """Kills the watch of a job, which does not trim so that the job cannot end: the recording is
+    left."""
     job = Job(place, "cancelled", emit(flmem, "/usr/bin/python3", job_file, str(WAIT_S)),
               FLMEM_WATCH="--interval 100ms")
     wait_for(lambda: "arenas 2\n" in job.says(), "the job to begin")
@@ -260,7 +264,7 @@ def check_cancelled(place, flmem, job_file):
 
 
 def check_unwatched(place, flmem, job_file):
-    """FLMEM_WATCH=no: settings and nothing else."""
+    """Checks that FLMEM_WATCH=no leaves only the settings."""
     del flmem
     job = Job(place, "unwatched", f"#!/bin/sh\nexec /usr/bin/python3 {job_file} 0\n",
               FLMEM_WATCH="no")
@@ -271,7 +275,7 @@ def check_unwatched(place, flmem, job_file):
 
 
 def check_written(place, flmem, _job_file):
-    """sbatch takes the scripts for every role, allocator and command."""
+    """Submits the scripts of every role, allocator and command."""
     def read(path):
         done = subprocess.run(["sbatch", "--test-only", path], stdin=subprocess.DEVNULL, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

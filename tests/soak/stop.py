@@ -32,8 +32,8 @@ from harness import command, proc, report, skip, victim  # noqa: E402
 import entries  # noqa: E402
 import kill  # noqa: E402
 
-TOGETHER = 4  # most of the time is spent waiting for what does not happen
-HOLD_S = 0.2  # until it is asked for progress: what flmem set off is over by then
+TOGETHER = 4  # most of the time is spent waiting for what must not happen
+HOLD_S = 0.2  # time until a target is asked for progress: flmem's own effects are over by then
 MOVE_S = 30  # a bound, not a measurement
 STEPS_S = 0.002  # between the delays after which Ctrl-Z is typed
 WAYS = ("stop", "tstp", "freeze", "target", "terminal")
@@ -44,10 +44,8 @@ FREEZERS = ("/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"
 
 
 def targets(victims):
-    """
-    Signals are what a tracer that does not run holds a thread up by; the waits are those that are
-    resumed in different ways.
-    """
+    """Returns targets: a tracer that does not run delays a thread through signals; the waits are
+    those that resume in different ways."""
     def entry(name, program, *words, **more):
         return entries.Entry(name, [os.path.join(victims, program), *words], **more)
 
@@ -62,7 +60,7 @@ def targets(victims):
 
 
 class Freezer:
-    """A cgroup of its own that can be frozen; path is None where there is none, and why."""
+    """A cgroup that can be frozen; path is None where there is none, and `why` has the reason."""
 
     def __init__(self):
         self.path, self.missing = None, "no freezer of cgroups is mounted"
@@ -118,7 +116,8 @@ def wait_until(condition, timeout_s=MOVE_S):
 
 
 def look(target, where, window=0):
-    """flmem is stopped; `window` is the thread that it holds at this moment, or 0."""
+    """Checks the target while flmem is stopped; `window` is the thread that flmem holds at this
+    moment, or 0."""
     running = target.victim
     time.sleep(HOLD_S)
     held = set(proc.held(running.pid)) - {window}
@@ -126,7 +125,7 @@ def look(target, where, window=0):
         target.problems.append(f"{where}: threads {sorted(held)} stand still with flmem")
         return
     if window and target.entry.code:
-        return  # the threads of an interpreter wait for a lock that the held one may have
+        return  # the other threads of an interpreter wait for a lock that the held thread may have
     stuck = running.stuck({window}, MOVE_S)
     if stuck:
         target.problems.append(f"{where}: threads {sorted(stuck)} wait for flmem")
@@ -135,7 +134,7 @@ def look(target, where, window=0):
 
 
 def freeze_target(target, cgroup, where, running):
-    """flmem goes on to its end beside a frozen target."""
+    """Checks that flmem runs to its end beside a frozen target."""
     write_cgroup(cgroup, (("cgroup.procs", str(target.victim.pid)),))
     target.counts["stopped at"] += 1  # a freezer itself ends epoll_wait() with EINTR
     freeze(cgroup)
@@ -148,7 +147,7 @@ def freeze_target(target, cgroup, where, running):
 
 
 def words(flmem, target, way):
-    """A flmem whose target is frozen tries until the time is over."""
+    """Returns flmem's words with a timeout: with a frozen target it tries until then."""
     found = kill.words(flmem, target)
     if way == "target":
         found[found.index("--timeout") + 1] = FROZEN_TIMEOUT
@@ -156,7 +155,7 @@ def words(flmem, target, way):
 
 
 def hold_at(killat, flmem, target, way, cgroup, stop):
-    """The number of places that there are when it is beyond the last, else 0."""
+    """Tries one place; returns the number of places when it is beyond the last, else 0."""
     held = "stop" if way == "target" else cgroup or way
     with subprocess.Popen([killat, "--hold", held, str(stop), *words(flmem, target, way)],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -173,7 +172,7 @@ def hold_at(killat, flmem, target, way, cgroup, stop):
             target.problems.append(f"killat said {said} {running.stderr.read()!r}")
             return 1
         where = f"{way} at place {stop}, system call {said[1]}"
-        # SIGTSTP was sent there; where it was put off, flmem stands at a later place.
+        # SIGTSTP was sent at that place; where flmem deferred it, flmem stops at a later place.
         window = 0 if way == "tstp" else int(said[3])
         target.counts["window" if window else "held"] += 1
         if way == "tstp" and int(said[2]) in proc.tracers(target.victim.pid):
@@ -202,7 +201,8 @@ def sweep(killat, flmem, target, way, cgroup, options):
 
 
 def child_of_terminal(words):
-    """In the child of a new terminal: a shell's part, the command in the foreground."""
+    """Runs in the child of a new terminal: does a shell's part, with the command in the
+    foreground."""
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     pid = os.fork()
     if pid == 0:
@@ -215,7 +215,7 @@ def child_of_terminal(words):
 
 
 def on_terminal(words):
-    """(pid of the shell, descriptor of the terminal's other end)."""
+    """Returns (pid of the shell, descriptor of the terminal's other end)."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
@@ -233,7 +233,7 @@ def type_ctrl_z(flmem, target, delay):
         return [int(pid) for pid in proc.read(f"/proc/{shell}/task/{shell}/children").split()]
 
     def settled():
-        """It is stopped, or has ended."""
+        """True if the command is stopped, or has ended."""
         try:
             pids = child()
             return not pids or proc.status(pids[0])["State"][0] in "TZX"
@@ -261,7 +261,7 @@ def type_ctrl_z(flmem, target, delay):
 
 
 def drain(terminal):
-    """What a command says on a terminal that nobody reads holds it up; EIO is its end."""
+    """Reads the terminal: output that nobody reads would block the command; EIO is its end."""
     try:
         while os.read(terminal, 65536):
             pass

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-A started entry of entries.py, what is done to it and what that has led to.
-"""
+"""A started entry of entries.py, with the actions on it and their results."""
 import collections
 import concurrent.futures
 import ctypes
@@ -13,14 +11,15 @@ import time
 from harness import proc, victim
 import entries
 
-REFUSAL_TIMEOUT = "200ms"  # refusals are waited for; these targets do not get any better
-# Some builds leave no page end behind their data that is large enough for a waiting text.
+REFUSAL_TIMEOUT = "200ms"  # short, as refusals are waited for; these targets stay as they are
+# Some builds have no page end after their data that is large enough for a waiting text.
 NO_ROOM = "unused bytes after its data"
-# What a machine without a processor to spare may lead to; the target goes on and is checked later.
+# Messages that are allowed on a machine without a processor to spare; the target goes on and is
+# checked later.
 LATE = ("the call has not ended after", "the calls have returned, but ",
         "the code has not finished within")
 MORE_CALLS = 8
-LATE_TIMEOUTS = ("2s", "20s")  # and what it must not lead to then
+LATE_TIMEOUTS = ("2s", "20s")  # timeouts after which these messages are not allowed
 CODE_TIMEOUT = "400ms"  # a program that only computes has no thread for the allocator's step
 PTRACE_SEIZE, PTRACE_DETACH, PTRACE_INTERRUPT = 0x4206, 17, 0x4207
 
@@ -28,7 +27,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Tally:
-    """What happened to one entry."""
+    """The results of one entry."""
 
     def __init__(self, entry):
         self.entry = entry
@@ -58,7 +57,7 @@ class Tally:
         return trim.status == 7 and any(late in trim.reason for late in LATE)
 
     def lacks_code(self, trim):
-        """Its code has to run, and did not within the short timeout."""
+        """Checks that the code ran, if it did not within the short timeout."""
         if self.entry.code != entries.TRIM:
             return False
         step = (trim.result.get("steps") or [{}])[0]
@@ -66,7 +65,7 @@ class Tally:
                 NO_ROOM not in (step.get("detail") or ""))
 
     def verdict(self):
-        """The problems, with those that only show over all calls."""
+        """Returns the problems, with those that only show over all calls."""
         found = list(self.problems)
         if self.entry.expect == entries.TRIM and not self.outcomes["trimmed"]:
             found.append("never trimmed: " + "; ".join(self.reasons))
@@ -83,7 +82,8 @@ class Tally:
 
 
     def figures(self):
-        """What a process for a batch returns; entries hold functions, which cannot be sent."""
+        """Returns what a batch's process sends back; entries hold functions, which cannot be
+        sent."""
         return self.outcomes, self.reasons, self.problems, self.no_room
 
     @classmethod
@@ -102,7 +102,7 @@ class Running:
         self.tally = Tally(entry)
         self.entry = entry
         self.tracer, self.traced = 0, []
-        self.waits = False  # a call waits in it for what is held until it is released
+        self.waits = False  # a call waits in the target for a held thread until that is released
         self.victim = self.start()
         if entry.setup == "leaderless":
             while proc.status(self.victim.pid)["State"][0] != "Z":
@@ -127,7 +127,8 @@ class Running:
             self._trace_from_outside(self.entry.setup == "trace-all")
 
     def _trace_from_outside(self, everything):
-        """Another process seizes a thread that is not the main one, or all, and holds none still."""
+        """Lets another process seize a thread other than the main one, or all, without holding
+        any."""
         pid = self.victim.pid
         self.traced = sorted(proc.threads(pid)) if everything else sorted(proc.threads(pid))[-1:]
         told, tell = os.pipe()
@@ -144,21 +145,22 @@ class Running:
             raise OSError("another process may not trace it")
 
     def _end_tracer(self):
-        """It held its threads all the time, and no other one has been touched by anybody."""
+        """Checks that the tracer held its threads all the time, and that nobody touched another
+        one."""
         for tid in self.traced:
             if proc.status(self.victim.pid, tid)["TracerPid"] != str(self.tracer):
                 self.tally.problems.append(f"its tracer lost thread {tid}")
         self.close()
 
     def close(self):
-        """The tracer that this test has started; its threads go on without it."""
+        """Ends the tracer that this test has started; its threads go on without it."""
         if self.tracer:
             os.kill(self.tracer, signal.SIGKILL)
             os.waitpid(self.tracer, 0)
             self.tracer = 0
 
     def _undo(self):
-        """Lets it run on after the last call, so that it can check itself."""
+        """Lets the target run on after the last call, so that it can check itself."""
         pid = self.victim.pid
         if self.entry.setup == "stop":
             if proc.status(pid)["State"][0] != "T":
@@ -193,13 +195,13 @@ class Running:
         if not trim.touched and trim.status not in self.entry.statuses:
             self.tally.problems.append(f"refused with status {trim.status}: {trim.reason}")
         if before and trim.status != 7 and not self.waits:
-            if again:  # the code of the first one may end after that of the second
+            if again:  # the code of the first call may end after that of the second
                 before.await_threads()
             self.tally.problems += self.victim.problems() + before.changes()
         return trim
 
     def trim_once(self, flmem):
-        """More calls while none has found a moment, as on a busy machine."""
+        """Makes more calls while none has found a moment, as on a busy machine."""
         for _ in range(MORE_CALLS):
             if self.entry.expect != entries.TRIM or self.tally.outcomes["trimmed"]:
                 return
@@ -211,7 +213,8 @@ class Running:
         return CODE_TIMEOUT if self.entry.code == entries.TRIM else REFUSAL_TIMEOUT
 
     def _is_quiet(self):
-        """The first call may still release mappings; from the second on nothing changes."""
+        """Takes the state to compare: the first call may still release mappings; from the second on
+        nothing changes."""
         calls = self.tally.outcomes["trimmed"]
         return self.entry.quiet and not self.entry.refill and calls > 0
 
@@ -221,16 +224,16 @@ class Running:
         self._move()
 
     def _move(self):
-        """Every thread that moved by itself before the first call still does."""
+        """Checks that every thread that moved by itself before the first call still does."""
         if not self.entry.rounds:
-            return  # it promises none: an interpreter that ends stops its threads
+            return  # it promises no progress: an interpreter that ends stops its threads
         stuck = self.victim.stuck()
         if stuck:
             self.tally.problems.append(f"threads {sorted(stuck)} do nothing any more")
 
     def finish(self):
-        """Sees it make progress, and what it found wrong."""
-        # Taken before it is let go: it may be done with all its rounds at once.
+        """Waits for the target's progress, and reads the problems that it found."""
+        # Read the round before the target is released: it may complete all its rounds at once.
         wanted = self.victim.rounds + self.entry.rounds
         self._undo()
         if self.entry.rounds and not self.victim.wait_until_round(wanted):
@@ -239,7 +242,7 @@ class Running:
             self._move()
         self.tally.problems += self.victim.problems()
         if self.waits or not self.entry.release:
-            # Leaving its handler changes the signal mask of its main thread.
+            # When the main thread leaves its handler, its signal mask changes.
             own = f"signals of thread {self.victim.pid} " if self.entry.release else "-"
             self.tally.problems += [change for change in self.at_start.changes()
                                     if not change.startswith(own)]
@@ -261,7 +264,7 @@ def run_batch(flmem, batch, trims):
         for number in range(trims):
             for one in running:
                 guarded(one, lambda one=one: one.trim(flmem))
-            if number % 20 == 19:  # relative timeouts begin anew with every call
+            if number % 20 == 19:  # relative timeouts start again with every call
                 for one in running:
                     if one.entry.expect == entries.TRIM:
                         guarded(one, one.progress)
@@ -275,7 +278,7 @@ def run_batch(flmem, batch, trims):
     return [one.tally for one in running]
 
 
-ACTIONS = []  # inherited by the processes that run them
+ACTIONS = []  # inherited by the processes that run the actions
 
 
 def run_action(number):
@@ -283,7 +286,8 @@ def run_action(number):
 
 
 def run_beside(actions, jobs):
-    """What each action returns, in their order; JOBS at a time, in processes that end their victims."""
+    """Returns each action's result in order; JOBS at a time, in processes that end their
+    victims."""
     ACTIONS[:] = actions
     with concurrent.futures.ProcessPoolExecutor(
             jobs, multiprocessing.get_context("fork"),

@@ -36,7 +36,7 @@ SAFE = ("safe_blocked", "safe_threads", "safe_signals", "safe_fork")
 BLOCKED = ("safe_cases.c", "safe_cases_fd.c", "safe_cases_process.c", "safe_cases_send.c",
            "safe_cases_rare.c", "safe_probe.c")
 INSIDE = "/tmp/victims"
-# A stripped static program has no name for malloc_trim; it can be read.
+# States for a stripped static program, which has no name for malloc_trim; flmem can only read it.
 NAMELESS_STATES = ("fresh", "fragmented", "fastbins", "mmapped", "arenas")
 
 
@@ -65,7 +65,8 @@ class Release:
             raise SystemExit(f"{program} does not build on {self.name}: {done.stderr.decode()}")
 
     def compile_all(self):
-        # The compiler's own library asks for what came with 2.35, when something is thrown.
+        # The compiler's own library needs a function that came with 2.35, when an exception is
+        # thrown.
         static = ["-static"] + ["-Wl,--defsym=_dl_find_object=abort"] * (self.minor < 35)
         self.compile("heaps", "heaps/heaps.c")
         self.compile("heaps-static", "heaps/heaps.c", *static)
@@ -83,7 +84,7 @@ def roots():
 
 
 def identify(flmem, release):
-    """What flmem detect says of the library that is not so."""
+    """Returns false statements of flmem detect about the library."""
     target = heaps.Target([*release.wrapper, f"{INSIDE}/heaps", "fresh"], "heaps")
     try:
         _, stdout, _, _ = flmem.run("detect", "--pid", str(target.pid), "--json")
@@ -111,21 +112,22 @@ def heap_rows(flmem, release):
 
 
 def safety_entries(release):
-    """(entry, whether flmem is killed, too)"""
+    """Returns (entry, whether flmem is killed, too)."""
     chosen = [(entry, True) for entry in kill.targets(INSIDE, ["glibc"])]
-    # How little stack malloc can do with is another question on another release.
+    # Entries with a nearly full stack are left out: how little stack malloc needs differs by
+    # release.
     chosen += [(entry, False) for entry in entries.busy(INSIDE, ["glibc"])
                if not entry.setup and "-l" not in entry.argv]
     for entry, killed in chosen:
         own = {name: getattr(entry, name) for name in entry.__dataclass_fields__}
         own["name"] = f"{release.name}, {entry.name}"
-        # Where the processors are busy, it refills all the time and never waits.
+        # On busy processors it refills all the time and never waits.
         own["expect"] = entries.EITHER if entry.refill else entry.expect
         yield run.WorldEntry(**own, wrapper=release.wrapper), killed
 
 
 def run_target(flmem, entry, options, kills):
-    """(its tally, how often flmem was killed)"""
+    """Returns (its tally, how often flmem was killed)."""
     try:
         running = trimming.Running(entry)
     except RuntimeError as error:
@@ -170,7 +172,7 @@ def safety_rows(flmem, release, options):
 
 
 def run_release(flmem, root, options):
-    """(rows of heaps, rows of targets, problems)"""
+    """Returns (rows of heaps, rows of targets, problems)."""
     with tempfile.TemporaryDirectory() as programs:
         release = Release(os.path.basename(root), os.path.abspath(root), programs)
         release.compile_all()

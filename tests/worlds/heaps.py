@@ -25,7 +25,7 @@ from harness import SKIPPED, command, proc, report, skip  # noqa: E402
 
 STATES = ("fresh", "dense", "top", "fragmented", "pinned", "fastbins", "tcache", "mmapped", "released",
           "arenas", "small-pages")
-# What the program brought about itself, of mp_ and of the arenas, by state.
+# Facts about mp_ and the arenas that the program itself brings about, by state.
 FACTS = {
     "fresh": {"trim_threshold_bytes": 128 << 10, "mmap_threshold_bytes": 128 << 10,
               "threshold_raised": False, "arenas": 1},
@@ -35,13 +35,13 @@ FACTS = {
     "arenas": {"arena_max": 64, "threshold_raised": False, "arenas": 13},
 }
 START_S = 120
-MAKE_S = 1800  # a slow mirror
+MAKE_S = 1800  # limit for a slow mirror
 NEAR = 4 << 20
 SAME_RSS = 64 << 10
-# Whether a stack has room below its pointer is found out by reading a byte of each page there. That
+# flmem reads a byte of each page below a stack pointer to find out whether the stack has room. That
 # maps the zero page, and where a stack crosses a multiple of 2 MiB it takes a page table.
 TABLE_OF_THREAD = 4 << 10
-OWN_OF_ARENA = 64 << 10  # what C libraries and threads take for themselves
+OWN_OF_ARENA = 64 << 10  # memory that C libraries and threads take for themselves
 PYTHON = "/usr/bin/python3"
 TORCH = """
 import sys, torch
@@ -55,7 +55,7 @@ sys.stdin.read()
 
 
 class Broken(Exception):
-    """The target did not come up."""
+    """Raised when the target did not start."""
 
 
 def descendants(pid):
@@ -65,14 +65,14 @@ def descendants(pid):
 
 
 def sizes(pid):
-    """Bytes by the names of /proc/PID/status."""
+    """Returns bytes by the names of /proc/PID/status."""
     status = proc.status(pid)
     return {name: int(status[name].split()[0]) * 1024 for name in ("RssAnon", "VmRSS", "VmPTE")}
 
 
 class Target:
     def __init__(self, argv, program, env=None):
-        self.said = []  # before it was ready
+        self.said = []  # lines of the target before it was ready
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
         try:
@@ -90,7 +90,7 @@ class Target:
             raise
 
     def _find(self, program):
-        """Seen from outside; it may run in a pid namespace of its own."""
+        """Returns the pid as seen from outside; the target may run in its own pid namespace."""
         for pid in (self.process.pid, *descendants(self.process.pid)):
             if os.path.basename(proc.read(f"/proc/{pid}/cmdline").split("\0")[0]) == program:
                 return pid
@@ -112,7 +112,7 @@ class Target:
         raise Broken("it does not come to rest")
 
     def held(self):
-        """Bytes of the blocks that it holds, as it says itself."""
+        """Returns the bytes of the blocks that the target holds, which it prints itself."""
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], START_S)
@@ -129,10 +129,8 @@ class Target:
 
 
 def look(flmem, pid, words=(), same_rss=SAME_RSS, tells_all=True):
-    """
-    (problems of reading alone, the heap that was read or None). An allocator that does not report all
-    leaves some unknown.
-    """
+    """Returns (problems of reading alone, the heap that was read or None). With an allocator that
+    does not report all, some figures are unknown."""
     before = sizes(pid)
     status, stdout, stderr, _ = flmem.run("detect", "--pid", str(pid), "--json", *words)
     after = sizes(pid)
@@ -158,7 +156,7 @@ def look(flmem, pid, words=(), same_rss=SAME_RSS, tells_all=True):
 
 
 def compare(target, state, heap):
-    """What is said of the heap against what the program knows of it."""
+    """Compares the report about the heap with what the program knows of it."""
     if heap["in_use_bytes"] is None:
         return []
     held = target.held()
@@ -170,7 +168,7 @@ def compare(target, state, heap):
 
 
 def trim(flmem, pid):
-    """(said beforehand, released, problems)"""
+    """Trims; returns (predicted bytes, released bytes, problems)."""
     before = sizes(pid)["RssAnon"]
     result = flmem.trim(pid)
     released = before - sizes(pid)["RssAnon"]
@@ -185,7 +183,7 @@ def trim(flmem, pid):
 
 
 def run_one(flmem, where, name, argv, program, trimmed=True):
-    """The line of the table; a program without a name for malloc_trim is only read."""
+    """Returns the line of the table; a program without a name for malloc_trim is only read."""
     predicted = released = None
     try:
         target = Target(argv, program)
@@ -225,7 +223,7 @@ def here(flmem, victims):
 
 
 def world(flmem, victims, suite):
-    """Rows, or the reason why there are none."""
+    """Returns rows, or the reason why there are none."""
     done = subprocess.run([os.path.join(HERE, "make"), suite], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False, timeout=MAKE_S)
     said = (done.stdout.decode().strip().splitlines() or ["no reason given"])[-1]

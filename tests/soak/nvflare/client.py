@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training of a client: adds one to the model, slowly enough to be looked at."""
+"""The training of a client: adds one to the model, slowly enough to be observed."""
 import time
 
 import nvflare.client as flare

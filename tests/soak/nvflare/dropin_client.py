@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that installs flmem's clean-up, and leaves garbage for it in each round."""
+"""A client that installs flmem's clean-up, and leaves garbage to it in each round."""
 import flmem
 
 import nvflare.client as flare
