@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the safety tests, the soak tests and the benchmarks share. Python 3.9, standard library only."""
+"""Shared by the safety tests, the soak tests and the benchmarks. Python 3.9, standard library
+only."""
 
 SKIPPED = 77  # SKIP_RETURN_CODE of every test in tests/CMakeLists.txt
 

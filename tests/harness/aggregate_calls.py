@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of `flmem aggregate` have in common; argument 1 of the program is the command."""
+"""Shared by the checks of `flmem aggregate`; argument 1 of the program is the command."""
 import json
 import signal
 import subprocess
@@ -23,8 +23,8 @@ def run(*words):
 
 
 def kill_begun(output, *words, prepare=lambda: None):
-    """Kills it as soon as its journal grows, at any speed of the machine: there is something to resume. One that
-    was over before is run again, after what has to be prepared for it."""
+    """Kills the command as soon as its journal grows, at any speed of the machine: then there is
+    something to resume. A command that ended before is run again, after its preparation."""
     while True:
         prepare()
         with subprocess.Popen([FLMEM, "aggregate", "--quiet", "--resume", *words], stdout=subprocess.DEVNULL,

@@ -60,7 +60,8 @@ def directories():
 
 
 def parts(one, directory):
-    """Parts of an archive that is split, and counts of entries of which PyTorch takes the first ones only."""
+    """Tests parts of a split archive, and counts of entries of which PyTorch takes only the first
+    ones."""
     def changed(text, at, form, *values):
         put("part.npz", one[:at] + struct.pack(form, *values) + one[at + struct.calcsize(form):])
         refused(text, "-o", "other", "part.npz")
@@ -74,7 +75,7 @@ def parts(one, directory):
 
 
 def metadata():
-    """PyTorch 2 can say of a tensor that its elements are to be negated."""
+    """Tests tensors whose elements are to be negated, which PyTorch 2 can record."""
     values = numpy.array([1, 2], "f4")
     plain = checkpoints.tensor("F32", 0, 2, (2,))
     assert plain.endswith(b"tR")
@@ -89,7 +90,7 @@ def metadata():
 
 
 def calls():
-    """Arguments without which torch.load() fails, or with which it does."""
+    """Tests arguments without which torch.load() fails, or with which it fails."""
     number, parameter, hooks = checkpoints.tensor("I64", 0, 1, (1,)), b"ctorch._utils\n_rebuild_parameter\n(", b"}"
     plain = checkpoints.tensor("F32", 0, 2, (2,))
     start, end = plain[:-2].removesuffix(b"\x89" + checkpoints.EMPTY_DICT), b"tR"
@@ -108,7 +109,7 @@ def calls():
 
 
 def names():
-    """Outputs that nobody could read."""
+    """Tests outputs that no reader could read."""
     numpy.savez("in.npz", __metadata__=numpy.array([1], "f4"))
     refused("a name that the format reserves", "-o", "out", "in.npz")
     refused("a name that the format reserves", "convert", "-o", "out", "in.npz")
@@ -116,7 +117,7 @@ def names():
 
 
 def foreign():
-    """Files of others that are called like parts of an output stay as they are."""
+    """Checks that other programs' files with names like parts of an output stay unchanged."""
     model("a", 1, 2)
     model("out.part", 5, 6)
     mine = content("out.part")
@@ -136,7 +137,7 @@ def foreign():
 
 
 def links():
-    """A link to a device is no place for a model; one to a file is replaced, and the file stays."""
+    """A link to a device must be refused; a link to a file is replaced, and the file stays."""
     model("a", 1, 2)
     os.symlink("/dev/null", "null")
     refused("is not a regular file", "-o", "null", "a")
@@ -148,7 +149,8 @@ def links():
 
 
 def rounds():
-    """Names with which a round could not be repeated, and numbers that would stay for all rounds."""
+    """Tests names with which a round could not be repeated, and numbers that would stay for all
+    rounds."""
     model("base", 60000, 1, kind="F16")
     model("one", 65000, 1, kind="F16")
     step = ["-a", "fedavgm", "--base", "base"]
@@ -180,7 +182,7 @@ def storages():
 
 
 def attributes():
-    """PyTorch takes an entry that is marked as a directory for one, and reads zeros."""
+    """PyTorch treats an entry marked as a directory as one, and reads zeros."""
     entries = checkpoints.entries_of({"w": ("F32", numpy.array([1, 2], "f4"))})
     for value, text in ((0x20, None), (0x81a40000, None), (0x10, "is marked as a directory"),
                         (0x41ed0010, "is marked as a directory")):
@@ -193,7 +195,7 @@ def attributes():
 
 
 def arrays():
-    """Headers and names that NumPy reads otherwise, or not at all."""
+    """Tests headers and names that NumPy reads differently, or not at all."""
     for shape, text in (("(2,)", None), ("(2,1)", None), ("(2)", "has no valid header"),
                         ("(2 )", "has no valid header"), ("(,)", "has no valid header"),
                         ("(2,)}\n\0", "has no valid header"), ("(02,)", "has no valid header")):
@@ -234,7 +236,7 @@ def folders():
 
 
 def words():
-    """Messages that say what is wrong, and spellings."""
+    """Checks messages for errors, and spellings of options."""
     model("a", 1, 2)
     model("b", 1, 2, 3)
     refused("weights are not negative", "-o", "out", "--weights=-1,2", "a", "a")
@@ -255,7 +257,7 @@ def words():
 
 
 def repeated():
-    """An input that is given twice counts twice, and that is said."""
+    """An input that is given twice counts twice, with a message."""
     model("a", 1, 2)
     model("b", 4, 5)
     os.link("a", "c")
@@ -283,7 +285,7 @@ def restarts():
     done = call(*words, "a", "b")
     assert "not resumed" not in done.stdout, done
     started = subprocess.Popen([FLMEM, "aggregate", "-q", *words, "a", "b"])
-    # The journal is there first; without a size of its own the output has nothing that could continue.
+    # The journal exists first; an output without a size has nothing that could be continued.
     while not size_of("out.part"):
         if started.poll() is not None:
             os.unlink("out")

@@ -26,7 +26,7 @@ NUMBER = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 
 
 def run(*words, status=0):
-    """The JSON object."""
+    """Returns the JSON object that a call prints."""
     done = subprocess.run([FLMEM, "aggregate", "--json", *words], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != status:
@@ -49,7 +49,7 @@ def write_samples(count, size=1000):
 
 
 def expect(path, models, weights):
-    """Means of what is floating point, the rest as it was."""
+    """Compares: floating-point tensors are means, the others are unchanged."""
     found, notes = tensors.read(path)
     assert notes == {"format": "pt"}, notes
     assert found.keys() == models[0].keys()
@@ -59,7 +59,7 @@ def expect(path, models, weights):
 
 
 def means():
-    """As NumPy computes them, for any number of inputs and for weights."""
+    """Compares with NumPy's means, for any number of inputs and for weights."""
     models, names = write_samples(5)
     for count in (1, 2, 5):
         run("-o", "out.safetensors", *names[:count])
@@ -91,7 +91,7 @@ def layouts():
 
 
 def write_shards(folder, model, cuts):
-    """A folder with an index; its tensors in so many files, in turn."""
+    """Writes a folder with an index whose tensors are in so many files, in turn."""
     os.makedirs(folder, exist_ok=True)
     places = {name: f"model-{number % cuts + 1:05}-of-{cuts:05}.safetensors"
               for number, name in enumerate(model)}
@@ -132,7 +132,7 @@ def shards():
 
 
 def reference():
-    """The file is the one that the safetensors package writes, byte by byte."""
+    """Checks that the file is the one that the safetensors package writes, byte by byte."""
     from safetensors.numpy import load_file, save_file
     models, names = write_samples(2)
     for model, name in zip(models, names):
@@ -147,7 +147,7 @@ def reference():
 
 
 def same_bits():
-    """Whatever the chunks, the threads and the way here."""
+    """Checks that the bytes do not depend on chunks and threads."""
     _, names = write_samples(4, 20000)
     run("-o", "expected.safetensors", "--weights", "1,2,3,4.5", *names)
     for number in range(NUMBER or 10):
@@ -186,7 +186,7 @@ def robust():
     """Median and trimmed mean of each element, as NumPy computes them."""
     for count in (1, 2, 3, 4, 5, 7, 12, 33):
         models, names = write_samples(count, 40)
-        models[0]["layers.0.weight"][1][0, 0] = 1e30  # of one client that would ruin the mean
+        models[0]["layers.0.weight"][1][0, 0] = 1e30  # one client's value that would ruin the mean
         tensors.write(names[0], models[0], {"format": "pt"})
         run("-o", "out.safetensors", "--algorithm", "median", *names)
         found, _ = tensors.read("out.safetensors")
@@ -230,7 +230,7 @@ def robust():
 
 
 def others():
-    """Types that are no floating point."""
+    """Tests types other than floating point."""
     models, names = write_samples(3)
     models[1]["norm.num_batches_tracked"] = ("I64", numpy.array(6))
     models[1]["odd"] = ("U8", numpy.array([0, 1, 2, 3, 255], "u1"))
@@ -305,7 +305,7 @@ def kills():
 
 
 def stop_midway(words):
-    """A process that is stopped while it writes; tried again if it was too fast."""
+    """Returns a process that was stopped while it writes; tries again if it was too fast."""
     for _ in range(20):
         for left in ("out.safetensors.part", "out.safetensors.part.journal"):
             if os.path.exists(left):
@@ -324,7 +324,8 @@ def stop_midway(words):
 
 
 def damage():
-    """What is resumed is checked: damaged chunks, other inputs and other options start over."""
+    """Checks that a resumed run compares what is there: damaged chunks, other inputs and other
+    options start over."""
     names = write_large(3, 64)
     words = ["-o", "out.safetensors", "--chunk", "64K", *names]
     run(*words)
@@ -354,7 +355,8 @@ def damage():
 
 
 def rewrite(path):
-    """Writes its last byte again, and leaves its times as they are but for that of its inode."""
+    """Writes the last byte of a file again, and leaves its times as they are except for that of its
+    inode."""
     before = os.stat(path)
     with open(path, "r+b") as file:
         file.seek(-1, os.SEEK_END)
@@ -383,7 +385,7 @@ def changes():
     os.utime(names[2])
     text, status = outcome(process)
     assert status == 2 and f"'{names[2]}' changed while" in text, text
-    # Some programs set the time of modification back; the kernel sees that, too.
+    # Some programs set the time of modification back; the kernel's time of change still differs.
     process = stop_midway(words)
     rewrite(names[2])
     text, status = outcome(process)
@@ -399,7 +401,7 @@ def changes():
     assert "another aggregation is writing 'out.safetensors'" in message, message
     process.send_signal(signal.SIGTERM)
     text, status = outcome(process)
-    if status:  # it may have been nearly ready
+    if status:  # the run may have been nearly complete
         assert status == 7 and "--resume" in text, text
         assert os.path.exists("out.safetensors.part")
 

@@ -34,7 +34,7 @@ def refused(words, *names):
 
 
 def sums():
-    """Masks that add up to 0 modulo the size of the type disappear."""
+    """Checks that masks which add up to 0 modulo the size of the type disappear."""
     source = numpy.random.default_rng(1)
     kinds = {"I8": "u1", "U8": "u1", "I16": "u2", "U16": "u2", "I32": "u4", "U32": "u4",
              "I64": "u8", "U64": "u8"}
@@ -70,7 +70,8 @@ def flat(model):
 
 
 def same_reals(path, expected, models):
-    """expected: an array of doubles per name. All but sums of squares are the same bits."""
+    """Compares with `expected`, an array of doubles per name. All results except sums of squares
+    have the same bits."""
     found, _ = tensors.read(path)
     for name in reals(models[0]):
         kind = models[0][name][0]
@@ -97,7 +98,7 @@ def write(models):
 
 
 def noisy(count, hostile, size=60):
-    """Models near each other, and the last ones far away, all in the same place."""
+    """Returns models near each other, and the last ones far away, all in the same direction."""
     models = [tensors.sample(1, size) for _ in range(count)]
     for number, model in enumerate(models):
         source = numpy.random.default_rng(100 + number)
@@ -111,7 +112,7 @@ def noisy(count, hostile, size=60):
 
 
 def scores(models, hostile, nearest=None):
-    """Krum's (Blanchard et al., 2017, section 4)."""
+    """Computes Krum's scores (Blanchard et al., 2017, section 4)."""
     rows = [flat(model) for model in models]
     squares = numpy.array([[((one - other)**2).sum() for other in rows] for one in rows])
     nearest = nearest or max(1, len(models) - hostile - 2)
@@ -163,7 +164,7 @@ def krum():
     best = numpy.argsort(scores(left, 4), kind="stable")[:4]
     assert chosen(result) == sorted(number + (number >= 2) for number in best)
     assert "NaN" in result["inputs"][2]["skipped"]
-    # The defaults are those of the inputs that are left.
+    # The defaults depend on the inputs that are left.
     models[0]["layers.0.bias"][1][0] = numpy.inf
     write(models)
     left = models[1:2] + models[3:]
@@ -173,7 +174,7 @@ def krum():
 
 
 def bulyan():
-    """Krum again and again, then the mean of the values nearest to the median."""
+    """Bulyan: repeated Krum, then the mean of the values nearest to the median."""
     for count, hostile in ((7, 1), (12, 2), (23, 5)):
         models = noisy(count, hostile)
         names = write(models)
@@ -257,7 +258,8 @@ def extremes():
         return tensors.read("out")[0]["w"][1].tolist()
     skipped = [one["skipped"] for one in run(*mean, *clipped, "base", "base", "far")["inputs"]]
     assert skipped == [None, None, "its update is scaled to 0"] and result() == [1, 2], skipped
-    # The norm of half of the inputs is infinite, and so is the median: no reason to take them as they are.
+    # The norm of half of the inputs is infinite, and so is the median; such inputs must still be
+    # left out.
     for names, left in ((("near", "huge"), [1, 3]), (("huge", "base", "near", "large"), [1, 2.5])):
         skipped = {one["skipped"] for one in run(*mean, *clipped, *names)["inputs"]}
         assert skipped == {None, "the norm of its update is infinite"} and result() == left, (skipped, result())
@@ -286,7 +288,7 @@ class Server:
         values[name] = value.astype(state_type(self.base[name][0])).astype("f8")
 
     def step(self, average):
-        """The new model. What is kept is rounded to the types of the state."""
+        """Returns the new model. The kept state is rounded to its types."""
         result = {}
         for name, value in average.items():
             step = value - self.model[name]
@@ -400,7 +402,7 @@ def states():
 
 
 def refuse_huge():
-    """A sparse file whose state would have more bytes than 64 bits count."""
+    """Tests a sparse file whose state would have more bytes than 64 bits count."""
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
         size = 1 << 60
         text = json.dumps({"w": {"dtype": "F8_E4M3", "shape": [size],
@@ -410,7 +412,7 @@ def refuse_huge():
         try:
             os.truncate(file.name, 8 + len(text) + size)
         except OSError:
-            return  # not a file system with such files
+            return  # the file system cannot have such files
         refused("is too large", "-a", "fedadam", "--state", "none", "--base", file.name, file.name)
 
 
@@ -423,7 +425,8 @@ def kill_at(process, least_bytes):
 
 
 def state_kills():
-    """Killed at any instant and resumed, output and state are those of a run that was not."""
+    """Checks that a run killed at any instant and resumed gives output and state of an undisturbed
+    run."""
     *names, base = aggregations.write_large(4, 24)
     words = ["-o", "out.safetensors", "-a", "fedadam", "--chunk", "256K", "--state",
              "state.safetensors"]
@@ -453,11 +456,11 @@ def state_kills():
             kill_begun("out.safetensors", *words, *names, prepare=put_back)
         if aggregations.content("state.safetensors") == before:
             resumed += run("--resume", *words, *names)["resumed_bytes"]
-        if number == 0:  # the output was renamed, and the state was not
+        if number == 0:  # the output was renamed, but not the state
             put_back()
             run("--resume", *words, *names)
         found = [aggregations.content(f"{name}.safetensors") for name in ("out", "state")]
-        # The state has a fingerprint of the inputs, whose times and places stay.
+        # The state has a fingerprint of the inputs, whose times and paths are unchanged.
         assert found == expected, number
         left = [name for name in os.listdir(".") if ".part" in name]
         assert not left, left

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid of Flower without a network whose nodes run a ClientApp; all that have a message at the same time."""
+"""A grid of Flower without a network whose nodes run a ClientApp; all nodes with a message run at
+the same time."""
 from concurrent.futures import ThreadPoolExecutor
 
 from flwr.app import Context, RecordDict
@@ -8,7 +9,7 @@ from harness.cluster import Cluster
 
 
 class AppGrid(Cluster):
-    """`losses` has what each node reported, `array_records` counts models in messages."""
+    """`losses` has each node's report, `array_records` the number of models in messages."""
 
     def __init__(self, app, clients, run_config):
         super().__init__(clients)

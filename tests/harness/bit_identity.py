@@ -27,7 +27,7 @@ WEIGHTS = [1, 2, 3, 4, 7]
 
 
 def exact(seed):
-    """Multiples of 2^-8 below 1: their weighted sums are exact in float64, in any order."""
+    """Returns multiples of 2^-8 below 1: their weighted sums are exact in float64, in any order."""
     model = {}
     for name, (kind, array) in tensors.sample(seed, SIZE).items():
         if kind in ("F64", "F32", "F16", "BF16"):
@@ -38,7 +38,7 @@ def exact(seed):
 
 
 def masked(seed):
-    """Payloads of secure aggregation."""
+    """Returns payloads of secure aggregation."""
     draw = numpy.random.default_rng(seed)
     return {"a": ("I32", draw.integers(-1 << 31, 1 << 31, (SIZE, 31), "i4")),
             "b": ("I64", draw.integers(-1 << 63, (1 << 63) - 1, SIZE * 7, "i8")),
@@ -62,7 +62,7 @@ def write_folder(path, model, draw):
 
 
 def write(path, model, draw):
-    """In one of the formats, with the tensors in any order."""
+    """Writes a model in one of the formats, with the tensors in any order."""
     model = shuffled(model, draw)
     kind = draw.choice(("safetensors", "folder", "pt", "npz"))
     if kind == "npz" and any(one[0] == "BF16" for one in model.values()):
@@ -81,7 +81,8 @@ def write(path, model, draw):
     return path
 
 
-# Words of the command line, models, whether the order of the clients may change, and whether they have weights.
+# (words of the command line, models, whether the order of the clients may change, whether they have
+# weights)
 KINDS = (
     (["-a", "fedavg"], tensors.sample, False, True),
     (["-a", "fedavg"], exact, True, True),
@@ -95,7 +96,7 @@ KINDS = (
 
 
 def expected_of(number):
-    """The output of plain files in the first order, with one thread and one chunk."""
+    """Returns the output of plain files in the first order, with one thread and one chunk."""
     words, make, _, weighted = KINDS[number]
     models = [make(seed) if make is not tensors.sample else make(seed, SIZE) for seed in range(CLIENTS)]
     names = []

@@ -26,7 +26,8 @@ from harness.aggregate_calls import FLMEM, kill_begun, run  # noqa: E402
 
 UNTIL_S = 120
 ROUNDS = 20
-# Pages of the small ones are locked (RLIMIT_MEMLOCK); the large ones exceed what a device reads ahead by itself.
+# Pages of the small files are locked (RLIMIT_MEMLOCK); the large files exceed what a device reads
+# ahead by itself.
 SMALL_MIB, LARGE_MIB = 2, 64
 FADVISE = {"x86_64": 221, "aarch64": 223}  # fadvise64()
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -58,7 +59,8 @@ def map_file(name):
 
 
 def cached_share(name):
-    """How much of a file is in the page cache, from 0 to 1. A read with RWF_NOWAIT would itself read ahead."""
+    """Returns the share of a file in the page cache, from 0 to 1. A read with RWF_NOWAIT would
+    itself read ahead."""
     place, size = map_file(name)
     pages = (ctypes.c_ubyte * (-(-size.value // mmap.PAGESIZE)))()
     failed = LIBC.mincore(place, size, pages)
@@ -99,20 +101,21 @@ def install_filter(steps):
 
 
 def forbid_read_ahead():
-    """Kills the process that calls posix_fadvise(POSIX_FADV_WILLNEED)."""
+    """Installs a filter that kills the process when it calls posix_fadvise(POSIX_FADV_WILLNEED)."""
     install_filter([step(LOAD, 0), step(EQUAL, FADVISE[platform.machine()], 0, 3),
                     step(LOAD, 16 + 3 * 8), step(EQUAL, os.POSIX_FADV_WILLNEED, 0, 1),
                     step(RETURN, KILL_PROCESS), step(RETURN, ALLOW)])
 
 
 def ignore_advice():
-    """Nothing is read ahead and nothing is dropped: what was read through the page cache stays there."""
+    """Installs a filter that suppresses reading ahead and dropping: data read through the page
+    cache stay there."""
     install_filter([step(LOAD, 0), step(EQUAL, FADVISE[platform.machine()], 0, 1),
                     step(RETURN, ERRNO), step(RETURN, ALLOW)])
 
 
 def average_filtered(install, names, *words):
-    """The exit status; negative: the signal that ended it."""
+    """Returns the exit status; negative: the signal that ended it."""
     if platform.machine() not in FADVISE:
         skip("the number of fadvise64() is not known for this machine")
     words = [FLMEM, "aggregate", "-q", "-o", "out.safetensors", *words, *names]
@@ -123,7 +126,8 @@ def average_filtered(install, names, *words):
 
 
 def read_ahead():
-    """Done for what has to come from the disk, and not for what is in the page cache."""
+    """Checks that reading ahead is requested for data on the disk, and not for data in the page
+    cache."""
     pieces = ("--chunk", "512KiB")  # too small to be read past the page cache
     names = write_inputs(LARGE_MIB)
     drop(names)
@@ -134,14 +138,14 @@ def read_ahead():
 
 
 def past():
-    """What is not in the page cache is read past it, in large pieces."""
+    """Checks that data outside of the page cache are read past it, in large pieces."""
     names = write_inputs(LARGE_MIB)
     if not os.major(os.stat(names[0]).st_dev):
         skip("this file system is not on a block device of its own")
     drop(names)
     assert average_filtered(ignore_advice, names) == 0
     shares = [cached_share(name) for name in names]
-    # By itself the kernel reads on behind the header, up to what the device reads ahead.
+    # The kernel by itself reads on behind the header, as far as the device reads ahead.
     assert all(share < 0.3 for share in shares), f"read through the page cache: {shares}"
     drop(names)
     assert average_filtered(ignore_advice, names, "--chunk", "512KiB") == 0
@@ -150,13 +154,16 @@ def past():
 
 
 def kept():
-    """What was in the page cache before stays there, with the output; what was not does not fill it."""
+    """Checks that data in the page cache stay there, with the output, and that other data do not
+    fill it."""
     names = write_inputs(LARGE_MIB)
     drop(names)
     run("-o", "out.safetensors", "--threads", "2", "--chunk", "1MiB", *names)
     shares = {name: cached_share(name) for name in names}
-    assert all(share < 0.3 for share in shares.values()), shares  # the kernel itself reads on behind a header
-    assert cached_share("out.safetensors") < 0.6, "the output fills the page cache"  # the last chunks, and as above
+    # the kernel itself reads on behind a header
+    assert all(share < 0.3 for share in shares.values()), shares
+    # the last chunks, and the kernel's own reads
+    assert cached_share("out.safetensors") < 0.6, "the output fills the page cache"
     for name in names:
         with open(name, "rb") as file:
             file.read()
@@ -169,7 +176,7 @@ def kept():
 
 
 def resumed():
-    """A run that is continued keeps what was in the page cache, too."""
+    """Checks that a continued run keeps data that were in the page cache."""
     names = write_inputs(LARGE_MIB)
     words = ["out.safetensors", "--threads", "2", "--chunk", "4MiB", *names]
     kill_begun("out.safetensors", "-o", *words)
@@ -191,7 +198,7 @@ def tasks(pid):
 
 
 def threads():
-    """Two per processor that it may use, at most eight."""
+    """Checks the number of threads: two per processor that it may use, at most eight."""
     processors = sorted(os.sched_getaffinity(0))
     write_inputs(SMALL_MIB)
     for allowed in {1, 2, len(processors)}:
@@ -207,7 +214,7 @@ def threads():
 
 
 def count_running(expected):
-    """As many are there besides the main one, in a run that takes much longer than this."""
+    """Counts the threads besides the main one, in a run that takes much longer than this check."""
     words = [FLMEM, "aggregate", "-q", "-o", "verify:", *["generate:llama-3.1-70b"] * 2]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         try:

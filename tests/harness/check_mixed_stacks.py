@@ -18,7 +18,8 @@ def function_of(frame):
 
 
 def runs_of(frames):
-    """Native frames before, between and behind the Python functions: [n, "f", n, "g", n]."""
+    """Returns lists of native frames between the names of Python functions: [[...], "f", [...],
+    "g", [...]]."""
     runs = [[]]
     for frame in frames:
         if is_python(frame):
@@ -41,7 +42,7 @@ def stack_of(stacks, function):
 
 
 def expect(stacks, functions, through):
-    """`through`: how many native frames there are at least before the last function."""
+    """Checks a stack. `through` is the least number of native frames before the last function."""
     runs = stack_of(stacks, functions[-1])
     print(*runs, sep="\n  ")
     assert runs[1::2] == functions, (runs[1::2], functions)
@@ -52,7 +53,7 @@ def expect(stacks, functions, through):
 
 
 def check_names(natives, names):
-    """Where the build has their symbols: static functions have none in a stripped one."""
+    """Checks names where the build has symbols: static functions have none in a stripped build."""
     text = " ".join(natives)
     if names[0] in text:
         assert re.search(".*".join(names), text), (names, natives)
@@ -68,7 +69,7 @@ def main():
     stacks, minor = stacks_of(sys.argv[1]), int(sys.argv[2])
     assert not any("_PyEval_EvalFrame" in frame for stack in stacks for frame in stack)
     natives = expect(stacks, ["<module>", "by_sorted", "key"], 2)
-    assert bool(natives[1]) == (minor < 11), natives  # since 3.11 such a call is none in C
+    assert bool(natives[1]) == (minor < 11), natives  # since 3.11 such a call has no native frames
     check_names(natives[-2], ["builtin_sorted", "list_sort"])
     assert "_start" in natives[0][0], natives[0]
     expect(stacks, ["<module>", "by_reduce", "add"], 1)

@@ -35,7 +35,7 @@ def main():
             name = mark[1] if minor >= 11 else mark[1].split(".")[-1]
             expected[name, script, number] = SIZE * TIMES
     found = profile.python_sites()
-    # More than that: what the functions allocate besides.
+    # A site may have more bytes: the functions also allocate by themselves.
     wrong = [(place, found.get(place)) for place, size in expected.items()
              if not size <= found.get(place, (0,))[0]]
     assert not wrong, (wrong, [place for place in found if place and place[1] == script])
@@ -52,7 +52,7 @@ def check_stacks(profile, minor, line_of):
     for expected in STACKS:
         if minor < 11:
             expected = [name.split(".")[-1] for name in expected]
-        # The same one may be there twice: threads do not wait for each other to record it.
+        # A stack may occur twice: threads do not wait for each other to record it.
         known = {tuple(f[0] for f in s) for s in stacks if s and s[0][0] == expected[0]}
         assert known == {tuple(expected)}, known
     in_thread = {tuple(f[0].split(".")[-1] for f in s)

@@ -9,11 +9,12 @@ import sys
 
 from heap_profile import Profile
 
-DEPTH = 256  # frames in a profile
+DEPTH = 256  # largest number of frames of a stack in a profile
 
 
 def has_not_begun(frame):
-    """At its `def`: what such a call allocates (a coroutine, a cell) is its own, but Python does not show it yet."""
+    """Moves a frame to its `def`: objects that such a call allocates (a coroutine, a cell) belong
+    to it, but Python does not show the call yet."""
     name, file, line = frame
     found = linecache.getline(file, line).strip()
     return found.startswith("@") or f"def {name.split('.')[-1]}(" in found
@@ -34,7 +35,7 @@ def main():
     profile.check()
     with open(sys.argv[2], encoding="utf-8") as file:
         stacks = {int(size): stack for size, stack in json.load(file).items()}
-    found = {}  # a table of the program may have the size of one of its blocks
+    found = {}  # a table of the program may be as large as one of its blocks
     for row in profile.live.values():
         if row.size in stacks:
             stack = profile.stack(profile.sites[row.site].node)

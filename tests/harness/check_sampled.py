@@ -14,7 +14,7 @@ from heap_profile import UNIT, Profile
 
 
 def read_sites(path):
-    """[(address, name, allocated, live, count)], by address."""
+    """Returns [(address, name, allocated, live, count)], by address."""
     with open(path, encoding="ascii") as file:
         rows = [line.split()[1:] for line in file if line.startswith("site ")]
     return sorted((int(at, 16), name, int(allocated), int(live), int(count))
@@ -27,7 +27,7 @@ def name_of(sites, address):
 
 
 def measured(profile, sites):
-    """name -> [allocated, live, count]"""
+    """Returns name -> [allocated, live, count]."""
     found = defaultdict(lambda: [0, 0, 0])
     for site in profile.sites.values():
         stack = profile.stack(site.node)

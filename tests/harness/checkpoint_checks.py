@@ -32,7 +32,7 @@ def expect(path, expected):
 
 
 def means():
-    """All types, beside other formats, at the top level and below a key."""
+    """Tests all types, together with other formats, at the top level and below a key."""
     models = [tensors.sample(seed, 100) for seed in range(3)]
     for model in models:
         model["masks"] = ("F8_E4M3", numpy.arange(0, 60, dtype="u1"))
@@ -103,7 +103,8 @@ def views():
 
 
 def pickles():
-    """Nothing is executed: any name that describes no tensor is refused, and so is odd syntax."""
+    """Checks that nothing is executed: any name that describes no tensor is refused, and so is odd
+    syntax."""
     model = {"w": ("F32", numpy.zeros(4, "f4"))}
     tensor = checkpoints.tensor("F32", 0, 4, [4])
     dictionary, finish, text = checkpoints.dictionary, checkpoints.finish, checkpoints.text
@@ -213,7 +214,7 @@ def tricks():
         put("a.pt", data)
         refused(why, "-o", "out", "a.pt")
         assert content("out") == b"old" and sorted(os.listdir()) == ["a.pt", "out"]
-    # Files above 4 GiB have their sizes in the extra field.
+    # Sizes of files above 4 GiB are in the extra field.
     put("a.pt", changed(1, extra=large, local={"size": 2**32 - 1, "stored": 2**32 - 1},
                         central={"size": 2**32 - 1, "stored": 2**32 - 1, "extra": large}))
     run("-o", "out", "a.pt")
@@ -263,7 +264,8 @@ def torch_reads():
 
 
 def outputs():
-    """A copy of the first input with other tensors: the same with any chunks, with zip's own reader."""
+    """Checks that the output is a copy of the first input with other tensors: the same with any
+    chunks, and valid for zip's own reader."""
     models = [tensors.sample(seed, 5000) for seed in range(3)]
     names = ["0.pt", "1.pt", "2.pt"]
     for name, model in zip(names, models):
@@ -345,7 +347,8 @@ def torch_writes():
 
 
 def kills():
-    """Killed at any instant and resumed: the old output or the new one, never a part."""
+    """Checks that a run killed at any instant and resumed leaves the old output or the new one,
+    never a part."""
     random = numpy.random.default_rng(1)
     names = ["0.pt", "1.pt"]
     for name in names:

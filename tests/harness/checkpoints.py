@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-PyTorch checkpoints for tests, written byte by byte: sound ones without PyTorch, and archives whose
-parts disagree.
-"""
+"""Writes PyTorch checkpoints for tests byte by byte: valid ones without PyTorch, and archives whose
+parts disagree."""
 import struct
 import zlib
 
@@ -38,7 +36,7 @@ def contiguous(shape):
 
 
 def tensor(kind, storage, count, shape, first=0, strides=None):
-    """The opcodes of a tensor in storage number `storage`, which has `count` elements."""
+    """Returns the opcodes of a tensor in storage number `storage`, which has `count` elements."""
     known = STORAGES.get(kind)
     name = f"ctorch\n{known}Storage\n" if known else "ctorch.storage\nUntypedStorage\n"
     place = b"(" + text("storage") + name.encode() + text(str(storage)) + text("cpu") + \
@@ -50,7 +48,7 @@ def tensor(kind, storage, count, shape, first=0, strides=None):
 
 
 def dictionary(rows):
-    """rows: names and opcodes."""
+    """Returns the opcodes of a dict; rows: names and opcodes."""
     return EMPTY_DICT + b"(" + b"".join(text(name) + value for name, value in rows) + b"u"
 
 
@@ -59,7 +57,8 @@ def finish(opcodes):
 
 
 def pickle_of(model, key=None):
-    """model: name to (type, array); each in a storage of its number."""
+    """Returns the entries of a model: name to (type, array); each is in the storage of its
+    number."""
     rows = [(name, tensor(kind, index, array.size, array.shape))
             for index, (name, (kind, array)) in enumerate(model.items())]
     if not key:
@@ -76,7 +75,7 @@ def entries_of(model, key=None, folder="m"):
 
 
 def extra_for(at, name):
-    """As PyTorch does: the bytes begin at a multiple of 64."""
+    """Returns the padding that PyTorch writes: the bytes begin at a multiple of 64."""
     length = -(at + 30 + len(name) + 4) % 64
     return b"FB" + struct.pack("<H", length) + b"Z" * length
 
@@ -90,7 +89,7 @@ def local_header(entry, at):
 
 
 def record(entry, at):
-    """In the directory."""
+    """Returns an entry's record in the directory."""
     about = {"flags": 0, "method": 0, "crc": zlib.crc32(entry["data"]), "stored": len(entry["data"]),
              "size": len(entry["data"]), "name": entry["name"].encode(), "at": at, "extra": b"",
              "attributes": 0, **entry.get("central", {})}
@@ -100,7 +99,8 @@ def record(entry, at):
 
 
 def archive(entries, large=False):
-    """`large`: the directory is found by the record of 64 bits only, as in files above 4 GiB."""
+    """Returns an archive. `large`: only the 64-bit record leads to the directory, as in files above
+    4 GiB."""
     content, directory = b"", b""
     for entry in entries:
         place = len(content)

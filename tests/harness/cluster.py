@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid of Flower without a network: each client's reply is made when it is pulled, as Flower inflates
-what it receives."""
+"""A grid of Flower without a network: each client's reply is made when it is pulled, like a reply
+that Flower inflates on receipt."""
 import itertools
 
 import numpy
@@ -12,13 +12,13 @@ TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # as 
 
 
 def trained(client, current_round, name, shape):
-    """What a client sends, from its number and the round alone."""
+    """Returns a client's reply, which depends on its number and the round alone."""
     seed = [client, current_round, *name.encode()]
     return numpy.asarray(numpy.random.default_rng(seed).random(shape, dtype=numpy.float32) - numpy.float32(0.5))
 
 
 class Cluster(Grid):
-    """`late` replies are there at the second pull only."""
+    """Replies of `late` clients are available from the second pull on."""
 
     def __init__(self, clients, late=(), broken=()):
         self._clients = range(1, clients + 1)
@@ -44,7 +44,7 @@ class Cluster(Grid):
         for message in messages:
             name = f"message-{next(self._ids)}"
             message.metadata.__dict__["_message_id"] = name
-            # As on the wire: the reply is not made of the objects that were sent.
+            # As after a transfer, the reply does not consist of the objects that were sent.
             content = message.content
             shapes = {key: array.shape for key, array in content["arrays"].items()}
             self._sent[name] = (message, shapes, content["config"]["server-round"])
@@ -73,7 +73,7 @@ class Cluster(Grid):
         return Message(record, reply_to=message)
 
     def send_and_receive(self, messages, *, timeout=None):
-        """As Flower's grids: all replies in one list."""
+        """Like Flower's grids, returns all replies in one list."""
         waiting = set(self.push_messages(messages))
         replies = []
         while waiting:

@@ -8,9 +8,9 @@ import time
 from . import skip
 
 OUTCOMES_OK = ("released", "nothing-to-release", "unmeasured")
-PARTLY = 8  # some steps were refused, the others done
-HANG_S = 120  # flmem has timeouts of its own; this one means that it hangs
-# A sanitised flmem that is traced itself cannot look for leaks.
+PARTLY = 8  # some steps were refused, the others were done
+HANG_S = 120  # flmem has its own timeouts; after this one it counts as hanging
+# A sanitised flmem that is traced itself cannot search for leaks.
 ENVIRONMENT = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 
@@ -39,17 +39,17 @@ class Trim:
 
     @property
     def released(self):
-        """Whether it gave memory back, at once or left to the kernel."""
+        """True if it released memory, at once or left to the kernel."""
         return (self.outcome == "released"
                 or "was released with MADV_FREE" in (self.result.get("note") or ""))
 
     @property
     def touched(self):
-        """Whether calls were made in the target."""
+        """True if calls were made in the target."""
         return self.status in (0, PARTLY) and self.outcome in OUTCOMES_OK
 
     def broken(self):
-        """What is wrong with the result itself, whatever happened to the target."""
+        """Returns defects of the result itself, independent of the target."""
         found = []
         if self.status < 0 or self.status > 8:
             found.append(f"flmem ended with status {self.status}: {self.stderr[:2000]}")
@@ -70,7 +70,7 @@ class Flmem:
         self.wrapper = ()  # words in front of each call, for example of starved.py
 
     def run(self, *words, wrapper=()):
-        """(exit status, stdout, stderr, seconds)."""
+        """Runs flmem; returns (exit status, stdout, stderr, seconds)."""
         started = time.monotonic()
         done = subprocess.run(
             [*self.wrapper, *wrapper, self.path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

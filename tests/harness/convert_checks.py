@@ -65,7 +65,7 @@ def expect(path, model):
 
 
 def types():
-    """Every type to every other, rounded once; the checksum is that of the file."""
+    """Tests every type to every other, rounded once; the checksum is that of the file."""
     model = tensors.sample(1, 5000)
     model["special"] = ("F32", numpy.array([1, numpy.inf, -numpy.inf, -0.0, 1e-40], "f4"))
     tensors.write("in", model, {"a": "b"})
@@ -86,7 +86,7 @@ def types():
 
 
 def formats():
-    """From each format to each other one that can hold it."""
+    """Tests each format to each other one that can represent it."""
     model = tensors.sample(1, 500)
     tensors.write("a.safetensors", model)
     checkpoints.write("a.pt", model, "state_dict")
@@ -109,7 +109,7 @@ def formats():
 
 
 def refusals():
-    """Numbers that do not fit, and command lines that make no sense; the old output stays."""
+    """Tests numbers that do not fit, and invalid command lines; the old output stays."""
     with open("out", "wb") as file:
         file.write(b"old")
     for kind, value in (("f16", 65520), ("bf16", 3.4e38)):
@@ -128,7 +128,7 @@ def refusals():
 
 
 def write_hole(mib):
-    """A model with a hole as its numbers."""
+    """Writes a model with a hole as its numbers."""
     header = b'{"w":{"dtype":"F64","shape":[%d],"data_offsets":[0,%d]}}' % (mib << 17, mib << 20)
     with open("large", "wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
@@ -153,7 +153,8 @@ def stopped():
 
 
 def write_various(mib):
-    """Tensors of several types that share chunks of the output, and some that fill more than one."""
+    """Writes tensors of several types that share chunks of the output, and some that fill more than
+    one."""
     random = numpy.random.default_rng(7)
     model = {}
     for number in range(mib // 4):
@@ -183,7 +184,7 @@ def kill_often(words, output):
             return
         assert number < 20 * NUMBER, "nothing was ever resumed"
         if output == "folder":
-            shutil.rmtree(output, ignore_errors=True)  # an existing one is never replaced
+            shutil.rmtree(output, ignore_errors=True)  # an existing folder is never replaced
         elif number % 4 == 0:
             with open(output, "wb") as file:
                 file.write(b"old")
@@ -200,13 +201,14 @@ def kill_often(words, output):
 
 
 def all_of(path):
-    """Contents by name, of a file or a folder."""
+    """Returns the contents by name, of a file or a folder."""
     names = [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else [path]
     return {name: content(name) for name in names}
 
 
 def leave(*words):
-    """What a run leaves that is killed after it has written some chunks; again if it was too fast."""
+    """Leaves the files of a run that is killed after it has written some chunks; tries again if it
+    was too fast."""
     for _ in range(20):
         with subprocess.Popen([FLMEM, "aggregate", "convert", *words], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as program:
@@ -219,7 +221,8 @@ def leave(*words):
 
 
 def damage():
-    """What is resumed is compared: damaged chunks, another input and other options start over."""
+    """Checks that a resumed run compares what is there: damaged chunks, another input and other
+    options start over."""
     write_hole(512)
     words = ["-o", "out", "--dtype", "f16"]
 
@@ -252,7 +255,7 @@ def damage():
 
 
 def memory():
-    """A model of 256 MiB, under a limit of 64 MiB for all that is allocated."""
+    """Tests a model of 256 MiB, under a limit of 64 MiB for all allocations."""
     tensors.write("large", {"w": ("F32", numpy.zeros(64 << 20, "f4"))})
     resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
     convert("--dtype", "bf16", "-o", "out", "large")

@@ -35,7 +35,7 @@ def call(*words):
 
 
 def run(*words):
-    """The object that a call prints."""
+    """Returns the object that a call prints."""
     done = call(*words, "--json")
     assert done.returncode == 0, words
     hold_to_schema(words[0], done.stdout)
@@ -46,7 +46,7 @@ def run(*words):
 
 
 def hold_to_schema(verb, output, seen=set()):  # pylint: disable=dangerous-default-value; it is kept
-    """The first output of each verb is what docs/json-schema says."""
+    """Checks the first output of each verb against docs/json-schema."""
     if verb in seen or not importlib.util.find_spec("jsonschema"):
         return
     seen.add(verb)
@@ -81,7 +81,7 @@ def noise(count, seed=5):
 
 
 def push():
-    """All bytes arrive, whatever a good server or its network does."""
+    """Checks that all bytes arrive, whatever a good server or its network does."""
     data = noise(50001)
     put("model.safetensors", data)
 
@@ -92,14 +92,14 @@ def push():
         assert server.content("model.safetensors") == data, lie
         assert found["model_bytes"] == len(data) and found["round"] == 0, lie
         assert lie != "busy-first" or found["took_us"] >= 2000000, "it did not wait as long as it was told to"
-        # libcurl itself repeats a request that a kept connection has lost.
+        # libcurl itself repeats a request whose kept connection was lost.
         assert lie == "disconnect" or bool(found["retries"]) == (lie not in ("", "location-host")), lie
         metadata = next(iter(server.uploads.values()))["metadata"]
         assert metadata == {"round": "0", "client": "a", "filename": "model.safetensors", "weight": "2.5",
                             "files": "1"}, metadata
         server.close()
 
-    with concurrent.futures.ThreadPoolExecutor() as pool:  # they wait for most of the time
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # they mostly wait
         list(pool.map(sent, ("", "busy", "busy-first", "in-use", "mismatch", "disconnect", "disconnect-late",
                              "location-host")))
     server = exchange_fake.Server()
@@ -125,7 +125,8 @@ def push():
 
 
 def limits():
-    """The server's limit is kept, and that of a proxy, which announces none, is found."""
+    """Checks that the server's limit is kept, and that of a proxy, which announces none, is
+    found."""
     data = noise(300000)
     put("m", data)
     server = exchange_fake.Server()
@@ -164,7 +165,7 @@ def shards():
 
 
 def pull():
-    """The bytes are those that are published, whatever a good server or its network does."""
+    """Checks that the bytes are the published ones, whatever a good server or its network does."""
     data = noise(70001)
     for lie in ("", "short", "unavailable", "no-ranges"):
         server = exchange_fake.Server({"model.safetensors": data}, lie)
@@ -184,7 +185,8 @@ def pull():
 
 
 def resume():
-    """What an earlier pull left is used if it is of the same file, and fetched again if it is not."""
+    """Files left by an earlier pull are used if they belong to the same file, and fetched again if
+    not."""
     data = noise(60000)
     digest = hashlib.sha256(data).hexdigest().encode()
     server = exchange_fake.Server({"m": data})
@@ -205,7 +207,7 @@ def resume():
 
 
 def foreign():
-    """What lies at the names of an unfinished pull and is not from one stays as it is."""
+    """Foreign files at the names of an unfinished pull stay unchanged."""
     server = exchange_fake.Server({"m": noise(60000)})
     digest = hashlib.sha256(noise(60000)).hexdigest().encode()
     put("download.part", b"of a browser")
@@ -232,7 +234,7 @@ def foreign():
 
 
 def await_request(server, process, name):
-    """Until this file is asked for, so that those before it are complete."""
+    """Waits until this file is requested, so that those before it are complete."""
     end = time.monotonic() + HANG_S
     while not any(path.endswith("/" + name) for _, path, _ in server.requests):
         assert process.poll() is None and time.monotonic() < end, f"{name} was not asked for"
@@ -240,7 +242,7 @@ def await_request(server, process, name):
 
 
 def together():
-    """Of two that fetch at once to one place the second is refused, and the first is whole."""
+    """Of two pulls to one place at once the second is refused, and the first is complete."""
     first = {"a": noise(30000, 1), "b": noise(30000, 2)}
     server, other = exchange_fake.Server(dict(first)), exchange_fake.Server({"a": noise(30000, 3), "b": noise(9, 4)})
     server.held = "b"
@@ -299,13 +301,13 @@ PULL_LIES = (
 
 
 def lies():
-    """Each has its own message, nothing hangs, and the old output stays."""
+    """Checks that each fault has its own message, nothing hangs, and the old output stays."""
     data = noise(20000)
     put("m", data)
     put("out", b"old")
 
     def told(found, *words):
-        """Most wait for a time to pass, so the three verbs have a server each."""
+        """Runs the three verbs with a server each, since most faults wait for a time to pass."""
         server = exchange_fake.Server({"model.safetensors": data})
         for lie, status, text in found:
             server.begin_again(lie)
@@ -399,7 +401,8 @@ def stopped():
 
 
 def kills(count=int(os.environ.get("FLMEM_KILLS", "50"))):
-    """Killed at any instant, the next one goes on; the bytes are equal. A pull writes 256 KiB at a time."""
+    """Checks that after a kill at any instant the next run continues with equal bytes. A pull
+    writes 256 KiB at a time."""
     data, chance = noise(4000000), random.Random(3)
     put("m", data)
     server = exchange_fake.Server({"m": data})

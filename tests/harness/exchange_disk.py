@@ -22,7 +22,8 @@ FILLER = DISK + "/filler"
 
 
 class Valve:
-    """Forwards connections; stops when so many bytes went one way, until it is opened."""
+    """Forwards connections; stops when so many bytes have passed in one direction, until it is
+    opened."""
 
     def __init__(self, url, upwards):
         self.to = url.partition("://")[2].rpartition(":")
@@ -73,7 +74,7 @@ def start(*words):
 
 
 def fail_on_full_disk(valve, process, text):
-    """The command fails with the reason once the disk is full."""
+    """Waits until the command fails with the reason once the disk is full."""
     assert valve.reached.wait(100), "not so many bytes were sent"
     fill_disk()
     valve.opened.set()
@@ -98,7 +99,8 @@ def staged():
 
 
 def lockstep():
-    """The space for the result is taken when the round begins; what else is lacking ends the server."""
+    """The space for the result is reserved when the round begins; if anything else lacks space, the
+    server ends."""
     with Served(FLMEM, "initial", "--clients", "1", "--reserve", "64KiB", "--mode", "lockstep") as server:
         valve = Valve(server.url, True)
         process = start("push", valve.url, "update", "--client", "a", "--chunk", "256KiB", "-q")
@@ -125,7 +127,7 @@ def pull():
 
 
 def main():
-    if len(sys.argv) == 3:  # again, in a namespace
+    if len(sys.argv) == 3:  # second start, in a namespace
         words = ["unshare", "--user", "--map-root-user", "--mount"]
         if subprocess.run([*words, "true"], check=False).returncode:
             print("SKIP: no mount namespace can be made here")

@@ -138,7 +138,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.known_upload(self.server.uploads[path.rpartition("/")[2]])
 
     def known_upload(self, upload):
-        """A request that its client has given up may still be at work beside the next one."""
+        """Handles a request under a lock: one that its client has given up may still run beside
+        it."""
         if self.command == "PATCH":
             self.server.patches += 1
             time.sleep(self.server.pause_s)
@@ -207,7 +208,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.lie == "swallow":
             self.answer(204, [("Upload-Offset", str(offset))])
         elif self.lie == "disconnect" and self.server.patches % 3 == 0:
-            self.close_connection = True  # without an answer, and without the bytes
+            self.close_connection = True  # ends without an answer, and without the bytes
         elif self.lie == "disconnect-late" and self.server.patches % 3 == 0:
             data.extend(self.body)
             self.close_connection = True
@@ -316,7 +317,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.lock, self.ended = threading.Lock(), threading.Event()
         self.files, self.lie, self.token = files or {}, lie, None
         self.chunk_bytes, self.max_request, self.proxy_limit, self.pause_s = 4096, None, 1 << 62, 0
-        self.moved = 0  # bytes, in both directions
+        self.moved = 0  # number of bytes in both directions
         self.held = None  # a file that is not sent before the end
         self.begin_again()
         scheme = "http"
@@ -332,12 +333,12 @@ class Server(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def begin_again(self, lie=None):
-        """Forgets uploads and counts, and lies in another way."""
+        """Forgets uploads and counts, and changes the lie."""
         self.lie = self.lie if lie is None else lie
         self.requests, self.uploads, self.keys, self.patches, self.parts = [], {}, {}, 0, 0
 
     def content(self, name):
-        """What was uploaded under this name."""
+        """Returns the bytes that were uploaded under this name."""
         return next(bytes(upload["data"]) for upload in self.uploads.values()
                     if upload["metadata"]["filename"] == name)
 

@@ -29,7 +29,7 @@ CLIENTS, ROUNDS = 2, 3
 
 
 def write_program(path, word):
-    """The example of the guide that has this word."""
+    """Returns the example of the guide that contains this word."""
     with open(GUIDE, encoding="utf-8") as text:
         found = [block.split("```")[0] for block in text.read().split("```python\n")[1:] if word in block.split("```")[0]]
     assert len(found) == 1, word
@@ -46,7 +46,7 @@ def serve():
 
 
 def run_clients(commands):
-    """Standard output of each, run at the same time."""
+    """Returns the standard output of each command; they run at the same time."""
     clients = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
     try:
         texts = [one.communicate(timeout=250)[0].decode() for one in clients]
@@ -59,7 +59,7 @@ def run_clients(commands):
 
 
 def check_published(server):
-    """The last model is published, and is the weighted mean's successor of the first."""
+    """Checks that the last model is published, and differs from the first."""
     run("wait", server.url, "--round", str(ROUNDS), "--timeout", "60s")
     run("pull", server.url, "-o", "last")
     assert subprocess.run([FLMEM, "aggregate", "diff", "initial", "last"], check=False,
@@ -67,7 +67,7 @@ def check_published(server):
 
 
 def plain():
-    """A loop of PyTorch, by two clients at a time; the model learns."""
+    """Trains in a loop of PyTorch, by two clients at a time; the model learns."""
     write_program("train.py", "def main(url, name, seed)")
     with serve() as server:
         texts = run_clients([[sys.executable, "-B", "train.py", server.url, name, str(seed)]
@@ -79,7 +79,7 @@ def plain():
 
 
 def flower():
-    """Flower's apps, whose messages a grid in this process passes on."""
+    """Runs Flower's apps; a grid in this process passes their messages on."""
     try:
         from flwr.app import Context, RecordDict
     except ImportError as problem:
@@ -121,7 +121,7 @@ def error(wanted, found):
 
 
 def appfl_configuration(number):
-    """Of one client, in its folder."""
+    """Returns the configuration of one client, in its folder."""
     folder = f"client-{number}"
     os.mkdir(folder)
     here = os.path.abspath("parts.py")
@@ -136,7 +136,7 @@ def appfl_configuration(number):
 
 
 def appfl():
-    """APPFL's client agent and trainer, by two clients at a time; the model learns."""
+    """Runs APPFL's client agent and trainer, by two clients at a time; the model learns."""
     try:
         import appfl.agent  # noqa: F401 pylint: disable=unused-import
     except ImportError as problem:

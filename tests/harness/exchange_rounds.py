@@ -79,7 +79,7 @@ def shards():
 
 
 def refusals():
-    """What the server refuses has its reason, and a client may correct it."""
+    """Checks that each refusal of the server has a reason, and that a client may correct it."""
     one, two = models(elements=1000)
     write_model("larger", 5, 1001)
     put("noise", random.Random(1).randbytes(5000))
@@ -109,7 +109,8 @@ def refusals():
 
 
 def kills(count=int(os.environ.get("FLMEM_KILLS", "50"))):
-    """Push, pull and server killed at random bytes: they go on, and the result has the same bytes."""
+    """Kills push, pull and server at random bytes: they continue, and the result has the same
+    bytes."""
     chance = random.Random(11)
     updates = models(elements=1500000)
     size = os.path.getsize(updates[0])
@@ -135,7 +136,8 @@ def kills(count=int(os.environ.get("FLMEM_KILLS", "50"))):
 
 
 def kill_one(server, words, measure, more, chance):
-    """Kills a client once it has moved so many bytes, and the server now and then; true if it was in time."""
+    """Kills a client once it has moved so many bytes, and sometimes the server; true if the client
+    still ran."""
     until = measure() + more
     with subprocess.Popen([FLMEM, "exchange", *words, "-q"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as one:
         while one.poll() is None and measure() < until:
@@ -155,7 +157,7 @@ def received():
 
 
 def restart():
-    """A server that is killed in the middle of a push, and comes again, does not end the push."""
+    """A server that is killed in the middle of a push, and restarts, does not end the push."""
     updates = models(1)
     with Served(FLMEM, "initial", "--clients", "1", "--chunk", "16KiB") as server:
         with subprocess.Popen([FLMEM, "exchange", "push", server.url, updates[0], "--client", "a", "--json"],
@@ -173,7 +175,7 @@ def restart():
 
 
 def spooled():
-    """Bytes of uploads that the server has in files."""
+    """Returns the bytes of uploads that the server has in files."""
     found = 0
     for folder, _, names in os.walk("state"):
         for name in names:
@@ -197,7 +199,7 @@ class Nginx:
         raise AssertionError("no nginx: " + content("nginx/logs/error").decode())
 
     def begin(self, server, more, tls):
-        """Whether it listens."""
+        """Starts nginx; true if it listens."""
         here = os.path.abspath("nginx")
         listen = f"listen 127.0.0.1:{self.port}{' ssl' if tls else ''};"
         put("nginx.conf", f"""
@@ -215,7 +217,7 @@ http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_te
         self.process = subprocess.Popen([program, "-p", here, "-c", os.path.abspath("nginx.conf")])
         until = time.monotonic() + 60
         while time.monotonic() < until and self.process.poll() is None:
-            if os.path.exists(f"{here}/pid"):  # written after it listens
+            if os.path.exists(f"{here}/pid"):  # it is written after nginx listens
                 return True
             time.sleep(0.02)
         self.stop()
@@ -272,7 +274,7 @@ def terminator():
 
 
 def read_raw(path):
-    """The tensors of a file, for the client in Python."""
+    """Returns the tensors of a file, for the client in Python."""
     from flmem import exchange
     data = content(path)
     size = int.from_bytes(data[:8], "little")
@@ -304,7 +306,8 @@ def certificates():
 
 
 def python():
-    """Two clients in Python over a restart of the server; their mean is that of `aggregate`."""
+    """Runs two clients in Python over a restart of the server; their mean is that of
+    `aggregate`."""
     from flmem import exchange
     one, two = models()
     with Served(FLMEM, "initial", "--clients", "2", "--chunk", "100KiB") as server:
@@ -325,7 +328,8 @@ def python():
 
 
 def lockstep():
-    """Python and the command in lockstep, over two rounds and a restart; one is far ahead of the other."""
+    """Runs Python and the command in lockstep, over two rounds and a restart; one is far ahead of
+    the other."""
     from flmem import exchange
     one, two = models()
     with Served(FLMEM, "initial", "--clients", "2", "--rounds", "2", "--mode", "lockstep") as server:
@@ -368,7 +372,7 @@ def stranger():
 
 
 def progress():
-    """On a terminal a bar is drawn, and removed at the end."""
+    """Checks the bar on a terminal, which is removed at the end."""
     write_model("initial", 0, count=1000000)
     update = write_model("update", 1, count=1000000)
     with Served(FLMEM, "initial", "--clients", "1") as server:
@@ -378,7 +382,7 @@ def progress():
                               stdout=subprocess.PIPE) as pushed:
             while pushed.poll() is None and spooled() < before + 100000:
                 time.sleep(0.001)
-            # The bar appears a second after the first byte, and this transfer may take less.
+            # The bar appears a second after the first byte, and this transfer may be faster.
             server.process.send_signal(signal.SIGSTOP)
             time.sleep(1.5)
             server.process.send_signal(signal.SIGCONT)

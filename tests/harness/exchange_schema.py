@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness.exchange_checks import put  # noqa: E402
 from harness.exchange_server import Served, write_model  # noqa: E402
 
-# tus answers a missing version with 412; what its headers mean together no schema has.
+# tus answers a missing version with 412; no schema can describe what its headers mean together.
 CONFIGURATION = """
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 406, 409, 412, 413, 415, 416, 422]
@@ -26,7 +26,7 @@ expected-statuses = [400, 412]
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "3xx", 400, 404, 409, 413, 415, 416, 422, 423, 460]
 """
-# Makes requests reach what exists.
+# Makes requests reach existing objects.
 EXISTING = """
 [parameters]
 "path.round" = "latest"
@@ -45,7 +45,7 @@ STATUS = "/v1/status"
 
 
 def create_upload(url):
-    """The identifier of an upload that has been created."""
+    """Returns the identifier of an upload that has been created."""
     metadata = "round MA==,client YQ==,filename YQ=="  # 0, a, a
     request = urllib.request.Request(url + "/v1/uploads", method="POST", data=b"", headers={
         "Tus-Resumable": "1.0.0", "Upload-Length": "1000", "Upload-Metadata": metadata})
@@ -54,7 +54,7 @@ def create_upload(url):
 
 
 def attack(url, examples, configuration, *filters):
-    """How many requests were sent; none may be answered against the description."""
+    """Returns the number of requests; no answer may contradict the description."""
     put("schemathesis.toml", configuration.encode())
     done = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", url + "/v1/openapi.json", "--checks", "all", "--max-examples",
@@ -76,10 +76,10 @@ def main():
     with Served(sys.argv[1], "initial", "--clients", "1") as server:
         sent = attack(server.url, examples, CONFIGURATION, "--exclude-path", STATUS)
         existing = EXISTING.format(create_upload(server.url))
-        # Header fields that nobody knows are ignored, as HTTP has it; the check takes them for invalid data.
+        # HTTP servers ignore unknown header fields; the check takes them for invalid data.
         sent += attack(server.url, examples, existing + CONFIGURATION, "--exclude-path", STATUS, "--exclude-checks",
                        "negative_data_rejection")
-        # A status that is asked to wait would take a minute before the last round is published.
+        # Before the last round is published, a status that is asked to wait would take a minute.
         for words in (("push", server.url, "initial", "--client", "b"), ("wait", server.url, "--round", "1")):
             subprocess.run([sys.argv[1], "exchange", *words, "-q"], check=True)
         sent += attack(server.url, examples, CONFIGURATION, "--include-path", STATUS)

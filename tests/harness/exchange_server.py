@@ -15,7 +15,7 @@ START_S = 60
 
 
 def write_model(path, seed, count=250000, names=("a", "b", "c")):
-    """Safetensors with finite numbers that follow from the seed."""
+    """Writes safetensors with finite numbers that depend on the seed."""
     chance, header, data = random.Random(seed), {}, b""
     for name in names:
         part = struct.pack(f"<{count}f", *[chance.uniform(-1, 1)] * count)

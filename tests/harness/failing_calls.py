@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness.exchange_server import write_model  # noqa: E402
 
 LIMIT_S = 60
-KINDS = {  # errno, and more of the environment
+KINDS = {  # errno, and further variables of the environment
     "full": (errno.ENOSPC, {}),
     "quota": (errno.EDQUOT, {}),
     "damaged": (errno.EIO, {}),
@@ -42,7 +42,7 @@ READING = {
 
 
 class Case:
-    """One call that fails."""
+    """A test case with one call that fails."""
 
     def __init__(self, chosen, kind, number):
         self.flmem, self.library, self.kind, self.number = chosen.flmem, chosen.library, kind, number
@@ -62,11 +62,11 @@ class Case:
             return []
 
     def failed(self):
-        """The call that failed, or None."""
+        """Returns the call that failed, or None."""
         return next((" ".join(line) for line in self.log() if line[0].endswith("!")), None)
 
     def check_text(self, status, text):
-        """What a failure has to say."""
+        """Checks the message of a failure."""
         if self.says:
             print(f"{self.kind} {self.number} ({self.failed()}): {status}: {text.strip()[-300:]}")
         if self.kind == "killed":
@@ -88,7 +88,7 @@ class Case:
 
 
 class Server:
-    """One that may end at any time."""
+    """A server that may end at any time."""
 
     def __init__(self, case, options, faulty):
         with open("server.log", "wb") as log, open("served", "wb") as out:
@@ -110,7 +110,7 @@ class Server:
             return log.read()
 
     def wait(self, limit_s=LIMIT_S):
-        """Its status; None if it still runs."""
+        """Returns the server's exit status; None if it still runs."""
         try:
             return self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -122,7 +122,7 @@ class Server:
 
 
 def await_pushes(pushes, number, done, together):
-    """The failures. In lockstep those that are left wait for one that has failed."""
+    """Returns the failures. In lockstep the remaining clients wait for one that has failed."""
     failures, until = [], time.monotonic() + LIMIT_S
     while pushes:
         for name, push in list(pushes.items()):
@@ -145,7 +145,7 @@ def await_pushes(pushes, number, done, together):
 
 
 def push_all(case, server, options, rounds, done):
-    """What is not done yet; returns the failures."""
+    """Pushes the missing updates; returns the failures."""
     failures = []
     for number in range(rounds):
         missing = [name for name in "ab" if (name, number) not in done]
@@ -167,7 +167,7 @@ def push_all(case, server, options, rounds, done):
 
 
 def serve(case, mode, rounds=1, more=(), pushes=()):
-    """A whole exchange; the server's disk fails."""
+    """Runs a whole exchange while the server's disk fails."""
     os.mkdir("disk")
     options = ["--model", "../initial.safetensors", "--rounds", str(rounds), "--mode", mode, *more]
     server = Server(case, options, True)
@@ -175,7 +175,7 @@ def serve(case, mode, rounds=1, more=(), pushes=()):
     try:
         if server.url:
             failures = push_all(case, server, pushes, rounds, done)
-        # With a failure the exchange may well go on.
+        # The exchange may succeed despite a failure.
         status = server.wait(1 if failures and server.url else LIMIT_S)
         text = server.text()
     finally:
@@ -196,13 +196,14 @@ def serve(case, mode, rounds=1, more=(), pushes=()):
 
 
 def continue_exchange(case, options, rounds, pushes, done):
-    """The same command, with a disk that does not fail."""
+    """Runs the same command with a disk that does not fail."""
     server = Server(case, options, False)
     try:
         assert server.url or server.process.returncode == 0, "it does not start again: " + server.text()
         failures = push_all(case, server, pushes, rounds, done) if server.url else []
         status = server.wait()
-        # What it had already it needs no client for, and it may have ended before they ask again.
+        # The server needs no client for updates that it already had, and may have ended before the
+        # clients ask again.
         failures = [one for one in failures if status or "a request to" not in one]
         assert not failures, f"without a fault: {failures}: {server.text()}"
         assert status == 0, f"without a fault {status}: {server.text()}"
@@ -219,7 +220,7 @@ def is_same(path, want):
 
 
 def restart(case):
-    """The disk of a server that starts again, with an update that it has confirmed."""
+    """Starts a server again, with an update that it has confirmed, while its disk fails."""
     os.mkdir("disk")
     options = ["--model", "../initial.safetensors", "--rounds", "1"]
     server = Server(case, options, False)
@@ -240,7 +241,7 @@ def compare(path, want):
 
 
 def pull(case, model, output):
-    """The disk of a client fails."""
+    """Pushes while the disk of the client fails."""
     os.mkdir("disk")
     if output == "got":
         shutil.copy("../a.safetensors", "disk/got")
@@ -265,7 +266,8 @@ def pull(case, model, output):
 
 
 def aggregate(case, output, words, want, olds=()):
-    """The disk of the output fails; `words` in disk, `want` are the outputs and their bytes."""
+    """Aggregates while the disk of the output fails; `words` are run in disk, `want` are the
+    outputs and their sources."""
     os.mkdir("disk")
     for name, source in olds:
         shutil.copy(f"../{source}", f"disk/{name}")
@@ -276,9 +278,9 @@ def aggregate(case, output, words, want, olds=()):
     if done.returncode:
         case.check_text(done.returncode, done.stderr)
     if " remove " in (case.failed() or ""):
-        # The next run removes what this one could not, also one that is refused.
+        # The next run, even a refused one, removes the files that this one could not.
         subprocess.run([case.flmem, "aggregate", *words, "-q", "--resume"], stderr=subprocess.DEVNULL, check=False, cwd="disk")
-    # Where only the last flush of a folder failed, there is nothing left to do.
+    # If only the last flush of a folder failed, there is nothing left to do.
     if done.returncode and not all(is_same(f"disk/{name}", f"../{source}") for name, source in want.items()):
         case.run("aggregate", *words, "-q", *(["--resume"] if case.number % 3 else []))
     for name, source in want.items():
@@ -311,7 +313,7 @@ SCENARIOS = {
 
 
 def prepare(flmem):
-    """Models, and what the scenarios have to end with."""
+    """Makes the models, and the results that the scenarios must have."""
     def run(*words):
         subprocess.run([flmem, "aggregate", *words, "-q"], check=True)
 
@@ -329,14 +331,14 @@ def prepare(flmem):
         run("-o", f"adam-{number}.safetensors", *ADAM, "--base", base, "--state", "state.safetensors", *files)
         base = f"adam-{number}.safetensors"
     os.rename(base, "want---algorithm-fedadam-2")
-    # The same inputs again would be refused with a state that has them.
+    # A state that has these inputs already would refuse them.
     run("-o", "x.safetensors", *ADAM, "--base", "initial.safetensors", "--state", "before.safetensors", *files[:1])
     shutil.copy("before.safetensors", "after.safetensors")
     run("-o", "adam.safetensors", *ADAM, "--base", "initial.safetensors", "--state", "after.safetensors", *files)
 
 
 def try_case(chosen, kind, number):
-    """None if no call failed any more; else whether it went well."""
+    """Runs one case; returns None if no call failed any more, else whether it succeeded."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
         before = os.getcwd()
         os.chdir(folder)
@@ -358,7 +360,7 @@ def try_case(chosen, kind, number):
 
 
 def matching(chosen, kind):
-    """The numbers of the calls that fail, each in its turn; more than there are."""
+    """Yields the numbers of the calls to fail, one after the other; more than there are."""
     if not chosen.match:
         return itertools.count(chosen.first, chosen.every)
     assert try_case(chosen, kind, 0) is None, "without a fault"

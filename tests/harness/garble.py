@@ -30,7 +30,7 @@ class File:
         os.pwrite(self.file.fileno(), data, offset)
 
     def programs(self):
-        """(type, offset, address, size in the file) of each program header."""
+        """Yields (type, offset, address, size in the file) of each program header."""
         for i in range(self.phnum):
             row = struct.unpack("<IIQQQQQQ", self.get(self.phoff + 56 * i, 56))
             yield row[0], row[2], row[3], row[5]
@@ -42,7 +42,7 @@ class File:
         raise SystemExit(f"no segment holds {address:#x}")
 
     def dynamic(self, wanted):
-        """Offset in the file of what the entry of the dynamic section points to."""
+        """Returns the offset in the file to which the entry of the dynamic section points."""
         for kind, offset, _, size in self.programs():
             if kind != PT_DYNAMIC:
                 continue
@@ -57,7 +57,7 @@ def no_header(elf):
 
 
 def huge_header(elf):
-    """Tables beyond the end of everything, as many rows as there can be."""
+    """Sets tables beyond the end of the file, with as many rows as possible."""
     elf.put(32, b"\xff" * 16)
     elf.put(54, b"\x38\0\xff\xff\x40\0\xff\xff\xff\xff")
 
@@ -69,7 +69,7 @@ def huge_segments(elf):
 
 
 def endless_chains(elf):
-    """No chain of the hash table has an end, and all begin at the last symbol that there could be."""
+    """Makes chains of the hash table endless, all beginning at the last possible symbol."""
     at = elf.dynamic(DT_GNU_HASH)
     buckets, first, words, _ = struct.unpack("<IIII", elf.get(at, 16))
     table = at + 16 + 8 * words
@@ -80,14 +80,14 @@ def endless_chains(elf):
 
 
 def wild_names(elf):
-    """Names of symbols that lie outside of the table of names."""
+    """Makes names of symbols lie outside of the table of names."""
     start, end = elf.dynamic(DT_SYMTAB), elf.dynamic(DT_STRTAB)
     for i, at in enumerate(range(start, end - 23, 24)):
         elf.put(at, struct.pack("<I", 0xFFFFFFFF - i))
 
 
 def noise(elf):
-    """All that is not program: headers, symbols, names, hashes."""
+    """Overwrites everything that is not program: headers, symbols, names, hashes."""
     chance = random.Random(1)
     first = min(offset + size for kind, offset, _, size in elf.programs() if kind == PT_LOAD)
     elf.put(0, bytes(chance.getrandbits(8) for _ in range(first)))

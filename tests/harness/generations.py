@@ -25,7 +25,7 @@ MASK = (1 << 64) - 1
 
 
 def run(*words, status=0):
-    """The JSON object."""
+    """Returns the JSON object that a call prints."""
     done = subprocess.run([FLMEM, "aggregate", *words, "--json"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != status:
@@ -39,7 +39,7 @@ def content(path):
 
 
 def number(key, index):
-    """SplitMix64: the number after `index` others."""
+    """SplitMix64: returns the number at `index`."""
     z = (key + (index + 1) * 0x9e3779b97f4a7c15) & MASK
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 & MASK
     z = (z ^ z >> 27) * 0x94d049bb133111eb & MASK
@@ -51,7 +51,7 @@ def signed(value, bits):
 
 
 def value_of(name, index, is_scale, seed, client):
-    """One element, computed by itself."""
+    """Returns one element, computed by itself."""
     key = 0xcbf29ce484222325
     for byte in name.encode():
         key = (key ^ byte) * 0x100000001b3 & MASK
@@ -65,7 +65,7 @@ def value_of(name, index, is_scale, seed, client):
 
 
 def values():
-    """Every tensor's first, last and some other values."""
+    """Checks every tensor's first, last and some other values."""
     for seed, client, kind in ((0, 0, "F32"), (7, 0, "F64"), (2**64 - 1, 3, "F32"), (1, 2**63, "BF16")):
         run("generate", "--shape", "resnet18", "--seed", str(seed), "--client", str(client), "--dtype",
             kind, "-o", "out.safetensors")
@@ -84,7 +84,8 @@ def values():
 
 
 def same_bytes():
-    """Whatever the threads, and read as an input or from its file."""
+    """Checks that values do not depend on the threads, nor on being read as an input or from a
+    file."""
     words = ["--shape", "resnet18", "--seed", "3", "--client", "1"]
     name = "generate:resnet18?client=1&seed=3"
     result = run("generate", *words, "-o", "a.safetensors")
@@ -108,7 +109,7 @@ def same_bytes():
 
 
 def verified():
-    """A mean that is not written is the one that would be."""
+    """Checks that a mean that is not written is the one that would be written."""
     names = [f"generate:resnet18?seed=4&client={client}" for client in (1, 2)]
     for dtype in ("fp64", "fp32", "fp16", "bf16", "fp8-e4m3", "fp8-e5m2"):
         words = ["--weights", "3,1000", "--chunk", "192K", *(f"{n}&dtype={dtype}" for n in names)]
@@ -144,7 +145,7 @@ def resumed():
 
 
 def on_terminal(*words):
-    """The process and the terminal that its stderr is."""
+    """Returns the process and the terminal that is its stderr."""
     terminal, theirs = pty.openpty()
     process = subprocess.Popen([FLMEM, "aggregate", *words], stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
@@ -152,7 +153,7 @@ def on_terminal(*words):
 
 
 def more_of(terminal):
-    """What was written since, b"" at the end: Linux reports EIO then."""
+    """Returns the output since the last call, b"" at the end: Linux reports EIO then."""
     try:
         return os.read(terminal, 4096)
     except OSError:
@@ -160,7 +161,8 @@ def more_of(terminal):
 
 
 def progress():
-    """A bar on a terminal, which a signal and the end remove; none with --quiet."""
+    """Checks for a bar on a terminal, which a signal and the end remove; there is none with
+    --quiet."""
     process, terminal = on_terminal("-o", "verify:", "generate:llama-3.1-70b")
     bar = re.compile(rb"\r\x1b\[K\[#* *\] +[0-9]+ %  [0-9.]+ .iB of 131 GiB, [0-9.]+ .?i?B/s, .+ left")
     text = b""

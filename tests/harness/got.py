@@ -28,7 +28,8 @@ def is_sampler(path):
 
 class Process:
     def __init__(self, pid, known=None):
-        """KNOWN: what an earlier look at the same process knows of its files, where these have stayed."""
+        """KNOWN: facts that an earlier pass over the same process found about its files, if these
+        have stayed."""
         self.known = {} if known is None else known
         self.maps = []
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as lines:
@@ -50,7 +51,7 @@ class Process:
         return ""
 
     def objects(self):
-        """Path and address of the first byte of each ELF file."""
+        """Yields path and address of the first byte of each ELF file."""
         seen = set()
         for start, _, access, offset, path in self.maps:
             if path.startswith("/") and offset == 0 and path not in seen and access[0] == "r":
@@ -59,7 +60,7 @@ class Process:
                     yield path, start
 
     def tables(self, start):
-        """The dynamic section, and by how much addresses are shifted."""
+        """Returns the dynamic section, and the load bias."""
         offset, count = struct.unpack("<Q", self.read(start + 32, 8))[0], \
             struct.unpack("<H", self.read(start + 56, 2))[0]
         parts = [struct.unpack("<IIQQQQQQ", self.read(start + offset + 56 * i, 56))
@@ -73,7 +74,7 @@ class Process:
         return dict(struct.iter_unpack("<qQ", raw[:len(raw) // 16 * 16])), bias
 
     def places(self, path, start):
-        """(address of the entry, name) of each, in one file."""
+        """Yields (address of the entry, name) of each entry in one file."""
         tags, bias = self.tables(start)
         if STRTAB not in tags or is_sampler(path) or "/ld-" in path:
             return
@@ -92,7 +93,7 @@ class Process:
                     yield bias + place, name.decode()
 
     def entries(self):
-        """{address: (value, path, name)}"""
+        """Returns {address: (value, path, name)}."""
         found = {}
         for file in self.objects():
             if file not in self.known:
@@ -106,7 +107,7 @@ class Process:
                 if path.startswith("/") and not is_sampler(path) and not path.endswith(".prof")]
 
     def state(self):
-        """What check() compares with."""
+        """Returns the state that check() compares with."""
         return {"entries": self.entries(), "protections": self.protections()}
 
 
@@ -122,7 +123,7 @@ def check(process, before):
         return f"{len(left)} entries still lead to the sampler: {sorted(set(left.values()))}"
     for at, (value, path, name) in before["entries"].items():
         there = now.get(int(at), (None, path))[0]
-        # The linker binds what is called for the first time meanwhile.
+        # The linker binds functions that are called for the first time meanwhile.
         bound = name not in UNCALLED and process.file_at(value) == path
         if there is not None and there != value and not bound:
             return f"{path}: the entry at {int(at):x} was {value:x} and is {there:x}"

@@ -22,7 +22,7 @@ PHASES = ("prepared", "running", "ended", "refused")
 DROPS = ("nested", "scratch", "sites_full", "live_full", "strings_full", "frames_full", "nodes_full",
          "cells_full", "rounds_full", "threads_full", "modules_full", "deep", "python",
          "mappings_full", "unmixed", "children", "small_stack", "unseen")
-RECORDS = (  # name, format, fields
+RECORDS = (  # (name, format, fields)
     ("strings", "IHH24s", "state length blocks bytes"),
     ("frames", "IIIIIIQII", "state kind function file line first_line address module reserved"),
     ("nodes", "IIII", "state parent frame depth"),
@@ -39,7 +39,7 @@ RECORDS = (  # name, format, fields
 
 
 def count_samples(path):
-    """Of a process that may be writing it."""
+    """Reads the profile of a process that may be writing it."""
     with open(path, "rb") as file:
         at = struct.calcsize("<" + "".join(kind for _, kind in HEADER[:SAMPLES]))
         return struct.unpack_from("<Q", file.read(at + 8), at)[0]
@@ -86,7 +86,8 @@ class Profile:
         return self.data[start:start + block.length].decode(errors="replace") if block else None
 
     def stack(self, node):
-        """Frames from the innermost on: (function, file, line), or (address, path of the module)."""
+        """Returns frames from the innermost on: (function, file, line), or (address, path of the
+        module)."""
         found = []
         while node:
             row = self.nodes[node]
@@ -107,7 +108,8 @@ class Profile:
         return site.live_at_peak if site.peak_epoch == self.peak_epoch else self.live_bytes(site)
 
     def python_sites(self):
-        """(function, file, line) of the innermost Python frame -> allocated, freed, live."""
+        """Returns (function, file, line) of the innermost Python frame -> allocated, freed,
+        live."""
         found = {}
         for site in self.sites.values():
             frames = [f for f in self.stack(site.node) if len(f) == 3]
@@ -118,7 +120,7 @@ class Profile:
         return found
 
     def check(self):
-        """What holds in every profile at rest."""
+        """Checks what holds in every profile that nobody is writing."""
         assert self.update_begin == self.update_end, (self.update_begin, self.update_end)
         for name in ("allocated_bytes", "allocated_count", "freed_bytes", "freed_count", "samples"):
             total = sum(getattr(s, name) for s in self.sites.values())

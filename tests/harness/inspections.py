@@ -23,7 +23,7 @@ FLMEM = sys.argv[1]
 
 
 def run(*words, status=0):
-    """The JSON object."""
+    """Returns the JSON object that a call prints."""
     done = subprocess.run([FLMEM, "aggregate", *words, "--json"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != status:
@@ -75,7 +75,7 @@ def sample():
 
 
 def inspected():
-    """Also with an odd header, behind which elements are not aligned."""
+    """Compares with NumPy, also with an odd header, behind which elements are not aligned."""
     model = sample()
     tensors.write("one.safetensors", model)
     tensors.write("two.safetensors", dict(reversed(model.items())), {"a": "b"}, b" ")
@@ -118,7 +118,7 @@ def same_checksums():
 
 
 def memory():
-    """A model of 256 MiB, under a limit of 64 MiB for all that is allocated."""
+    """Tests a model of 256 MiB, under a limit of 64 MiB for all allocations."""
     tensors.write("large.safetensors", {"w": ("F32", numpy.zeros(64 << 20, "f4"))})
     resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
     run("inspect", "--stats", "large.safetensors")
@@ -130,7 +130,7 @@ def by_name(found):
 
 
 def compared():
-    """All types that have arithmetic, as NumPy does; other bytes."""
+    """Tests all types that have arithmetic, compared with NumPy; other types by their bytes."""
     one, two = sample(), sample()
     random = numpy.random.default_rng(3)
     for name in ("embed.weight", "layers.0.weight", "layers.0.bias", "layers.1.weight", "blocks"):
@@ -164,7 +164,7 @@ def compared():
 
 
 def corners():
-    """What doubles would hide, and what no tolerance accepts."""
+    """Tests differences that doubles would hide, and that no tolerance accepts."""
     large = 2**62
     tensors.write("one.safetensors", {
         "i": ("I64", numpy.array([large, -2**63], "i8")), "u": ("U64", numpy.array([2**64 - 1], "u8")),
@@ -191,7 +191,7 @@ def corners():
 
 
 def models():
-    """Small files for the tests in the shell."""
+    """Writes small files for the tests in the shell."""
     tensors.write("one.safetensors", {
         "w": ("F32", numpy.array([[1, 2, numpy.nan], [3, -2, -1]], "f4")),
         "phase": ("C64", numpy.ones(2, "c8"))})
@@ -217,7 +217,7 @@ def stopped():
 
 
 def open_files(pid):
-    """Paths; those that are closed meanwhile are left out."""
+    """Returns the paths of open files; those that are closed meanwhile are left out."""
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
             yield os.readlink(f"/proc/{pid}/fd/{name}")

@@ -20,7 +20,7 @@ PACKET_MAX = 65536
 
 
 def open_end(address):
-    """A TUN device in the namespace of this process."""
+    """Creates a TUN device in the namespace of this process."""
     end = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
     fcntl.ioctl(end, TUNSETIFF, struct.pack("16sH22x", b"lossy", IFF_TUN | IFF_NO_PI))
     subprocess.run(["ip", "addr", "add", address + "/24", "dev", "lossy"], check=True)
@@ -29,7 +29,7 @@ def open_end(address):
 
 
 class Link:
-    """`far` begins a command in the other namespace; counts what was lost."""
+    """Connects two namespaces; `far` begins a command in the other one. Counts lost packets."""
 
     def __init__(self, loss, seed):
         self.loss, self.chance = loss, random.Random(seed)
@@ -54,7 +54,7 @@ class Link:
                 try:
                     os.write(self.ends[1 - self.ends.index(end)], packet)
                 except OSError:
-                    pass  # the other end is going away
+                    pass  # the other end is being closed
 
     def far(self, words):
         return ["nsenter", f"--net=/proc/{self.other.pid}/ns/net", "--", *words]

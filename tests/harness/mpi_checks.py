@@ -25,12 +25,13 @@ from harness import checkpoints, tensors  # noqa: E402
 from harness.aggregate_calls import FLMEM, content, put, run  # noqa: E402
 
 MPIRUN = ["mpirun", "--oversubscribe"]
-# Root in a container, more processes than processors, paths of sockets that are not too long, and shared memory
-# where it is removed after a process was killed.
+# Settings for root in a container, more processes than processors, short paths of sockets, and
+# shared memory in a place where it is removed after a process was killed.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": "/tmp",
                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                "OMPI_MCA_btl_vader_backing_directory": os.environ.get("BATS_TEST_TMPDIR", os.getcwd())}
-# Half the time of a start is spent on devices of clusters; left() and namespaces() let Open MPI choose.
+# Half the time of a start is spent on devices of clusters; the checks left() and namespaces() let
+# Open MPI choose.
 if sys.argv[2] not in ("left", "namespaces"):
     ENVIRONMENT["OMPI_MCA_pml"] = "ob1"
 
@@ -48,7 +49,7 @@ def share(count, *words):
 
 
 def refused(text, status, *words):
-    """By all processes, in one line."""
+    """Returns the output of a call by all processes, in one line."""
     done = call(*words)
     lines = [line for line in done.stderr.splitlines() if line.startswith("flmem")]
     assert done.returncode == status and len(lines) == 1 and text in lines[0], (words, text, done)
@@ -73,12 +74,13 @@ def models(kind, count=3, size=9001):
 
 
 def same():
-    """The bytes of one process, in every format, also with more processes than chunks."""
+    """Compares with the bytes of one process, in every format, also with more processes than
+    chunks."""
     for kind in (".safetensors", ".pt", ".npz"):
         names = models(kind)
         for turn, words in enumerate((["--weights", "1,2,4"], ["-a", "median"])):
             want = run("-o", "want" + kind, *words, *names)
-            # Each number and chunk with both algorithms, and in each format.
+            # Takes each number and chunk with both algorithms, and in each format.
             turn = (turn + len(kind)) % 2
             for count, chunk in ((2, "64K"), (4, "64K"), (4, "256K"), (3, "4M"))[turn::2]:
                 put("out" + kind, b"old")
@@ -98,7 +100,7 @@ def files(folder):
 
 
 def layered():
-    """Layers of one size, which make equal shards, and tensors of other types and sizes."""
+    """Writes layers of one size, which make equal shards, and tensors of other types and sizes."""
     for number in range(2):
         normal = numpy.random.default_rng(number).normal
         tensors.write(f"layered{number}", {
@@ -109,7 +111,8 @@ def layered():
 
 
 def folders():
-    """The files that one process writes, with one shard, more processes than shards, and a shard per tensor."""
+    """Compares with the files that one process writes: with one shard, more processes than shards,
+    and a shard per tensor."""
     names = layered()
     for size, shards in (("1G", 1), ("2M", 2), ("400K", 6), ("1", 19)):
         want = run("-o", "want", "--shard-size", size, "--weights", "1,2", *names)
@@ -125,7 +128,8 @@ def folders():
 
 
 def measured():
-    """Algorithms that measure all inputs first: the same inputs with the same weights, and the same bytes."""
+    """Tests algorithms that measure all inputs first: with the same inputs and weights, the same
+    bytes."""
     names = models(".safetensors", 7, 5001)
     shards = ["--shard-size", "200K"]
     ways = (["-a", "norm-clipped-mean"], ["-a", "norm-clipped-mean", "--clip-norm", "3", "--base", names[6]],
@@ -151,7 +155,8 @@ def measured():
 
 
 def folder_failures():
-    """All fail, with one reason, and leave nothing; a folder that has files stays."""
+    """Checks that all processes fail, with one reason, and leave nothing; a folder that has files
+    stays."""
     names = layered()
     one = ["-n", "1", FLMEM, "aggregate", "--mpi", "-o", "out", "--chunk", "64K"]
     sized = [*one, "--shard-size", "400K"]
@@ -181,7 +186,7 @@ def folder_failures():
 
 
 def full():
-    """`disk` is a file system of 2 MB."""
+    """Tests a full disk; `disk` is a file system of 2 MB."""
     names = layered()
     refused("but its file system is short by", 7, "-n", "2", FLMEM, "aggregate", "--mpi", "-o", "disk/out",
             "--shard-size", "400K", *names)
@@ -189,7 +194,8 @@ def full():
 
 
 def failures():
-    """One that fails makes all fail, with its reason; the old output stays and nothing else is left."""
+    """Checks that one failing process makes all fail, with its reason; the old output stays and
+    nothing else is left."""
     names = models(".safetensors", 2)
     put("out", b"old")
     model = tensors.sample(2, 9001)
@@ -216,7 +222,7 @@ def failures():
 
 
 def refusals():
-    """What one process has to do alone."""
+    """Tests work that only one process does."""
     names = models(".safetensors", 3, 10)
     for words, text in ((["--resume"], "--mpi and --resume exclude"),
                         (["-a", "fedavgm", "--state", "s", "--base", names[0]], "--mpi and --state"),
@@ -228,7 +234,7 @@ def refusals():
 
 
 def processes_of(parent):
-    """Those of the command below mpirun, by their number in its job."""
+    """Returns the processes of the command below mpirun, by their rank."""
     found = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
@@ -252,7 +258,8 @@ def is_running(pid):
 
 
 def wait_for_end(program, ranks):
-    """All ranks end. mpirun 4.1.4 itself may hang then, which is seen once in some tens of runs."""
+    """Waits for the end of all ranks. mpirun 4.1.4 itself sometimes hangs then, in one of some tens
+    of runs."""
     until = time.monotonic() + 60
     while any(is_running(rank) for rank in ranks):
         assert time.monotonic() < until, "a rank goes on without the one that was killed"
@@ -264,7 +271,7 @@ def wait_for_end(program, ranks):
 
 
 def write_hole():
-    """Zeros that take no room, in four tensors."""
+    """Writes zeros that take no room, in four tensors."""
     header = json.dumps({str(i): {"dtype": "F32", "shape": [8 << 20], "data_offsets": [i << 25, i + 1 << 25]}
                          for i in range(4)}).encode()
     with open("hole", "wb") as file:
@@ -274,7 +281,7 @@ def write_hole():
 
 @contextlib.contextmanager
 def two_at_work(*words, stderr=subprocess.DEVNULL):
-    """mpirun of two processes that take a while for `out`; it is ended at the end."""
+    """Runs mpirun of two processes that take a while for `out`; ends it at the end of the block."""
     words = [*words, "--threads", "1", "-a", "median", "-o", "out", *["hole"] * 32]
     with subprocess.Popen([*MPIRUN, "-n", "2", FLMEM, "aggregate", "--mpi", *words], env=ENVIRONMENT,
                           stdout=subprocess.DEVNULL, stderr=stderr, text=True) as program:
@@ -290,7 +297,7 @@ def await_begun(program, is_begun):
 
 
 def await_second(program):
-    """The processes, when the second one has opened the output."""
+    """Returns the processes, when the second one has opened the output."""
     ranks = {}
     while len(ranks) < 2 or not has_open(ranks[1], "/out.part"):
         assert program.poll() is None, "it was too fast"
@@ -299,7 +306,7 @@ def await_second(program):
 
 
 def kill_one(victim, begun, *words):
-    """Kills this one as soon as the output is begun; all of them end."""
+    """Kills this process as soon as the output is begun; all of them end."""
     with two_at_work(*words) as program:
         await_begun(program, lambda: os.path.exists("out.part") and len(processes_of(program.pid)) == 2)
         begun()
@@ -309,7 +316,8 @@ def kill_one(victim, begun, *words):
 
 
 def killed():
-    """A process that dies ends all others; the old output stays, and the next run writes a whole one."""
+    """Checks that a process that dies ends all others; the old output stays, and the next run
+    writes a whole one."""
     write_hole()
     for victim in (0, 1):
         put("out", b"old")
@@ -321,7 +329,7 @@ def killed():
 
 
 def folder_killed():
-    """The same with shards: a folder of another program that was made since then stays, too."""
+    """Checks the same with shards: a folder that another program has made meanwhile stays, too."""
     def appear():
         os.mkdir("out")
         put("out/old", b"old")
@@ -340,10 +348,11 @@ def folder_killed():
 
 
 def folder_taken():
-    """A folder of another program that appears meanwhile stays; nothing of the new one is left."""
+    """Checks that a folder that another program makes meanwhile stays; nothing of the new output is
+    left."""
     write_hole()
     with two_at_work("--shard-size", "33554432", stderr=subprocess.PIPE) as program:
-        await_begun(program, lambda: glob.glob("out.part/model-*"))  # after its last check of 'out'
+        await_begun(program, lambda: glob.glob("out.part/model-*"))  # after the last check of 'out'
         os.mkdir("out")
         put("out/old", b"old")
         said = program.communicate()[1]
@@ -352,7 +361,8 @@ def folder_taken():
 
 
 def stopped():
-    """One that is stopped stops all; nothing is left, and no resuming is promised, which is not possible."""
+    """Checks that a stop of one process stops all; nothing is left, and resuming, which is
+    impossible, is not promised."""
     write_hole()
     with two_at_work(stderr=subprocess.PIPE) as program:
         os.kill(await_second(program)[1], signal.SIGTERM)
@@ -369,7 +379,8 @@ def has_open(pid, name):
 
 
 def outlived():
-    """No other job takes an output while a process of a job whose first one was killed may still write to it."""
+    """Checks that no other job takes an output while a process may still write to it, of a job
+    whose first process was killed."""
     write_hole()
     with two_at_work() as program:
         ranks = {}
@@ -389,7 +400,8 @@ def outlived():
 
 
 def left():
-    """What a killed call has left in another directory is not taken for what the first process has made."""
+    """Files of a killed call in another directory are not mistaken for those of the first
+    process."""
     names = models(".safetensors", 2)
     os.mkdir("other")
     for name in names:
@@ -404,7 +416,7 @@ def left():
 
 
 def begin_output(name, like):
-    """As a call with such an output leaves it."""
+    """Leaves the files of a call with such an output."""
     journal = struct.pack("<QQ", 0x314a41454d4c46, 1)
     if os.path.isdir(like):
         shutil.copytree(like, name + ".part")
@@ -416,7 +428,8 @@ def begin_output(name, like):
 
 
 def connect(far, net):
-    """A cable between this network namespace and another one; the addresses of its ends."""
+    """Makes a cable between this network namespace and another one; returns the addresses of its
+    ends."""
     near, away = "10.78.0.1", "10.78.0.2"
     for words in (["ip", "link", "set", "lo", "up"], ["ip", "link", "add", "near", "type", "veth", "peer", "name", "far"],
                   ["ip", "link", "set", "far", "netns", str(net)], ["ip", "addr", "add", near + "/24", "dev", "near"],
@@ -427,7 +440,8 @@ def connect(far, net):
 
 
 def share_over(addresses, *words):
-    """Two processes at each address, which reach each other by TCP only; the network namespaces that were used."""
+    """Runs two processes at each address, which reach each other by TCP only; returns the
+    namespaces that were used."""
     own = ["--mca", "plm_rsh_agent", os.path.abspath("agent"), "--mca", "btl", "tcp,self",
            "--mca", "btl_tcp_if_include", "10.78.0.0/24", "--mca", "oob_tcp_if_include", "10.78.0.0/24"]
     put("nets", b"")
@@ -438,7 +452,8 @@ def share_over(addresses, *words):
 
 
 def namespaces():
-    """Two hosts, as far as the network shows: the bytes of one process. To be called in a namespace of its own."""
+    """Tests two hosts, as far as the network shows: compares with the bytes of one process. Call it
+    in a separate namespace."""
     names = models(".safetensors")
     run("-o", "want", *names)
     with subprocess.Popen(["unshare", "--net", "sleep", "1000"]) as other:

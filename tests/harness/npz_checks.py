@@ -37,7 +37,8 @@ def save(path, one):
 
 
 def means():
-    """Inputs as NumPy writes them, outputs that NumPy reads, the same bits as in safetensors files."""
+    """Checks inputs as NumPy writes them, outputs that NumPy reads, the same bits as in safetensors
+    files."""
     models = [model(seed) for seed in range(3)]
     for index, one in enumerate(models):
         save(f"{index}.npz", one)
@@ -96,7 +97,7 @@ def npy(array=None, header=None, version=b"\1\0", rest=b""):
 
 
 def refusals():
-    """Each with its own error; the old output stays."""
+    """Checks that each fault has its own error; the old output stays."""
     plain = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
     with open("out", "wb") as file:
         file.write(b"old")
@@ -135,7 +136,7 @@ def refusals():
 
 
 def many():
-    """More entries than 16 bits count."""
+    """Tests more entries than 16 bits count."""
     one = {f"t{number}": ("F32", numpy.full(3, number, "f4")) for number in range(70000)}
     tensors.write("a.safetensors", one)
     run("-o", "out.npz", "a.safetensors", "a.safetensors")

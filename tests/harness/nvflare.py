@@ -24,7 +24,7 @@ def _run(*words):
 
 
 def _make(place, version):
-    """None, or why it cannot be made."""
+    """Makes a release's environment; returns None, or why it cannot be made."""
     why = "no Python"
     for python in PYTHONS:
         if not shutil.which(python):
@@ -41,7 +41,8 @@ def _make(place, version):
 
 
 def environment(version):
-    """Its bin directory; ends the program as a skipped test where it cannot be had."""
+    """Returns the bin directory of a release; ends the program as a skipped test where it cannot be
+    had."""
     place = os.path.join(MADE, version)
     programs = os.path.join(place, "bin")
     if os.path.exists(os.path.join(place, "whole")):

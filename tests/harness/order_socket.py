@@ -16,8 +16,10 @@ import time
 
 ALLOW, FAIL = 0x7fff0000, 0x50000
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
-TRACING = (101, 310, 311, 312, 438)  # ptrace, process_vm_readv and writev, kcmp, pidfd_getfd (x86-64)
-OPENAT, MEMORY = 257, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW  # as flmem opens /proc/PID/mem
+# numbers on x86-64 of ptrace, process_vm_readv and writev, kcmp, pidfd_getfd
+TRACING = (101, 310, 311, 312, 438)
+# the call with which flmem opens /proc/PID/mem
+OPENAT, MEMORY = 257, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 EPERM = 1
 FLOOD = 300
 
@@ -58,7 +60,7 @@ def silent(path, count):
 
 
 def flood(path):
-    """Each waits until the queue has room: all but a few were served when it is ready."""
+    """Makes connections; each waits until the queue has room: all except a few were served then."""
     for count in itertools.count():
         connect(path).close()
         if count == FLOOD:
@@ -80,12 +82,12 @@ def squat(path):
 
 
 def state(phase=1, path=b"/tmp/none.prof", magic=0x3153504d4153464c, version=1):
-    """struct flmem_sampler_state"""
+    """Returns a struct flmem_sampler_state."""
     return struct.pack("=Q4I7Q4096s", magic, version, phase, 0, 0, *[2**64 - 1] * 7, path)
 
 
 IDLE, SAMPLING = 0, 2
-ANSWERS = {  # to "state"; then to an order
+ANSWERS = {  # answers to "state", then to an order
     "deaf": [],
     "silent": [None],
     "garbage": [bytes(range(256)) * 8],
@@ -125,7 +127,8 @@ def hostile(kind):
         answer = answers[0] if order == b"state" else answers[min(count, len(answers) - 1)]
         held.append(client)
         if answer is not None:
-            # Descriptors that nobody asked for, and a second answer, to which nobody may listen any more.
+            # Send descriptors that were not requested, and a second answer, which may have no
+            # reader any more.
             with contextlib.suppress(OSError):
                 socket.send_fds(client, [answer], [0] * 50)
                 client.send(answer[:10])
@@ -136,7 +139,7 @@ def instruction(code, value, true=0, false=0):
 
 
 def install(rows):
-    """The descriptor of a filter has a pointer, before which four bytes are padding."""
+    """Returns the descriptor of a filter, which has a pointer after four bytes of padding."""
     code = ctypes.create_string_buffer(b"".join(rows))
     program = struct.pack("HxxxxxxQ", len(rows), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)

@@ -8,8 +8,8 @@ import gzip
 import json
 import sys
 
-# message -> field -> (name, kind): n number, N repeated numbers, s string index, or a message, in a
-# list where its name ends in []
+# message -> field -> (name, kind): n number, N repeated numbers, s string index, or a message; it
+# is in a list if its name ends in []
 MESSAGES = {
     "Profile": {1: ("sample_type", "ValueType[]"), 2: ("sample", "Sample[]"),
                 3: ("mapping", "Mapping[]"), 4: ("location", "Location[]"),
@@ -96,7 +96,7 @@ def main():
     def frame(location):
         line, = locations[location]["line"]
         function = functions[line["function_id"]]
-        # Go's pprof shows "<module>" as "<unknown>" otherwise.
+        # Otherwise Go's pprof shows "<module>" as "<unknown>".
         assert not function["system_name"], text[function["system_name"]]
         mapping = locations[location]["mapping_id"]
         return {"name": text[function["name"]], "file": text[function["filename"]],

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must not change in a process that flmem touched, read from /proc."""
+"""Reads from /proc the state of a process that flmem must not change."""
 import os
 import re
 import time
 
-SETTLE_S = 10  # how long a change may last that the program itself makes now and then
-LATE_THREAD_S = 60  # what code of a call may last on a busy machine
+SETTLE_S = 10  # how long a change may last that the program itself makes
+LATE_THREAD_S = 60  # how long code of a call may run on a busy machine
 STEADY_TRIES = 50
 SIGNAL_FIELDS = ("SigBlk", "SigIgn", "SigCgt")
-# The two signals that glibc keeps for itself; it handles them from the first thread on.
+# Two signals that glibc reserves for itself; it handles them from the first thread on.
 LIBRARYS_OWN = 3 << 31
-# What a trim may change by its purpose: anonymous memory that belongs to the allocator.
+# Mappings that a trim may change: anonymous memory that belongs to the allocator.
 ALLOCATORS_OWN = re.compile(r"^(\[heap\]|\[anon.*\]|)$")
 
-ALLOCATORS_FILES = ("/proc/sys/vm/overcommit_memory",)  # glibc reads it now and then
+ALLOCATORS_FILES = ("/proc/sys/vm/overcommit_memory",)  # glibc reads it from time to time
 
 
 class Gone(Exception):
-    """The process has ended."""
+    """Raised when the process has ended."""
 
 
 def read(path):
@@ -29,13 +29,13 @@ def read(path):
 
 
 def status(pid, tid=None):
-    """Fields of the status file, of the process or of one thread."""
+    """Returns the fields of the status file, of the process or of one thread."""
     path = f"/proc/{pid}/status" if tid is None else f"/proc/{pid}/task/{tid}/status"
     return dict(line.split(":\t", 1) for line in read(path).splitlines() if ":\t" in line)
 
 
 def user_ticks(pid):
-    """Clock ticks that it has computed in user mode: utime of proc_pid_stat(5)."""
+    """Returns the clock ticks of computing in user mode: utime of proc_pid_stat(5)."""
     return int(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[11])
 
 
@@ -54,7 +54,8 @@ def threads(pid):
 
 
 def living_thread(pid):
-    """A thread to read the shared state from: the first one may have ended before the others."""
+    """Returns a thread from which to read the shared state: the first one may have ended before the
+    others."""
     for tid in threads(pid):
         try:
             if status(pid, tid)["State"][0] not in "ZX":
@@ -65,7 +66,8 @@ def living_thread(pid):
 
 
 def mappings(pid):
-    """(range, permissions, name) of each; without what grows by itself: the main stack's start."""
+    """Returns (range, permissions, name) of each mapping, except for the start of the main stack,
+    which grows by itself."""
     found = []
     for line in read(f"{living_thread(pid)}/maps").splitlines():
         fields = line.split(None, 5)
@@ -90,7 +92,7 @@ def descriptors(pid):
 
 
 def descendants(pid):
-    """Processes that a process has started, and these, in no order."""
+    """Returns these processes and all that they have started, in no order."""
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -106,7 +108,7 @@ def descendants(pid):
 
 
 def signal_state(pid):
-    """Blocked, ignored and caught signals by thread."""
+    """Returns blocked, ignored and caught signals by thread."""
     found = {}
     for tid in threads(pid):
         try:
@@ -119,10 +121,8 @@ def signal_state(pid):
 
 
 def steady(look, pid):
-    """
-    What look(pid) gives when it is not just changing: some waits have a signal mask of their own,
-    and a C library opens a file now and then.
-    """
+    """Returns the value of look(pid) in a moment without changes: some waits have their own signal
+    mask, and a C library sometimes opens a file."""
     state = look(pid)
     for _ in range(STEADY_TRIES):
         time.sleep(0.003)
@@ -133,7 +133,7 @@ def steady(look, pid):
 
 
 def each_status(pid):
-    """(tid, fields of its status file) of every thread that has not ended."""
+    """Yields (tid, fields of its status file) of every thread that has not ended."""
     for tid in threads(pid):
         try:
             yield tid, status(pid, tid)
@@ -142,18 +142,19 @@ def each_status(pid):
 
 
 def tracers(pid):
-    """Tracers of any of its threads."""
+    """Returns the tracers of the process's threads."""
     return {int(fields["TracerPid"]) for _, fields in each_status(pid)} - {0}
 
 
 def held(pid):
-    """Threads that stand still, by a signal or for a tracer: {tid: state}."""
+    """Returns threads that are stopped, by a signal or for a tracer: {tid: state}."""
     return {tid: fields["State"][0] for tid, fields in each_status(pid)
             if fields["State"][0] in "tT"}
 
 
 def activity(pid):
-    """How far each thread has come: the times that it gave its processor up, and the time it had."""
+    """Returns the progress of each thread: how often it gave its processor up, and its processor
+    time."""
     found = {}
     for tid, fields in each_status(pid):
         try:
@@ -167,12 +168,13 @@ def activity(pid):
 
 
 def moved(before, after):
-    """Threads that have done something in between."""
+    """Returns the threads that have made progress in between."""
     return {tid for tid, far in after.items() if tid in before and far != before[tid]}
 
 
 def stuck(pid, wanted, timeout_s):
-    """Those of the wanted threads that do nothing from now on; one that ends has not stuck."""
+    """Returns those of the wanted threads that make no progress from now on; a thread that ends is
+    not stuck."""
     start = activity(pid)
     end = time.monotonic() + timeout_s
     left = set(wanted) & set(start)
@@ -185,7 +187,7 @@ def stuck(pid, wanted, timeout_s):
 
 
 def foreign(mapped):
-    """The mappings that are not the allocator's own."""
+    """Returns the mappings except the allocator's."""
     return sorted(m for m in mapped if not ALLOCATORS_OWN.match(m[2]) or "x" in m[1])
 
 
@@ -198,10 +200,8 @@ def difference(what, before, after):
 
 
 def is_same_signals(before, after):
-    """
-    A thread that waited for a processor in the handler of a signal at the first look had that signal
-    blocked; at the second one it has left the handler.
-    """
+    """True if the signal mask differs only by the end of a handler: a thread that waited for a
+    processor in the handler at the first check had the handler's signal blocked."""
     first, *others = (int(word, 16) for word in before)
     second, *others_after = (int(word, 16) for word in after)
     left = first & ~second
@@ -213,10 +213,8 @@ class Snapshot:
     """The state of a process before a call, to be compared with the state after it."""
 
     def __init__(self, pid, quiet, own_mask=False):
-        """
-        quiet: the program allocates nothing by itself, so all its mappings have to stay. own_mask:
-        it waits with another signal mask than it runs with, so only the program knows.
-        """
+        """quiet: the program allocates nothing by itself, so all its mappings must stay. own_mask:
+        it waits with another signal mask than it runs with, so only the program knows its masks."""
         self.pid = pid
         self.quiet = quiet
         self.threads = set(threads(pid))
@@ -232,18 +230,18 @@ class Snapshot:
                 if tid in after and not is_same_signals(before, after[tid])]
 
     def _threads(self):
-        """What a program starts or ends itself settles; a thread that flmem started has to go."""
+        """Waits for the end of a thread that flmem started; the program's own changes settle."""
         more = len(threads(self.pid)) - len(self.threads)
         return [f"{more} threads more than before"] if more > 0 else []
 
     def await_threads(self):
-        """A thread with code that was reported as late ends by itself."""
+        """Waits for a thread with code that was reported as late; it ends by itself."""
         end = time.monotonic() + LATE_THREAD_S
         while self._threads() and time.monotonic() < end:
             time.sleep(0.01)
 
     def _held(self):
-        """A thread that was stopped before stays so."""
+        """Returns threads that are stopped now and were not before."""
         return [f"thread {tid} is stopped: {state}" for tid, state in held(self.pid).items()
                 if tid not in self.held]
 
@@ -255,17 +253,15 @@ class Snapshot:
 
     def _descriptors(self):
         after = descriptors(self.pid)
-        # Code of an earlier call that is late may just have answered when the state was taken, or the sampler have
-        # read how much memory its process has.
+        # Descriptors of the moment of the snapshot may be gone: late code of an earlier call has
+        # answered, or the sampler has read how much memory its process has.
         before = [(fd, name) for fd, name in self.descriptors.items()
                   if after.get(fd) == name or not re.fullmatch("/proc/[0-9]+/(mem|statm)", name)]
         return difference("descriptors", before, list(after.items()))
 
     def changes(self, settle_s=SETTLE_S):
-        """
-        What is different now and stays so. A program blocks signals for an instant when it starts
-        a thread or forks, and a chain whose caller was killed may still be running.
-        """
+        """Returns the lasting differences. A program blocks signals for an instant when it starts a
+        thread or forks, and a chain whose caller was killed may still be running."""
         end = time.monotonic() + settle_s
         while True:
             found = (self._threads() + self._held() + self._signals() + self._mappings() +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * python WORDS...: as `/usr/bin/python3 WORDS`, run by the server whose socket FLMEM_PYTHON_SERVER
- * names (python_server.py, which see), or without one by a new interpreter.
+ * python WORDS...: does the same as `/usr/bin/python3 WORDS`. The server whose socket
+ * FLMEM_PYTHON_SERVER names runs it (see python_server.py); without a server, a new interpreter.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ static int connect_server(void)
 	return connect(server, (struct sockaddr *)&address, sizeof(address)) ? -1 : server;
 }
 
-/* The words, each with its NUL; aborts without memory. */
+/* Joins the words, each with its NUL; aborts without memory. */
 static char *join_words(char **const lists[2], uint32_t *ret_bytes)
 {
 	size_t bytes = 0;

@@ -27,12 +27,12 @@ HEADER = struct.Struct("=II")
 BYTES_MAX = 4 << 20
 SHARED = ("ast", "collections", "ctypes", "hashlib", "json", "re", "signal", "socket", "subprocess", "tempfile", "time",
           "harness.proc")
-LARGE = ("jsonschema", "numpy")  # a machine may lack them
+LARGE = ("jsonschema", "numpy")  # a machine may lack these modules
 
 
 def preload():
     sys.path.insert(0, TESTS)
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads do not live on in a fork
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads do not survive a fork
     for name in SHARED:
         __import__(name)
     for name in LARGE:
@@ -44,7 +44,7 @@ def preload():
 
 
 def receive(connection):
-    """(descriptors, arguments, environment)"""
+    """Returns (descriptors, arguments, environment) of a request."""
     descriptors = array.array("i")
     header, ancillary, _, _ = connection.recvmsg(HEADER.size, socket.CMSG_SPACE(4 * descriptors.itemsize))
     for level, kind, data in ancillary:
@@ -64,7 +64,8 @@ def receive(connection):
 
 
 def become(descriptors, environment):
-    """The client, as far as a program can see: its files, directory and environment."""
+    """Takes the client's place, as far as a program can see: its files, directory and
+    environment."""
     for number in range(3):
         os.dup2(descriptors[number], number)
     os.fchdir(descriptors[3])
@@ -80,7 +81,7 @@ def become(descriptors, environment):
 
 
 def run(words):
-    """As `python3 -B WORDS`, for the forms that the tests use: -c TEXT, - and FILE."""
+    """Runs `python3 -B WORDS`, in the forms that the tests use: -c TEXT, - and FILE."""
     del sys.modules["__main__"]
     while words[0] in ("-B", "-u"):
         words.pop(0)
@@ -112,17 +113,19 @@ def run_to_status(words):
         status = 1
     threading._shutdown()  # pylint: disable=protected-access
     atexit._run_exitfuncs()  # pylint: disable=protected-access
-    sys.modules.pop("__main__", None)  # with it files end that the program has left open, and what is written of them
+    # this closes the files that the program has left open, and writes their buffers
+    sys.modules.pop("__main__", None)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            status = status or 120  # as an interpreter ends
+            status = status or 120  # the status of a failing interpreter
     return status
 
 
 def serve(connection):
-    """In a process of its own, which becomes the program. It may execute another one."""
+    """Answers in a child process, which becomes the program. The program may execute another
+    one."""
     descriptors, words, environment = receive(connection)
     connection.close()
     become(descriptors, environment)
@@ -157,7 +160,8 @@ class Server:
         self.events.unregister(key.fd)
         os.close(key.fd)
         try:
-            connection.sendall(struct.pack("=i", status if status >= 0 else 128 - status))  # as a shell has it
+            # in the form of a shell
+            connection.sendall(struct.pack("=i", status if status >= 0 else 128 - status))
         except OSError:
             pass  # the client has ended
         connection.close()

@@ -28,7 +28,7 @@ class Python:
 
 
 def ask(path):
-    """("3.11", "3.11.2") of a CPython that runs, else None."""
+    """Returns ("3.11", "3.11.2") of a CPython that runs, else None."""
     try:
         said = subprocess.run([path, "-c", ASK], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False).stdout.decode().split()
@@ -44,7 +44,7 @@ def natural(path):
 
 
 def candidates():
-    """Each file once, by whatever name it is found first."""
+    """Yields each file once, by the name under which it is found first."""
     seen = set()
     for place in PLACES:
         for path in sorted(glob.glob(place), key=natural):
@@ -55,7 +55,7 @@ def candidates():
 
 
 def every():
-    """All that run here, the oldest first, and what is absent of the versions that are claimed."""
+    """Returns all that run here, the oldest first, and the versions that are claimed but absent."""
     claimed = [f"3.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     found, broken = [], {}
     for path in candidates():

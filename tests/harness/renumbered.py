@@ -22,7 +22,7 @@ def version_of(path):
 
 
 def offset_of(data, path, name):
-    """Of a dynamic symbol in the file."""
+    """Returns the offset of a dynamic symbol in the file."""
     symbols = subprocess.run(["nm", "-D", path], check=True, stdout=subprocess.PIPE).stdout.decode()
     address = next(int(line.split()[0], 16) for line in symbols.splitlines()
                    if line.endswith(f" {name}") or f" {name}@@" in line)
@@ -40,7 +40,7 @@ def main():
     version, home = version_of(path)
     with open(path, "rb") as stream:
         data = bytearray(stream.read())
-    # The symbol, and the version in the table behind its cookie.
+    # The version is in the symbol, and in the table behind its cookie.
     for at in offset_of(data, path, "Py_Version"), offset_of(data, path, "_PyRuntime") + 8:
         if data[at:at + 4] != struct.pack("<I", version):
             raise SystemExit(f"{path} does not hold its version as expected")

@@ -4,7 +4,7 @@ import statistics
 
 
 def table(headings, rows):
-    """Prints rows of texts and numbers; numbers to the right."""
+    """Prints rows of texts and numbers; numbers are right-aligned."""
     lines = [headings] + [[str(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(headings))]
     numeric = [all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(headings))]

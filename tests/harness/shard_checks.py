@@ -36,7 +36,7 @@ def make_models(scale=1, count=2):
 
 
 def read_folder(folder):
-    """Tensors by their names, as the transformers package finds them: by the index."""
+    """Returns tensors by their names, found by the index as the transformers package does."""
     index = json.loads(content(f"{folder}/{INDEX}"))
     files = sorted(set(index["weight_map"].values()))
     assert files == [f"model-{i + 1:05}-of-{len(files):05}.safetensors" for i in range(len(files))]
@@ -85,7 +85,7 @@ def split():
 
 
 def reference():
-    """The package of that name reads the files."""
+    """Checks that the package safetensors reads the files."""
     import safetensors.numpy
     names = make_models()
     run("-o", "one", *names)
@@ -98,7 +98,7 @@ def reference():
 
 
 def refusals():
-    """What is there stays, and a failure leaves nothing."""
+    """Checks that existing files stay, and that a failure leaves nothing."""
     names = make_models()
     size = ["--shard-size", "2000"]
     os.mkdir("full")
@@ -133,7 +133,8 @@ def refusals():
 
 
 def crashes():
-    """Killed at any instant, and continued: the same files, and never a folder that is not complete."""
+    """Checks that a run killed at any instant and continued gives the same files, and never an
+    incomplete folder."""
     names = make_models(4000)
     run("-o", "want", *names)
     words = ["-o", "out", "--shard-size", "100KB", "--chunk", "64KiB", "--threads", "2", *names]
@@ -157,7 +158,7 @@ def crashes():
 
 
 def read_folder_after_kill():
-    """The journal is removed last."""
+    """Checks that the journal is removed last."""
     journal = f"out/{INDEX}.part.journal"
     if os.path.exists(journal):
         os.unlink(journal)
@@ -177,7 +178,7 @@ def renamed():
 
 
 def resized():
-    """What a killed run has left of shards of another size is no part of the result."""
+    """Shards of another size, left by a killed run, are not part of the result."""
     names = make_models(4000)
     run("-o", "want", *names)
     kill_begun(f"out.part/{INDEX}", "-o", "out", "--shard-size", "100KB", "--chunk", "64KiB", *names)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control group whose processes get little of the processors, as on a machine that is far too busy."""
+"""A control group whose processes get a small share of the processors, as on a machine that is far
+too busy."""
 import contextlib
 import os
 import time
@@ -7,13 +8,13 @@ import time
 from . import skip
 
 PERIOD_US = 100000
-# Of the controller of processors: version 1, which has its own tree, and version 2.
+# Places of the processor controller: version 1, which has its own tree, and version 2.
 PLACES = (("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "{quota}"), ("/sys/fs/cgroup", "cpu.max", "{quota} {period}"))
 ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 
 
 def own_group(place):
-    """Of this process below a tree, or the tree itself."""
+    """Returns the group of this process below a tree, or the tree itself."""
     with open("/proc/self/cgroup", encoding="ascii") as lines:
         for line in lines:
             _, controllers, path = line.rstrip("\n").split(":", 2)
@@ -28,7 +29,7 @@ def limit(group, file, text):
 
 
 def remove(group):
-    """What was killed in it may take a moment to go."""
+    """Removes the group; killed processes in it may take a moment to end."""
     for _ in range(100):
         with contextlib.suppress(OSError):
             os.rmdir(group)
@@ -38,7 +39,8 @@ def remove(group):
 
 @contextlib.contextmanager
 def share(part):
-    """The words in front of a command that gets this part of one processor. Skips where there is no such group."""
+    """Yields the words in front of a command that gets this part of one processor. Skips where
+    there is no such group."""
     for place, file, text in PLACES:
         group = os.path.join(own_group(place), f"flmem-starved-{os.getpid()}")
         try:

@@ -14,7 +14,7 @@ TYPES = {"F64": "f8", "F32": "f4", "F16": "f2", "BF16": "u2", "I64": "i8", "I32"
 
 
 def write(path, tensors, notes=None, pad=b""):
-    """tensors: name to (type, array), in the order of the file."""
+    """Writes a file. tensors: name to (type, array), in the order of the file."""
     header, place = {}, 0
     if notes:
         header["__metadata__"] = notes
@@ -30,7 +30,7 @@ def write(path, tensors, notes=None, pad=b""):
 
 
 def read(path):
-    """The same, and the notes."""
+    """Returns the tensors as read() does, and the notes."""
     with open(path, "rb") as file:
         content = file.read()
     start = 8 + struct.unpack("<Q", content[:8])[0]
@@ -51,7 +51,7 @@ def to_double(kind, array):
 
 
 def from_double(kind, array):
-    """Rounded once; BF16 to nearest even, from the double and not from a float."""
+    """Rounds once; BF16 to nearest even, from the double and not from a float."""
     if kind != "BF16":
         return array.astype(TYPES[kind])
     bits = numpy.ascontiguousarray(array).view("u8")
@@ -69,13 +69,13 @@ def mean(models, weights, name):
 
 
 def same(one, other):
-    """Types, shapes and bytes."""
+    """True if types, shapes and bytes are equal."""
     return one[0] == other[0] and one[1].shape == other[1].shape and \
         one[1].tobytes() == other[1].tobytes()
 
 
 def sample(seed, size=1000):
-    """A model with every type that is averaged, and some others."""
+    """Returns a model with every type that is averaged, and some others."""
     random = numpy.random.default_rng(seed)
 
     def normal(*shape):

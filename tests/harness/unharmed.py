@@ -21,16 +21,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import proc  # noqa: E402
 
-SETTLE_S = float(os.environ.get("UNHARMED_SETTLE_S", "20"))  # a bound, not a measurement
+SETTLE_S = float(os.environ.get("UNHARMED_SETTLE_S", "20"))  # a limit, not a measurement
 LOOK_S = 0.03
 STEADY_TRIES = 40
-# Two threads for code leave a stack with its guard each, and an arena of two mappings; the interpreter one
-# of its own.
+# Mappings that running code may add: two threads leave a stack with its guard each, and an arena of
+# two mappings each; the interpreter adds an arena.
 CODE_MAPPINGS = 10
 
 
 def place(pid, tid):
-    """Where a blocked thread is: stack pointer and instruction; None while it runs or has ended."""
+    """Returns the place of a blocked thread: stack pointer and instruction; None while it runs or
+    has ended."""
     try:
         fields = proc.read(f"/proc/{pid}/task/{tid}/syscall").split()
     except (OSError, proc.Gone):
@@ -49,13 +50,13 @@ def threads(pid):
 
 
 def settled(before, now):
-    """Every thread has stayed where it is, or is one that always moves."""
+    """True if every thread has stayed at its place, or is one that always moves."""
     return before.keys() == now.keys() and all(
         one["place"] == now[tid]["place"] for tid, one in before.items())
 
 
 def snapshot(pid):
-    """What it is like once its threads are where they mean to be; some move for ever."""
+    """Returns the state of the process once its threads are at their waits; some move for ever."""
     now = threads(pid)
     for _ in range(STEADY_TRIES):
         time.sleep(LOOK_S)
@@ -71,7 +72,7 @@ def named(pid):
 
 
 def compare(pid, before, code):
-    """What is not as it was, apart from the progress of its threads."""
+    """Returns the differences to the snapshot, apart from the progress of the threads."""
     found = [f"thread {tid} is stopped: {state}" for tid, state in proc.held(pid).items()]
     found += [f"traced by {tracer}" for tracer in proc.tracers(pid)]
     now = threads(pid)
@@ -93,7 +94,8 @@ def compare(pid, before, code):
 
 
 def lost(pid, before, start):
-    """Threads that neither have moved on since `start` nor are where they waited before."""
+    """Returns threads that neither have moved on since `start` nor are at the place where they
+    waited before."""
     now = threads(pid)
     return [tid for tid, one in start.items() if tid in now and now[tid]["moves"] == one["moves"]
             and not (tid in before["threads"] and one["place"]

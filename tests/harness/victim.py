@@ -15,7 +15,7 @@ from . import proc
 
 PAGE = 4096
 PR_SET_PDEATHSIG = 1
-READY_S = 120  # generous: a loaded machine is not a failure
+READY_S = 120  # long, since a loaded machine is not a failure
 PROGRESS_S = 120
 LEARN_ROUNDS = 3
 LEARN_S = 0.1  # every thread of a victim waits for less than this
@@ -29,9 +29,8 @@ ALLOCATOR_FILES = {
 
 
 def allocator_library(name):
-    """
-    Path to preload, None for glibc; a path is itself. FileNotFoundError when it is not installed.
-    """
+    """Returns the path to preload, None for glibc; a path is returned as it is. FileNotFoundError
+    when the allocator is not installed."""
     if os.sep in name and os.path.exists(name):
         return name
     pattern = ALLOCATOR_FILES.get(name, name)
@@ -45,11 +44,11 @@ def allocator_library(name):
 
 
 class StatusPage:
-    """The page through which a victim reports; struct victim_status of safe_common.h."""
+    """The page through which a victim reports its state; struct victim_status of safe_common.h."""
 
     def __init__(self):
         self._file = tempfile.NamedTemporaryFile(prefix="flmem-status-")
-        os.chmod(self._file.name, 0o666)  # victims of other users write it too
+        os.chmod(self._file.name, 0o666)  # victims of other users write it, too
         self._file.truncate(PAGE)
         self._map = mmap.mmap(self._file.fileno(), PAGE)
         self.path = self._file.name
@@ -79,19 +78,18 @@ class StatusPage:
 
 
 LIVE = set()  # the victims of this process
-BEHIND = "10"  # a tenth of what others get of a processor that they ask for, as by nice
+BEHIND = "10"  # the priority of nice: a tenth of the share of others on a busy processor
 
 
 def _put_behind(pid):
-    """
-    A session of its own gets as much of the processors as all tests beside it together, where the kernel schedules
-    by sessions (sched(7), autogroup). This is not the priority of its threads, which flmem reads.
-    """
+    """Sets the share of the session: a separate session would get as much of the processors as all
+    tests beside it together, where the kernel schedules by sessions (sched(7), autogroup). This is
+    not the priority of its threads, which flmem reads."""
     try:
         with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
             file.write(BEHIND)
     except OSError:
-        pass  # this kernel does not
+        pass  # this kernel lacks it
 
 
 def _end(number, _frame):
@@ -112,7 +110,7 @@ class Victim:
     """A running target program; a context manager that ends it and every process it started."""
 
     def __init__(self, argv, preload=None, refill=False, blocks=None, env=None, wrapper=(), behind=False):
-        """BEHIND: it computes all the time, and the tests beside it come first."""
+        """BEHIND: the victim computes all the time, and the tests beside it have priority."""
         self.page = StatusPage()
         self.movers = set()
         self.argv = list(argv)
@@ -138,7 +136,8 @@ class Victim:
             raise
 
     def _wait_until_ready(self):
-        """The pid that the program prints: its own, which differs in another pid namespace."""
+        """Returns the pid that the program prints: its own, which differs in another pid
+        namespace."""
         ready, _, _ = select.select([self.process.stdout], [], [], READY_S)
         line = self.process.stdout.readline().split() if ready else []
         if len(line) != 2 or line[0] != b"ready":
@@ -155,15 +154,15 @@ class Victim:
 
     @property
     def rounds(self):
-        """How far the program has come."""
+        """Returns the number of rounds that the program has completed."""
         return self.page.rounds
 
     def wait_for_rounds(self, more=2, timeout_s=PROGRESS_S):
-        """Whether the program completes so many more rounds of its checks."""
+        """Returns whether the program completes so many more rounds of its checks."""
         return self.wait_until_round(self.rounds + more, timeout_s)
 
     def wait_until_round(self, wanted, timeout_s=PROGRESS_S):
-        """Whether it gets so far."""
+        """Returns whether it completes so many rounds."""
         end = time.monotonic() + timeout_s
         while self.rounds < wanted:
             if time.monotonic() > end or not proc.is_alive(self.pid):
@@ -179,16 +178,16 @@ class Victim:
         return proc.moved(start, proc.activity(self.pid))
 
     def learn_movers(self, rounds=LEARN_ROUNDS):
-        """Finds the threads that move on by themselves, to ask the same of them later. Twice: on a busy
-        machine one that will wait for good may move once more, to its wait."""
+        """Finds the threads that move on by themselves, to check them later. It checks twice: on a
+        busy machine a thread that will wait for good may move once more, to its wait."""
         self.movers = self.find_movers(rounds) & self.find_movers(rounds)
 
     def stuck(self, besides=(), timeout_s=PROGRESS_S):
-        """Threads that moved on before and do not any more."""
+        """Returns threads that moved on before and do not any more."""
         return proc.stuck(self.pid, self.movers - set(besides), timeout_s)
 
     def problems(self, interruptions=0):
-        """What is wrong with it by now, apart from what a Snapshot sees."""
+        """Returns the problems found so far, apart from those that a Snapshot sees."""
         found = []
         if not proc.is_alive(self.pid):
             return [f"it died, status {self.process.poll()}: {self.errors()}"]

@@ -37,7 +37,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def asked(self, name):
-        """Size of the file, and the range that is asked for."""
+        """Returns the size of the file, and the requested range."""
         size = os.path.getsize(name)
         begin, end = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"]).groups()
         return size, int(begin), min(int(end) + 1, size)
@@ -58,7 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(206, headers, body[:len(body) - cut] + b"x" * extra, length)
 
     def lies(self, name):
-        """Not about the header, where lies_from is behind it."""
+        """True if the request is to get a lie: the header, before lies_from, is served
+        correctly."""
         return self.server.lies_from <= self.asked(name)[1] < self.server.lies_to
 
     def act_plain(self, name, count):
@@ -84,7 +85,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(206, [("ETag", '"1"')], b"x")
 
     def act_short(self, name, count):
-        """Announces all, sends less and closes, again and again."""
+        """Announces all bytes, sends fewer and closes, each time."""
         self.part(name, cut=1 if self.lies(name) else 0)
         self.close_connection = self.lies(name)
 
@@ -93,7 +94,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.part(name, cut=lies, announced=lambda length: length - lies)
 
     def act_broken(self, name, count):
-        """Every second answer ends in the middle."""
+        """Breaks off every second answer in the middle."""
         size, begin, end = self.asked(name)
         self.part(name, cut=(end - begin) // 2 if count % 2 and self.lies(name) else 0)
         self.close_connection = bool(count % 2)
@@ -117,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.act_chunked(name, count, b"more" if self.lies(name) else b"")
 
     def act_unlimited(self, name, count):
-        """No length and no chunks: the answer ends with the connection."""
+        """Sends neither a length nor chunks: the answer ends with the connection."""
         size, begin, end = self.asked(name)
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size}")
@@ -132,7 +133,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.part(name, etag='"2"' if self.lies(name) else '"1"')
 
     def act_replaced(self, name, count):
-        """As the one before, but only when the first byte is asked for again."""
+        """Changes the version as `changes` does, but only when the first byte is requested
+        again."""
         self.part(name, etag='"2"' if count > 2 and self.headers["Range"] == "bytes=0-0" else '"1"')
 
     def act_zipped(self, name, count):
@@ -142,7 +144,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.part(name, more=[(f"X-{i}", "x" * 1000) for i in range(80)])
 
     def act_busy(self, name, count):
-        """Every second answer is that the server is overloaded."""
+        """Reports an overloaded server in every second answer."""
         if count % 2:
             self.answer(503, [("Retry-After", "0")])
         else:
@@ -152,7 +154,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(429)
 
     def act_reset(self, name, count):
-        """Every second connection is reset."""
+        """Resets every second connection."""
         if count % 2:
             self.connection.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SOL_SOCKET, SO_LINGER
             self.close_connection = True
@@ -161,7 +163,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.part(name)
 
     def act_slow(self, name, count):
-        """Nothing at all, until the client leaves."""
+        """Sends nothing until the client leaves."""
         if self.lies(name):
             self.connection.recv(1)
             self.close_connection = True
@@ -175,7 +177,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(403)
 
     def move(self, target, body=b"<html>moved</html>"):
-        """With a body for people, as servers send it."""
+        """Redirects, with a body for people, as servers send it."""
         self.answer(302, [("Location", target)], body)
 
     def act_moved(self, name, count):
@@ -197,7 +199,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.move("http://127.0.0.1: 80/x y")
 
     def act_line(self, name, count):
-        """One header without an end."""
+        """Sends a header without an end."""
         self.send_response(206)
         self.flush_headers()
         try:

@@ -38,7 +38,7 @@ def addresses(server, kind, names):
 
 
 def means():
-    """The result is that of the same files on the disk, whatever a good server does."""
+    """Compares with the result of the same files on the disk, whatever a good server does."""
     for suffix in (".pt", ".bin", ".npz"):
         names, server = make_models(suffix), web.Server()
         server.lies_from = 8
@@ -49,7 +49,8 @@ def means():
                     *addresses(server, kind, names))
                 assert content(out) == content("want-" + out), (kind, out)
         if suffix != ".bin":
-            run("-o", "out.safetensors", "--weights", "1,2,3", names[0], *(  # each failure takes time
+            # each failure takes time
+            run("-o", "out.safetensors", "--weights", "1,2,3", names[0], *(
                 f"{server.base}/{kind}/{name}" for kind, name in zip(("busy", "broken"), names[1:])))
             assert content("out.safetensors") == content("want-out.safetensors"), suffix
         mixed = [names[0], *addresses(server, "plain", names[1:])]
@@ -58,7 +59,8 @@ def means():
 
 
 def others():
-    """The other commands; a dict below the top level; 64-bit records; checksums after the bytes."""
+    """Tests the other commands, a dict below the top level, 64-bit records, and checksums after the
+    bytes."""
     server = web.Server()
     entries = checkpoints.entries_of({"w": ("F32", numpy.arange(5000, dtype="f4"))})
     for entry in entries:
@@ -88,7 +90,8 @@ def others():
 
 
 def requests():
-    """One for each tensor of an archive with large ones, not one for each byte that is looked at."""
+    """Counts requests: one for each tensor of an archive with large ones, not one for each byte
+    that is read."""
     server = web.Server()
     numpy.savez("many.npz", **{f"t{number}": numpy.full(5000, number, "f4") for number in range(50)})
     done = run("inspect", "--headers-only", f"{server.base}/plain/many.npz")
@@ -97,7 +100,7 @@ def requests():
 
 
 def lies():
-    """Of the server: each has its own message, and the old output stays."""
+    """Checks faults of the server: each has its own message, and the old output stays."""
     put("out", b"old")
     for names in (make_models(".pt", 2), make_models(".npz", 2)):
         server = web.Server()
@@ -122,7 +125,8 @@ def lies():
 
 
 def damage():
-    """What is at an address is treated as the same bytes on the disk, whatever they are."""
+    """Checks that data at an address are treated as the same bytes on the disk, whatever they
+    are."""
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 20261123
     draw, server = random.Random(seed), web.Server()
     for name in (make_models(".pt", 1, 600)[0], make_models(".npz", 1, 600)[0]):
@@ -130,7 +134,7 @@ def damage():
         for number in range(60):
             data = bytearray(whole)
             for _ in range(draw.randrange(1, 4)):
-                # The directory is at the end, headers and the pickle at the beginning.
+                # The directory is at the end, headers and the pickle are at the beginning.
                 at = draw.choice((draw.randrange(len(data)), draw.randrange(600), -1 - draw.randrange(500)))
                 data[at] = draw.choice((0, 1, 255, data[at] ^ 1 << draw.randrange(8)))
             if number % 10 == 9:
@@ -143,7 +147,8 @@ def damage():
                 assert here.returncode in (0, 2), (seed, number, here)
                 said = there.stderr.replace(url, bad)
                 if "no directory" in here.stderr or "is truncated" in here.stderr:
-                    said = here.stderr if there.returncode else said  # another reader has said it
+                    # another reader has reported it
+                    said = here.stderr if there.returncode else said
                 assert (here.returncode, here.stderr) == (there.returncode, said), (seed, name, number, here, there)
                 if not here.returncode and words[0] == "-o":
                     assert call("diff", bad, "x.safetensors").returncode in (0, 2), (seed, number)

@@ -38,12 +38,12 @@ def addresses(server, kind, names):
 
 
 def means():
-    """The result is that of the same files on the disk, whatever a good server does."""
+    """Compares with the result of the same files on the disk, whatever a good server does."""
     names, server = make_models(), web.Server()
     server.lies_from = 8
     want = run("-o", "want.safetensors", "--weights", "1,2,3", *names)
     for kind in ("plain", "unmarked", "chunked", "unlimited", "moved", "busy", "reset", "broken", "expiring"):
-        # A failure costs time, so where every second request fails there are few.
+        # A failure takes time, so there are few requests where every second one fails.
         several = [] if kind in ("busy", "reset", "broken") else ["--threads", "4", "--chunk", "64KiB"]
         for more in (["--threads", "1"], several):
             got = run("-o", f"{kind}.safetensors", "--weights", "1,2,3", *more, *addresses(server, kind, names))
@@ -55,7 +55,7 @@ def means():
 
 
 def others():
-    """The other commands, and what needs two passes or a base."""
+    """Tests the other commands, and algorithms that need two passes or a base."""
     names, server = make_models(5, 6000), web.Server()
     urls = addresses(server, "plain", names)
     for words in (["-a", "krum"], ["-a", "norm-clipped-mean", "--base", "BASE"], ["-a", "median"]):
@@ -101,7 +101,7 @@ def shards():
 
 
 def lies():
-    """Each has its own message, and the old output stays."""
+    """Checks that each fault has its own message, and the old output stays."""
     names, server = make_models(2), web.Server()
     server.lies_from = 8
     put("out", b"old")
@@ -143,7 +143,8 @@ def lies():
 
 
 def secrets():
-    """Headers are sent to their host only; signatures are not printed, wherever they are."""
+    """Checks that headers are sent to their host only, and that signatures are not printed,
+    wherever they are."""
     names, server, other = make_models(2), web.Server(), web.Server()
     server.other = other.base
     put("headers", b"X-Key: hush\r\n\r\nX-More: 2\n")
@@ -174,7 +175,8 @@ def secrets():
 
 
 def resume():
-    """A run that a server broke off is continued; not with another version of a file."""
+    """Checks that a run that a server broke off is continued, but not with another version of a
+    file."""
     names, server = make_models(2, 4000000), web.Server()
     server.lies_from, server.lies_to = 7 << 20, 15 << 20
     run("-o", "want", *names)
@@ -202,7 +204,7 @@ def stopped():
 
 
 def certificates():
-    """TLS with an authority of our own, and what is not trusted."""
+    """Tests TLS with the test's own authority, and certificates that are not trusted."""
     names = make_models(2)
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
                     "-nodes", "-keyout", "key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test",
@@ -223,7 +225,7 @@ def certificates():
 
 
 def nginx():
-    """A server of others."""
+    """Tests a server of another implementation."""
     names = make_models(2)
     os.mkdir("logs")
     put("nginx.conf", f"""
