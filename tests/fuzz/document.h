@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_FUZZ_DOCUMENT_H
 #define FLMEM_TESTS_FUZZ_DOCUMENT_H
 
-/* Reads the input as a document and holds its tree to what documents/document.h promises. */
+/* Reads the input as a document and checks the guarantees of documents/document.h on its tree. */
 
 #include "documents/document.h"
 #include "documents/edit.h"
@@ -27,7 +27,7 @@ static inline void fuzz_check_node(const struct flmem_document *document,
 	}
 }
 
-/* Both edits at a node; what comes of them is read again. */
+/* Makes both edits at a node; the results are read again. */
 static inline void fuzz_edit(const struct flmem_document *document, const struct flmem_node *node)
 {
 	struct flmem_edit edits[2] = {0};

@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_FUZZ_FILE_H
 #define FLMEM_TESTS_FUZZ_FILE_H
 
-/* The input as a file, for what reads files only. */
+/* Provides the input as a file, for functions that read files only. */
 
 #include <sys/mman.h>
 #include <unistd.h>

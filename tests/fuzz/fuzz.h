@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_FUZZ_H
 #define FLMEM_TESTS_FUZZ_H
 
-/* What every fuzz target defines: libFuzzer's entry (llvm.org/docs/LibFuzzer.html). */
+/* The function that every fuzz target defines: libFuzzer's entry (llvm.org/docs/LibFuzzer.html). */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The input as a separate string, so that reading past its end is seen. */
+/* Copies the input as a separate string, so that reading past its end is detected. */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);

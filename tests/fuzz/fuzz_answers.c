@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jemalloc and tcmalloc have written where a borrowed thread asked them for their state. */
+/* Reads answers of jemalloc and tcmalloc, as written when a borrowed thread queries their state. */
 #include "allocators/jemalloc/jemalloc_state.h"
 #include "allocators/tcmalloc/tcmalloc_state.h"
 #include "fuzz.h"
 
-#define ANSWERS_BYTES 8192U /* more than any of them asks for */
+#define ANSWERS_BYTES 8192U /* more than any of them needs */
 #define ASKS_MAX      64U
 
-/* Of one report; the parts may not be more than the whole. */
+/* Checks one report; the parts must not exceed the whole. */
 static void check(const struct flmem_heap_report *heap)
 {
 	if (heap->arena_list.count > FLMEM_ARENA_REPORTS_MAX)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditions of `trim --when`, and what they make of a report of which everything is unknown. */
+/*
+ * Parses conditions of `trim --when`, and evaluates them on a report in which everything is
+ * unknown.
+ */
 #include <flmem/condition.h>
 
 #include "fuzz.h"

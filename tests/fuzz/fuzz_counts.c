@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of samples: every input has a whole number, or the text is refused. */
+/* Reads counts of samples: every input has a whole number, or the text is refused. */
 #include "base/cleanup.h"
 #include "fuzz.h"
 #include "ops/aggregate/counts.h"

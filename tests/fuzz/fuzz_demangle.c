@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols of C++: what comes out is short, ends, and came from somewhere. */
+/* Demangles symbols of C++: the result is short, terminated, and not empty. */
 #include "fuzz.h"
 #include "profiler/demangle.h"
 

@@ -12,7 +12,7 @@
 static const enum flmem_syntax syntaxes[] = {FLMEM_SYNTAX_JSON, FLMEM_SYNTAX_HOCON,
 					     FLMEM_SYNTAX_YAML, FLMEM_SYNTAX_TOML};
 
-/* The node of that number, in the order of the text; counts down. */
+/* Returns the node of that number, in the order of the text; counts down. */
 static const struct flmem_node *find(const struct flmem_node *node, unsigned *left)
 {
 	if (!(*left)--)
@@ -37,7 +37,10 @@ static void require(bool holds)
 		abort();
 }
 
-/* Whether the trees are equal but for the edited node, which has the value or one entry more. */
+/*
+ * Checks that the trees are equal except for the edited node, which has the new value or one entry
+ * more.
+ */
 static void compare(const struct flmem_node *before, const struct flmem_node *after,
 		    const struct flmem_node *edited, bool inserted)
 {
@@ -53,7 +56,7 @@ static void compare(const struct flmem_node *before, const struct flmem_node *af
 	b = after->first;
 	for (; a && b; a = a->next, b = b->next) {
 		if (a->parent != before)
-			return; /* an alias, which shows what its anchor has */
+			return; /* an alias, which shows its anchor's children */
 		compare(a, b, edited, inserted);
 	}
 	require(!a);
@@ -87,7 +90,7 @@ static void try_edit(const struct flmem_document *document, const struct flmem_n
 	require(after);
 	check_text(document, &edit, after);
 	flmem_buf_puts(&buf, after);
-	/* What does not hold is not written. */
+	/* An edit that does not hold is not written. */
 	if (flmem_edits_are_safe(document->syntax, document->text.data, after, list, 1)) {
 		require(flmem_document_read(document->syntax, &buf, &again, NULL) == 0);
 		compare(document->root, again.root, node, insert);

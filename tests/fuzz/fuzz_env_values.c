@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of a foreign environment: limits of arenas, GLIBC_TUNABLES, numbers as by Python. */
+/*
+ * Parses values of a foreign environment: limits of arenas, GLIBC_TUNABLES, numbers in Python's
+ * form.
+ */
 #include <stdbool.h>
 
 #include "allocators/glibc/glibc_arena_max.h"

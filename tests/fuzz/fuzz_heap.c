@@ -37,7 +37,7 @@ static void check(const struct flmem_heap_report *heap)
 		abort();
 }
 
-/* One look, which does not wait. */
+/* Checks the lists once, without waiting. */
 static void check_lists(struct glibc_image *image, int minor)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = image_peek(image);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heap dumps of jemalloc, and what is made of them. */
+/* Reads heap dumps of jemalloc, and prints all reports about them. */
 #include <stdio.h>
 
 #include <flmem/heap_report.h>

@@ -29,7 +29,7 @@ static size_t fill_header(struct flmem_profile_header *h)
 		.phase = FLMEM_PROFILE_ENDED,
 		.interval_bytes = 1,
 		.python_state = FLMEM_PROFILE_PYTHON_READ,
-		.python_version = 0x030c00f0, /* mappings of 1 MiB are arenas */
+		.python_version = 0x030c00f0, /* so that mappings of 1 MiB are arenas */
 	};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++, h->sections++) {
 		h->section[i] = (struct flmem_profile_section){.offset = at,
@@ -42,7 +42,7 @@ static size_t fill_header(struct flmem_profile_header *h)
 	return at;
 }
 
-/* Each record gets its state, and as many bytes of the input as it has. */
+/* Gives each record its state, and as many bytes of the input as it has. */
 static void fill_records(const struct flmem_profile_header *h, char *file, const uint8_t *data,
 			 size_t size)
 {
@@ -72,7 +72,7 @@ static void export_all(const struct flmem_heap_profile *p)
 	}
 }
 
-/* Names neither end the script nor begin another one: there are the two of the page. */
+/* Draws a page. Names neither end the script nor begin another one: the page has its two. */
 static void draw(const struct flmem_heap_profile *p)
 {
 	char *page = flmem_heap_page_html(p, p, FLMEM_HEAP_LIVE), *at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ELF files: every question that flmem asks of one. */
+/* Reads ELF files, by every query that flmem makes. */
 #include "elf/image.h"
 #include "file.h"
 #include "fuzz.h"

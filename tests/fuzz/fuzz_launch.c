@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scripts, units, container files and tasks: what is found lies in the text. */
+/* Searches scripts, units, container files and tasks: all findings lie in the text. */
 #include "frameworks/launch/launch_search.h"
 #include "fuzz.h"
 

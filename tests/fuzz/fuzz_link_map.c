@@ -7,7 +7,7 @@
 
 #define MODULES	     4U
 #define MODULE_BYTES 0x1000U
-/* More than any walk needs: 4096 objects of two pages each, and the images. */
+/* More reads than any walk needs: 4096 objects of two pages each, and the images. */
 #define READS_MAX 400000U
 
 static void make_maps(struct flmem_map rows[MODULES])
@@ -46,7 +46,7 @@ static void check(const struct flmem_modules *modules)
 			abort();
 }
 
-/* The first byte counts the program headers, which stand at the begin of the memory. */
+/* The first byte counts the program headers, which are at the beginning of the memory. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();

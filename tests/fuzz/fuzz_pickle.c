@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pickle of a PyTorch checkpoint: what is read refers to places inside it, and every box ends
- * after the elements that it counts.
+ * Reads the pickle of a PyTorch checkpoint: all places are inside it, and every box ends after the
+ * elements that it counts.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Python code that ran in a target has written into its memory. */
+/* Reads the answer that Python code, run in a target, has written into its memory. */
 #include "fuzz.h"
 #include "runtimes/cpython_source.h"
 

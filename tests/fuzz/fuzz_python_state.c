@@ -5,7 +5,10 @@
 #include "memory.h"
 #include "runtimes/cpython_state.h"
 
-/* Threads of eight reads each, three times over, and what is read once. */
+/*
+ * More reads than needed: threads of eight reads each, three times over, and the data that are read
+ * once.
+ */
 #define READS_MAX (3U * (FLMEM_CPYTHON_THREADS_MAX * 8U + 256U * 8U + 64U))
 
 static const int minors[] = {8, 9, 10, 11, 12};

@@ -54,7 +54,8 @@ static bool on_action(void *context, const struct flmem_watch_action *action)
 }
 
 /*
- * Neither numbers that are none nor markup of names are in the page; quotes of names are escaped.
+ * Checks that the page has neither invalid numbers nor markup of names; quotes of names are
+ * escaped.
  */
 static void check_page(const struct flmem_watch_page *page,
 		       const struct flmem_watch_summary *summary)
@@ -103,7 +104,7 @@ static void replay(const char *path)
 	flmem_watch_page_free(reader.page);
 }
 
-/* Recordings are opened by path. */
+/* Returns a path, as recordings are opened by path. */
 static const char *path_of(int fd, char path[PATH_SIZE])
 {
 	snprintf(path, PATH_SIZE, "/proc/self/fd/%d", fd);

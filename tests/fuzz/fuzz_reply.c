@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Headers of a web server: an answer that is accepted has the bytes that were asked for. */
+/* Parses headers of a web server: an answer that is accepted has the bytes that were requested. */
 #include <string.h>
 
 #include "fuzz.h"

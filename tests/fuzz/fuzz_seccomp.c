@@ -24,7 +24,7 @@ static bool is_single(unsigned bits)
 	return bits && !(bits & (bits - 1));
 }
 
-/* A call that fits what is known; the numbers need not be good, but follow from the input. */
+/* Draws a call that agrees with the known bits; the numbers only have to depend on the input. */
 static void draw(const struct flmem_filter_input *input, uint64_t *seed, struct seccomp_data *data)
 {
 	uint32_t words[FLMEM_FILTER_WORDS];
@@ -53,7 +53,7 @@ static void check_exact(const struct sock_filter *program, size_t length,
 		abort();
 }
 
-/* The first 16 words say which bits are known, the next ones what they are. */
+/* The first 16 words select the known bits, the next ones are their values. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct flmem_filter_input input = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a server finds in its state directory: records of uploads, their journals, lists of
+ * Reads the files of a server's state directory: records of uploads, their journals, lists of
  * credentials. The first byte selects the kind.
  */
 #include <string.h>

@@ -3,8 +3,9 @@
 #define FLMEM_TESTS_FUZZ_MEMORY_H
 
 /*
- * The input as the memory of a process. The target that includes it is linked so that reads of
- * remote memory come here; a walk that does not end is noticed by their number.
+ * Provides the input as the memory of a process. A target that includes this is linked so that
+ * reads of remote memory reach these functions; a walk that does not end is detected by their
+ * number.
  */
 
 #include <errno.h>

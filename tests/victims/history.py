@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python process that keeps a history of rounds, some of it only in cycles; its threads wait.
 
-It is what the guide to trim shows: `history` is the job's own, the cycles are the collector's.
-"""
+The guide to trim shows it: `history` belongs to the job, the cycles are left to the collector."""
 import gc
 import sys
 import threading

@@ -14,13 +14,13 @@ BLOCK = 100_000  # below glibc's mmap threshold of 128 KiB, so it lies in the he
 
 
 def blocks(total):
-    """Written to, so that they are resident."""
+    """Returns blocks that were written to, so that they are resident."""
     return [b"\1" * BLOCK for _ in range(total // BLOCK)]
 
 
 def shared_memory(total):
-    """As PyTorch hands tensors to its DataLoader workers: a file on tmpfs that has no name any
-    more when it is used."""
+    """Makes shared memory as PyTorch does to pass tensors to its DataLoader workers: a file on
+    tmpfs that has no name when it is used."""
     path = f"/dev/shm/mixed_{os.getpid()}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     os.unlink(path)
@@ -33,7 +33,7 @@ def shared_memory(total):
 
 
 def main():
-    small = [b"%040d" % i for i in range(SMALL // 80)]  # 73 bytes each, so in blocks of 80
+    small = [b"%040d" % i for i in range(SMALL // 80)]  # 73 bytes each, so they are in blocks of 80
     freed = blocks(RETAINED)
     live = blocks(LIVE)
     shared = shared_memory(SHARED)

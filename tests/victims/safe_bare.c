@@ -30,7 +30,7 @@
 #define STACK_BYTES  (256U << 10)
 #define RING_ENTRIES 4U
 #define NOT_HERE     77
-#define IDLE_MS	     600000U /* that it polls without work */
+#define IDLE_MS	     600000U /* time that the kernel's thread polls without work */
 
 static struct churn churn = {.random = 4711};
 static char read_into[16];
@@ -58,7 +58,10 @@ static int make_bare(int (*run)(void *unused), int flags)
 	return made;
 }
 
-/* It shares everything with the first thread, thread-local data too: that one only waits. */
+/*
+ * Makes a thread that shares everything with the first thread, thread-local data, too; the first
+ * thread only waits.
+ */
 static void make_bare_thread(void)
 {
 	make_bare(use_heap, CLONE_SIGHAND | CLONE_THREAD);
@@ -66,7 +69,7 @@ static void make_bare_thread(void)
 
 static pid_t victim;
 
-/* It ends with the victim, whoever its parent is. */
+/* Uses the heap until the victim ends, whoever is the parent. */
 static int use_heap_with_victim(void *unused)
 {
 	while (kill(victim, 0) == 0) {
@@ -102,7 +105,7 @@ static void *wait_for_lock(void *unused)
 	return unused;
 }
 
-/* The first thread waits, and the process has its thread-local data. */
+/* The process uses the thread-local data of the first thread, which waits. */
 static void make_process_beside_thread(void)
 {
 	pthread_t thread;
@@ -119,7 +122,7 @@ static void *use_heap_in_thread(void *unused)
 	return unused;
 }
 
-/* The first C library, whose heap it uses, does not know that thread. */
+/* The first C library, whose heap the thread uses, does not know that thread. */
 static void make_thread_of_second_library(void)
 {
 	void *library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);

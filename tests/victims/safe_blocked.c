@@ -43,7 +43,7 @@ static void count_signal(int number)
 
 static void (*close_case)(struct site *site);
 
-/* Also from a call of the helper that nobody ends any more. */
+/* Also ends a helper that waits in a call which nobody ends any more. */
 static void end_helper(int number)
 {
 	(void)number;
@@ -52,13 +52,13 @@ static void end_helper(int number)
 	_exit(0);
 }
 
-/* Ends the victim's waits for as long as the victim lives, then removes what would outlive it. */
+/* Ends the victim's waits while the victim lives, then removes objects that would outlive it. */
 static void start_helper(const struct wait_case *wait)
 {
 	if (!wait->wake && !wait->close)
 		return;
 
-	const char *slower = getenv("WAKE_EVERY_US"); /* where flmem is slow, too */
+	const char *slower = getenv("WAKE_EVERY_US"); /* for systems in which flmem is slow, too */
 	const useconds_t every_us =
 		slower ? (useconds_t)argument_number(slower, 1, 10000000) : WAKE_EVERY_US;
 
@@ -70,7 +70,7 @@ static void start_helper(const struct wait_case *wait)
 	if (helper > 0)
 		return;
 	signal(SIGTERM,
-	       SIG_IGN); /* sent to the whole group, it would leave System V objects behind */
+	       SIG_IGN); /* a signal to the whole group would leave System V objects behind */
 	signal(SIGRTMIN, end_helper);
 	prctl(PR_SET_PDEATHSIG, SIGRTMIN);
 	while (getppid() == site->victim) {
@@ -114,8 +114,8 @@ static void check_thread(void)
 }
 
 /*
- * The kernel counts the timeout of a socket in its ticks. Where they come late, as in an emulated
- * system, it ends before the time that the clock shows.
+ * Returns the time in the kernel's ticks, which count the timeout of a socket. Where ticks come
+ * late, as in an emulated system, it ends before the time that the clock shows.
  */
 static int64_t ticks_ms(void)
 {
@@ -127,7 +127,7 @@ static int64_t ticks_ms(void)
 
 static void wait_once(const struct wait_case *wait, struct probe *probe, uint32_t seed)
 {
-	/* Deadlines count from there. */
+	/* Deadlines are measured from these times. */
 	int64_t before = clock_ms(), ticks_before = ticks_ms();
 
 	wait->arm(site, probe);

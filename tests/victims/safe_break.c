@@ -18,7 +18,7 @@
 #define BLOCKS 200
 #define BYTES  1000
 #define EVERY  8
-#define KEEP   (1 << 30) /* free() gives nothing back */
+#define KEEP   (1 << 30) /* free() releases nothing */
 #define FILL   0x5a
 
 static void take_and_give_back(void)

@@ -38,7 +38,8 @@ void case_poll(struct site *site, struct probe *probe, int milliseconds)
 
 void case_select(struct site *site, struct probe *probe)
 {
-	site->limit = (struct timespec){.tv_nsec = CASE_LIMIT_MS * 1000}; /* a timeval in fact */
+	/* The kernel takes it as a timeval. */
+	site->limit = (struct timespec){.tv_nsec = CASE_LIMIT_MS * 1000};
 	case_call(probe, SYS_select, (uint64_t)site->read_fd + 1, case_word(&site->fds), 0, 0);
 	probe->args[4] = case_word(&site->limit);
 }
@@ -53,7 +54,7 @@ void case_pause(struct probe *probe)
 {
 	case_call(probe, SYS_pause, 0, 0, 0, 0);
 }
-#else /* what C libraries make of these functions on newer processors */
+#else /* the calls that C libraries make for these functions on newer processors */
 void case_poll(struct site *site, struct probe *probe, int milliseconds)
 {
 	case_call(probe, SYS_ppoll, case_word(&site->poll), 1,

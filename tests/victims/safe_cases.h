@@ -23,10 +23,11 @@
 
 #include "safe_probe.h"
 
-#define CASE_LIMIT_MS	 40	/* the calls that end by themselves do so after this */
-#define CASE_PATIENCE_MS 100000 /* those with a timeout that are woken before it */
+#define CASE_LIMIT_MS 40 /* the calls that end by themselves do so after this time */
+/* The calls with a timeout that are woken before it have this one. */
+#define CASE_PATIENCE_MS 100000
 
-/* What a case works with; shared between the victim and its helper. */
+/* State of a case, shared between the victim and its helper. */
 struct site {
 	int read_fd;
 	int write_fd;
@@ -46,7 +47,7 @@ struct site {
 	struct {
 		sigset_t *set;
 		size_t size;
-	} mask_argument; /* sixth argument of pselect6 */
+	} mask_argument; /* the sixth argument of pselect6 */
 	siginfo_t info;
 	int status;
 	struct iovec vector;
@@ -55,7 +56,7 @@ struct site {
 	aio_context_t aio;
 	struct iocb request;
 	struct io_event completion;
-	const struct timespec *constant; /* in memory that cannot be written */
+	const struct timespec *constant; /* in read-only memory */
 	char buffer[512];
 };
 
@@ -65,8 +66,8 @@ struct wait_case {
 	void (*open)(struct site *site);
 	void (*arm)(struct site *site, struct probe *probe);
 	bool (*right)(struct site *site, int64_t result);
-	void (*wake)(struct site *site);  /* NULL: it ends by itself */
-	void (*close)(struct site *site); /* gives back what outlives processes, or NULL */
+	void (*wake)(struct site *site);  /* ends the wait; NULL: it ends by itself */
+	void (*close)(struct site *site); /* releases objects that outlive processes, or NULL */
 };
 
 /* Tables end in a row without a name. */
@@ -81,10 +82,10 @@ extern const struct wait_case wait_cases_whole[];
 
 struct wait_table {
 	/*
-	 * "borrowed": a thread may be borrowed from them. "timed": they have a timeout that cannot
-	 * be read from outside. "left": none is borrowed from them, but one that has moved on may
-	 * be stopped in them. "connect": the same, on a new descriptor each time. "whole": a stop
-	 * would cost them their result.
+	 * "borrowed": a thread may be borrowed from these calls. "timed": they have a timeout that
+	 * cannot be read from outside. "left": no thread is borrowed from them, but one that has
+	 * moved on may be stopped in them. "connect": like "left", on a new descriptor each time.
+	 * "whole": a stop would cost them their result.
 	 */
 	const char *kind;
 	const struct wait_case *rows;
@@ -94,7 +95,7 @@ extern const struct wait_table wait_tables[]; /* ends in a row without a kind */
 
 #define KERNEL_SIGSET_BYTES 8
 
-/* What the rows are made of. */
+/* Functions that the rows share. */
 uint64_t case_word(const void *pointer);
 void case_call(struct probe *probe, long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 const struct timespec *case_limit(struct site *site); /* CASE_LIMIT_MS from now, relative */
@@ -102,16 +103,17 @@ void case_poll(struct site *site, struct probe *probe, int milliseconds);
 void case_select(struct site *site, struct probe *probe); /* for CASE_LIMIT_MS */
 void case_epoll(struct site *site, struct probe *probe, int milliseconds);
 void case_pause(struct probe *probe);
-void case_mask(struct site *site); /* a mask to wait with: SIGHUP alone */
+void case_mask(struct site *site); /* sets a mask to wait with: SIGHUP alone */
 bool case_gives_zero(struct site *site, int64_t result);
 bool case_gives_one(struct site *site, int64_t result);
 bool case_gives_again(struct site *site, int64_t result);
 void case_limit_socket(int fd, int option, long milliseconds); /* SO_RCVTIMEO, SO_SNDTIMEO */
 void case_open_pipe(struct site *site);
 void case_wake_pipe(struct site *site);
-bool case_drained(struct site *site, int64_t result); /* a pipe had something to read */
+bool case_drained(struct site *site, int64_t result); /* true if a pipe had something to read */
 void case_wake_futex(struct site *site);
-bool case_woken(struct site *site, int64_t result); /* or the value changed before the wait */
+/* True if it was woken, or the value changed before the wait. */
+bool case_woken(struct site *site, int64_t result);
 void case_open_semaphore(struct site *site);
 void case_wake_semaphore(struct site *site);
 void case_close_semaphore(struct site *site);

@@ -28,7 +28,7 @@ static bool gives_positive(struct site *site, int64_t result)
 	return result > 0;
 }
 
-/* One with a name, as programs use it among each other. */
+/* Opens a FIFO with a name, as programs use it to communicate. */
 static void open_fifo(struct site *site)
 {
 	char directory[] = "/tmp/flmem-fifo-XXXXXX", path[64];
@@ -139,7 +139,7 @@ static void arm_epoll_pwait2(struct site *site, struct probe *probe)
 	probe->args[3] = case_word(case_limit(site));
 }
 
-/* Reading. */
+/* Cases of reading. */
 
 static void arm_read(struct site *site, struct probe *probe)
 {
@@ -217,7 +217,7 @@ static void open_terminal(struct site *site)
 	tcsetattr(site->read_fd, TCSANOW, &settings);
 }
 
-/* Sockets. */
+/* Cases of sockets. */
 
 static void open_socket_pair(struct site *site)
 {
@@ -260,7 +260,7 @@ static void arm_recvmsg(struct site *site, struct probe *probe)
 		  0);
 }
 
-/* One byte is there, for which it does not return. */
+/* One byte is available, for which the call does not return. */
 static void arm_recv_all(struct site *site, struct probe *probe)
 {
 	if (write(site->write_fd, "!", 1) != 1)
@@ -288,7 +288,7 @@ static bool gives_two(struct site *site, int64_t result)
 static void listening_address(const struct site *site, struct sockaddr_un *ret_address)
 {
 	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* A name in the abstract space: nothing to remove afterwards. */
+	/* The name is in the abstract space: nothing has to be removed afterwards. */
 	snprintf(ret_address->sun_path + 1, sizeof(ret_address->sun_path) - 1, "flmem-victim-%d",
 		 (int)site->victim);
 }

@@ -18,7 +18,7 @@
 static const struct timespec *deadline(struct site *site, clockid_t clock)
 {
 	clock_gettime(clock, &site->limit);
-	/* One more, since the wait is measured in whole milliseconds. */
+	/* One millisecond more, since the wait is measured in whole milliseconds. */
 	site->limit.tv_nsec += (CASE_LIMIT_MS + 1) * 1000000L;
 	if (site->limit.tv_nsec >= 1000000000L) {
 		site->limit.tv_nsec -= 1000000000L;
@@ -38,7 +38,7 @@ static void open_nothing(struct site *site)
 	(void)site;
 }
 
-/* Sleeping. */
+/* Cases of sleeping. */
 
 static void arm_nanosleep(struct site *site, struct probe *probe)
 {
@@ -56,7 +56,7 @@ static void arm_sleep_for(struct site *site, struct probe *probe)
 	case_call(probe, SYS_clock_nanosleep, CLOCK_REALTIME, 0, case_word(case_limit(site)), 0);
 }
 
-/* Futexes. */
+/* Cases of futexes. */
 
 static void arm_futex(struct site *site, struct probe *probe)
 {
@@ -84,14 +84,14 @@ void case_wake_futex(struct site *site)
 	syscall(SYS_futex, &site->futex, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Woken, or the value had changed before the wait began (again). */
+/* True if the thread was woken, or the value had changed before the wait began (again). */
 bool case_woken(struct site *site, int64_t result)
 {
 	(void)site;
 	return result == 0 || result == -EAGAIN;
 }
 
-/* Children. */
+/* Cases of waiting for children. */
 
 static void arm_child(struct site *site)
 {
@@ -129,7 +129,7 @@ static bool identified(struct site *site, int64_t result)
 	       site->info.si_status == CHILD_STATUS;
 }
 
-/* Signals: SIGUSR1 has a handler that counts, SIGUSR2 is always blocked. */
+/* Cases of signals: SIGUSR1 has a handler that counts, SIGUSR2 is always blocked. */
 
 static void arm_pause(struct site *site, struct probe *probe)
 {
@@ -149,7 +149,7 @@ static void wake_handler(struct site *site)
 	kill(site->victim, SIGUSR1);
 }
 
-/* EINTR is right here, but only when the handler has really run. */
+/* EINTR is correct here, but only if the handler has run. */
 static bool interrupted(struct site *site, int64_t result)
 {
 	return result == -EINTR && atomic_load(&site->handled) != site->handled_before;
@@ -179,7 +179,7 @@ static bool took_signal(struct site *site, int64_t result)
 	return result == SIGUSR2 && site->info.si_signo == SIGUSR2;
 }
 
-/* System V. */
+/* Cases of System V objects. */
 
 void case_open_semaphore(struct site *site)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that return plain EINTR when interrupted, and some that the kernel itself repeats. */
+/*
+ * Cases of calls that return plain EINTR when interrupted, and of some that the kernel itself
+ * repeats.
+ */
 #include "safe_cases.h"
 
 #include <fcntl.h>
@@ -56,7 +59,7 @@ static bool took_event(struct site *site, int64_t result)
 	return case_drained(site, result);
 }
 
-/* A ring without liburing; the helper submits what completes at once. */
+/* A ring without liburing; the helper submits a request that completes at once. */
 
 static struct {
 	int fd;
@@ -142,7 +145,7 @@ static void arm_fallocate(struct site *site, struct probe *probe)
 	case_call(probe, SYS_fallocate, (uint64_t)site->wait_fd, 0, 0, FILE_BYTES);
 }
 
-/* A timeout that the kernel cannot update. */
+/* Makes a timeout that the kernel cannot update. */
 
 static void open_constant(struct site *site)
 {
@@ -168,7 +171,7 @@ static void arm_pselect_constant(struct site *site, struct probe *probe)
 	probe->args[4] = case_word(site->constant);
 }
 
-/* For comparison: the kernel repeats these by itself. */
+/* For comparison: the kernel repeats these calls by itself. */
 
 static void open_small_pipe(struct site *site)
 {

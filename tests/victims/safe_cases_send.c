@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending and connecting with SO_SNDTIMEO: plain EINTR when interrupted, and nothing was done. */
+/*
+ * Cases of sending and connecting with SO_SNDTIMEO: they return plain EINTR when interrupted, and
+ * nothing was done.
+ */
 #include "safe_cases.h"
 
 #include <errno.h>
@@ -33,7 +36,7 @@ static void fill(struct site *site)
 		;
 }
 
-/* Leaves nothing, so that the sender has room whatever the kernel counts. */
+/* Reads everything, so that the sender has room whatever the kernel counts. */
 static void wake_sender(struct site *site)
 {
 	char bytes[4096];
@@ -112,7 +115,7 @@ static void arm_splice(struct site *site, struct probe *probe)
 	probe->args[4] = 1;
 }
 
-/* Receiving several messages belongs here too: no thread is borrowed from it. */
+/* Receiving several messages belongs here, too: no thread is borrowed from it. */
 static void open_receiver(struct site *site)
 {
 	open_sender(site);

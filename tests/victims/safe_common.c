@@ -20,10 +20,10 @@
 #define SIGNAL_PERIOD_NS 1000000L
 #define CHECK_PER_CALL	 8
 #define NAP_NS		 20000000L
-#define BLOCK_STEP	 0xd1b54a32d192ed03U /* between two words of a block */
+#define BLOCK_STEP	 0xd1b54a32d192ed03U /* difference between two words of a block */
 
 struct block {
-	uint32_t bytes; /* of the content */
+	uint32_t bytes; /* length of the content */
 	uint32_t seed;
 	uint64_t content[];
 };
@@ -35,7 +35,7 @@ static struct {
 	struct block **blocks;
 	size_t count;
 	size_t next;	   /* kept block that is checked next */
-	long refill_every; /* that many checks; 0: never */
+	long refill_every; /* number of checks after which the heap is refilled; 0: never */
 	long checks;
 } heap;
 
@@ -137,9 +137,7 @@ void threads_start(long count, void *(*run)(void *), void *argument)
 		if (errno)
 			victim_die("pthread_create");
 	}
-	/*
-	 * A thread begins with all signals blocked, and the test must not take that for its mask.
-	 */
+	/* A thread begins with all signals blocked, which the test must not take for its mask. */
 	while (atomic_load(&started) < count)
 		usleep(1000);
 }
@@ -193,7 +191,10 @@ uint32_t random_next(uint32_t *state)
 	return *state = x;
 }
 
-/* One addition a word: a generator takes eight times as long; targets compute beside all tests. */
+/*
+ * One addition per word: a generator takes eight times as long, and targets compute beside all
+ * tests.
+ */
 static uint64_t block_first(uint32_t seed)
 {
 	return (seed | 1) * 0x9e3779b97f4a7c15U;
@@ -243,7 +244,7 @@ void churn_run(struct churn *churn, int steps)
 	for (int i = 0; i < steps; i++) {
 		uint32_t random = random_next(&churn->random);
 		struct block **slot = &churn->slots[random % CHURN_SLOTS];
-		/* Mostly small, some of a few pages, few of many. */
+		/* Most blocks are small, some have a few pages, few have many. */
 		size_t size = 16 + (random >> 8) % 600;
 
 		if (random >> 28 == 0)

@@ -110,7 +110,10 @@ static void *wait_on_own_stack(void *memory)
 	return NULL;
 }
 
-/* Upwards: the data, the stack of a coroutine, unless `own`, that of a thread. */
+/*
+ * Starts on a mapping that has, upwards: the data, the stack of a coroutine, unless `own`, and that
+ * of a thread.
+ */
 static _Noreturn void start_in_mapping(bool own)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

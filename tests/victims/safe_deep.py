@@ -17,7 +17,7 @@ USUAL = 8 << 20
 
 
 def nest(_):
-    """sorted() needs more of the stack for a level than any code of Python."""
+    """Recurses through sorted(), which needs more of the stack for a level than any Python code."""
     return sorted([0], key=nest)
 
 

@@ -26,7 +26,7 @@ class Cycle:
 
 
 class Last:
-    """Goes when the interpreter has begun to end."""
+    """Is deleted when the interpreter has begun to end."""
 
     def __del__(self, lock=LOCK, sleep=time.sleep, write=os.write, how=sys.argv[2]):
         write(1, b"finalising\n")

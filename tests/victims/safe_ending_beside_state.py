@@ -26,7 +26,8 @@ class Garbage:
 
 
 class Slow:
-    """Of another thread: finalisation deletes it with that thread's state, with all modules intact."""
+    """An object of another thread: finalisation deletes it with that thread's state, with all
+    modules intact."""
 
     def __del__(self, sleep=time.sleep, finalizing=sys.is_finalizing, write=os.write):
         write(1, b"finalizing\n" if finalizing() else b"early\n")

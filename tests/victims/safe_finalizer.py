@@ -52,7 +52,8 @@ def fork():
 
 def main(go):
     gc.disable()
-    first = threading.Thread(target=int)  # what the C library loads at the end of the first one
+    # makes the C library load what it needs at the end of the first thread
+    first = threading.Thread(target=int)
     first.start()
     while len(os.listdir("/proc/self/task")) > 1:
         time.sleep(0.001)

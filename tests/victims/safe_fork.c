@@ -30,7 +30,7 @@ static void *churn_for_ever(void *unused)
 	return NULL;
 }
 
-/* A child may allocate: the C library makes its heap usable again inside fork(). */
+/* The child may allocate: the C library makes its heap usable again inside fork(). */
 static _Noreturn void be_child(struct churn *churn)
 {
 	churn_run(churn, 50);
@@ -54,7 +54,7 @@ static int nap_in_child(void *unused)
 	return 0;
 }
 
-/* As posix_spawn() does it: the child shares the memory, the parent waits for its end. */
+/* Creates a child as posix_spawn() does: it shares the memory, and the parent waits for its end. */
 static pid_t vfork_child(void)
 {
 	static _Alignas(16) char stack[CHILD_STACK_BYTES];

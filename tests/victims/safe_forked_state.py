@@ -16,7 +16,7 @@ import warnings
 END_S = 20
 REST_S = 1
 
-warnings.simplefilter("ignore")  # about a fork beside a thread
+warnings.simplefilter("ignore")  # a warning about a fork beside a thread
 slow = ctypes.PyDLL(sys.argv[1])
 slow.slow_states()
 blocks = ctypes.c_int.in_dll(slow, "blocks")

@@ -42,7 +42,7 @@ static void overwrite(unsigned char *from, const unsigned char *to)
 			*at = TRAP;
 }
 
-/* The mapping of the C library's code; false if there is none. */
+/* Finds the mapping of the C library's code; false if there is none. */
 static int find_library(unsigned char **ret_from, unsigned char **ret_to)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

@@ -50,8 +50,9 @@ _Static_assert(offsetof(struct probe, vectors_in) == 232, "the assembler knows t
 void probe_enter(struct probe *probe);
 
 /*
- * The probe's address stays on top of the stack, so that rcx, which the kernel overwrites, is the
- * only register needed to find it again; the 128 bytes below are filled and compared.
+ * Makes the call. The probe's address stays on top of the stack, so that rcx, which the kernel
+ * overwrites, is the only register needed to find it again; the 128 bytes below are filled and
+ * compared.
  */
 __asm__(".text\n"
 	".globl probe_enter\n"
@@ -171,7 +172,7 @@ bool probe_use_tiles(struct probe *probe)
 	return true;
 }
 
-/* Palette 1: eight tiles of 16 rows of 64 bytes. */
+/* Configures palette 1: eight tiles of 16 rows of 64 bytes. */
 static void fill_tile_config(unsigned char *config)
 {
 	memset(config, 0, components[TILE_CONFIG].length);
@@ -182,7 +183,10 @@ static void fill_tile_config(unsigned char *config)
 	}
 }
 
-/* What the thread holds: everything, or now and then no tiles, as after a matrix product. */
+/*
+ * Fills the state that the thread holds: all of it, or sometimes all except tiles, as after a
+ * matrix product.
+ */
 static uint64_t fill_vectors(uint64_t present, uint32_t *random)
 {
 	put_word(vectors_in, FCW, 0x0f7f); /* masked exceptions, rounding towards zero */

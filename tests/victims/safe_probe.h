@@ -3,10 +3,10 @@
 #define SAFE_PROBE_H
 
 /*
- * One system call, made with nothing in between that could hide what happened to the thread while
+ * Makes one system call, with nothing in between that could hide what happened to the thread while
  * it was blocked: every register that the kernel preserves, the whole x87/SSE/AVX/AVX-512 state and
- * the red zone hold random values before it and are compared after it. safe_probe_aarch64.c does
- * the same with the registers of that processor, kept elsewhere than below.
+ * the red zone hold random values before the call and are compared after it. safe_probe_aarch64.c
+ * does the same with the registers of that processor, which are kept elsewhere than below.
  */
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ struct probe {
 	uint64_t number;
 	uint64_t args[6];
 	uint64_t result; /* as the kernel returned it: -errno on failure */
-	/* The rest belongs to the probe. */
+	/* The other fields are private to the probe. */
 	uint64_t kept_in[6]; /* rbx rbp r12 r13 r14 r15 */
 	uint64_t kept_out[6];
 	uint64_t args_out[6]; /* rdi rsi rdx r10 r8 r9 */
@@ -26,15 +26,15 @@ struct probe {
 	void *vectors_in;
 	void *vectors_out;
 	void *vectors_clean;
-	uint64_t present; /* those of them that are not in their initial state */
+	uint64_t present; /* those of `components` that are not in their initial state */
 };
 
-/* Learns what state this processor has. Once, before the first call. */
+/* Determines what state this processor has. Call it once, before the first probe. */
 void probe_init(struct probe *probe);
 
 /*
- * Includes the AMX tiles, which a thread has to ask for and which make its saved state four times
- * as large from their first use. False when this machine has none.
+ * Includes the AMX tiles, which a thread must request and which make its saved state four times as
+ * large from their first use. False when this machine has none.
  */
 bool probe_use_tiles(struct probe *probe);
 

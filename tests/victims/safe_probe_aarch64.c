@@ -10,14 +10,14 @@
 #include "safe_common.h"
 
 /*
- * The kernel preserves everything but x0. Where it goes on with a wait by restart_syscall(2), it
+ * The kernel preserves every register but x0. If it continues a wait by restart_syscall(2), it
  * leaves that number in x8.
  */
 #define REGISTERS     31U
 #define VECTOR_BYTES  512U
 #define NUMBER	      8U
 #define ROUND_TO_ZERO (UINT64_C(3) << 22)
-#define FLAGS_SET     (UINT64_C(1) << 27 | 0x1f) /* saturated, and every exception seen */
+#define FLAGS_SET     (UINT64_C(1) << 27 | 0x1f) /* saturation, and every exception flag */
 
 static struct {
 	uint64_t registers_in[REGISTERS];
@@ -45,7 +45,7 @@ void probe_enter(void *own);
 	      " {v16.2d-v19.2d}, [x9], #64\n" store " {v20.2d-v23.2d}, [x9], #64\n" store \
 	      " {v24.2d-v27.2d}, [x9], #64\n" store " {v28.2d-v31.2d}, [x9], #64\n"
 
-/* The address of the area is the second word above the stack pointer while the call is made. */
+/* Makes the call. Meanwhile the address of the area is the second word above the stack pointer. */
 __asm__(".text\n"
 	".globl probe_enter\n"
 	".type probe_enter, %function\n"
@@ -101,7 +101,7 @@ void probe_init(struct probe *probe)
 	memset(probe, 0, sizeof(*probe));
 }
 
-/* They are AMX. */
+/* Tiles exist with AMX alone. */
 bool probe_use_tiles(struct probe *probe)
 {
 	(void)probe;

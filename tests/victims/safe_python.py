@@ -80,7 +80,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def polling(status):
-    """Past Python, which takes up an interrupted call again by itself."""
+    """Waits without Python, which repeats an interrupted call by itself."""
     if LIBC.poll(None, ctypes.c_ulong(0), int(WAIT_S * 1000)) == 0:
         return
     if ctypes.get_errno() == errno.EINTR:
@@ -133,7 +133,8 @@ def littering(status):
 
 
 HEAP_BLOCKS = 40000  # about 64 MB
-KEPT_OF = 16  # what stays in between keeps the allocator from giving the memory back by itself
+# one of so many blocks is kept, so that the allocator cannot release the memory by itself
+KEPT_OF = 16
 
 
 class Heap:

@@ -34,7 +34,7 @@ class Cycle:
 
 
 def litter():
-    """Leaves garbage and checks that what is alive stays whole."""
+    """Leaves garbage and checks that live objects are intact."""
     cycles = [Cycle(i) for i in range(60)]
     kept = cycles[::5]
     del cycles
@@ -57,7 +57,7 @@ NAMES = set()
 
 
 def check_names():
-    """Code from outside leaves no names here."""
+    """Checks that code from outside leaves no names here."""
     global NAMES  # pylint: disable=global-statement
     now = set(vars(sys.modules["__main__"]))
     if NAMES and now != NAMES:
@@ -139,7 +139,8 @@ def reading():
 
 
 def feeding():
-    """Leaves garbage for the collector that is called from outside, as the own one is off."""
+    """Leaves garbage for the collector that is called from outside, as the program's own runs are
+    off."""
     Locking(1)
     time.sleep(WAIT_S)
     os.write(SINK, b"x")
@@ -153,7 +154,8 @@ class Last:
 
 
 def settle():
-    """With the first thread the C library gets its own signal handler, and a library at its end."""
+    """Starts a first thread, with which the C library installs its own signal handler, and loads a
+    library at the thread's end."""
     first = threading.Thread(target=int)
     first.start()
     while len(os.listdir("/proc/self/task")) > 1:

@@ -79,7 +79,7 @@ static void pass_first_call(void)
 		victim_die("no answer");
 }
 
-/* Whether that file of the thread begins with a text. */
+/* Reports whether that file of the thread begins with a text. */
 static bool begins(const char *file, const char *text)
 {
 	char path[64], line[256] = "";
@@ -94,7 +94,7 @@ static bool begins(const char *file, const char *text)
 	return strncmp(line, text, strlen(text)) == 0;
 }
 
-/* 0 is the number of read() on x86-64, and the standard input. */
+/* Waits until the thread is in read() (0 on x86-64) on the standard input. */
 static void await_call(void)
 {
 	const struct timespec moment = {.tv_nsec = 10000000};

@@ -25,14 +25,14 @@
 #define BLOCK	   ((size_t)1 << 20)
 #define PAGE	   4096
 #define BLOCKS_MAX 64
-#define TEXT	   32768 /* a pipe has more room: the kernel needs no thread of its own */
+#define TEXT	   32768 /* a pipe has more room: the kernel needs no separate thread */
 #define ENTRIES	   4
 #define FILL	   0x5a
 #define NOT_HERE   77
 
 struct device {
 	int ring, input;
-	char *queue; /* of submissions */
+	char *queue; /* queue of submissions */
 	struct io_uring_sqe *entries;
 	struct io_uring_params params;
 };
@@ -89,7 +89,7 @@ static void read_registered(const struct device *device, void *block)
 		victim_die("io_uring_enter");
 }
 
-/* A block at that place; jemalloc begins large ones anywhere in their first page. */
+/* Allocates a block at that place; jemalloc begins large ones anywhere in their first page. */
 static unsigned char *allocate_again(uintptr_t before)
 {
 	for (size_t i = 0; i < BLOCKS_MAX; i++) {
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
 	     is_registered = strcmp(way, "busy") != 0;
 	struct device device = {0};
 	void *block, *behind;
-	volatile uintptr_t before; /* the compiler warns of a copy of what is freed */
+	volatile uintptr_t before; /* the compiler warns about a copy of a freed pointer */
 	char byte;
 
 	victim_open();

@@ -24,7 +24,7 @@
 
 #define ANY (-1)
 
-/* Action for a call, or for one whose argument has a value in its lower half. */
+/* The action for a call, or for a call whose argument has this value in its lower half. */
 static const struct filter {
 	const char *name;
 	uint32_t action;
@@ -83,8 +83,8 @@ static void install_one(const struct filter *filter)
 }
 
 /*
- * The shape of container engines' default: what is not named fails, clone3 as if there were none,
- * clone is allowed without new namespaces; another architecture kills.
+ * Installs a filter like container engines' default: unlisted calls fail, clone3 as if it did not
+ * exist, clone is allowed without new namespaces; another architecture kills.
  */
 static void install_container(void)
 {
@@ -112,8 +112,8 @@ static void install_container(void)
 }
 
 /*
- * Kills for all that is not said here to be made by the release functions of allocators or by the
- * victim itself: shows a call that flmem's tables lack.
+ * Installs a filter that kills for every call that is not listed here as one of the allocators'
+ * release functions or of the victim itself: it shows a call that flmem's tables lack.
  */
 static void install_listed(void)
 {
@@ -153,7 +153,7 @@ static void install_listed(void)
 	install(code, COUNT + 3);
 }
 
-/* PR_SET_SYSCALL_USER_DISPATCH: system calls from outside of this program raise SIGSYS. */
+/* PR_SET_SYSCALL_USER_DISPATCH: system calls from code outside of this program raise SIGSYS. */
 static bool dispatch_is_on;
 static volatile char dispatch_blocks;
 extern const char __executable_start[], etext[];
@@ -231,7 +231,7 @@ static void sleep_long(void)
 {
 	struct timespec time = {.tv_sec = 9};
 
-	/* Not clock_nanosleep(), by which glibc's nanosleep() goes and which restarts as well. */
+	/* Not clock_nanosleep(), which glibc's nanosleep() uses and which restarts as well. */
 	while (syscall(SYS_nanosleep, &time, NULL) == 0)
 		victim_round();
 	victim_interrupted();

@@ -58,7 +58,7 @@ static void check_mask(void)
 			victim_fail("signal %d became blocked", number);
 }
 
-/* Waits once; an interruption is right when the handler has run, and only then. */
+/* Waits once; an interruption is correct only if the handler has run. */
 static void wait_once(void)
 {
 	struct timespec nap = {.tv_nsec = WAIT_NS};

@@ -28,7 +28,7 @@
 #define THREADS_MAX    64
 #define BATCH	       2000
 #define BETWEEN_CHECKS 50
-#define WAIT_MS	       40 /* the environment may have another, where flmem is slow */
+#define WAIT_MS	       40 /* the environment may set a longer time, where flmem is slow */
 #define LOCAL_WORDS    32
 #define WAIT_KINDS     4
 
@@ -57,7 +57,10 @@ static _Thread_local uint32_t thread_seed;
 static _Atomic long started;
 static int wait_ms = WAIT_MS;
 
-/* One that never rests checks all of its blocks now and then: it would live in the allocator. */
+/*
+ * A thread that never rests checks all of its blocks only now and then: otherwise it would never be
+ * outside of the allocator.
+ */
 static void churn_batch(struct worker *worker)
 {
 	if (worker->settings->nap_us > 0) {
@@ -115,7 +118,7 @@ static bool wait_for_condition(void)
 	return result == ETIMEDOUT;
 }
 
-/* One wait that time ends; whether it ended in no other way. */
+/* Makes one wait that ends by time; returns whether it ended in no other way. */
 static bool wait_once(uint32_t kind)
 {
 	struct timespec nap = {.tv_nsec = wait_ms * 1000000L};
@@ -180,7 +183,7 @@ static void *run_worker(void *argument)
 	return NULL;
 }
 
-/* Some C libraries have a higher minimum: 128 KiB in glibc for aarch64. */
+/* Some C libraries have a higher minimum, such as 128 KiB in glibc for aarch64. */
 static size_t stack_size(const struct settings *settings)
 {
 	size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN);
@@ -188,7 +191,7 @@ static size_t stack_size(const struct settings *settings)
 	return settings->stack_bytes < (long)least ? least : (size_t)settings->stack_bytes;
 }
 
-/* Stacks side by side, each with an invisible guard page at its lower end. */
+/* Makes stacks side by side, each with an invisible guard page at its lower end. */
 static void set_guarded_stack(pthread_attr_t *attributes, const struct settings *settings, long i)
 {
 	static char *all;
@@ -228,7 +231,7 @@ static void start_workers(const struct settings *settings)
 			victim_die("pthread_create");
 	}
 	pthread_attr_destroy(&attributes);
-	/* A thread begins with all signals blocked; the test has to see none of that. */
+	/* A thread begins with all signals blocked, which the test must not see. */
 	while (atomic_load(&started) < settings->churners + settings->idlers)
 		usleep(1000);
 }

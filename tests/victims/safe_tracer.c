@@ -15,7 +15,7 @@
 	(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL)
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 
-/* The signal to pass on from this stop. */
+/* Returns the signal to pass on from this stop. */
 static int signal_of(int status)
 {
 	int number = WSTOPSIG(status);

@@ -23,7 +23,7 @@ static volatile sig_atomic_t caught;
 static uintptr_t allocator_low;
 static uintptr_t allocator_high;
 
-/* The mapping that holds the malloc that this program calls. */
+/* Finds the mapping that holds the malloc that this program calls. */
 static void find_allocator(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -108,7 +108,10 @@ int main(int argc, char **argv)
 	signals_start();
 	for (;;) {
 		inside = 1;
-		/* Larger than any per-thread cache, so that the allocator's locks are taken. */
+		/*
+		 * The block is larger than any per-thread cache, so that the allocator's locks are
+		 * taken.
+		 */
 		void *large = malloc(random_next(&churn.random) % 30000 + 2000);
 
 		free(large);

@@ -19,8 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE	 ((size_t)4096)
-#define PART	 ((size_t)100 << 10) /* below the size at which malloc() maps a block by itself */
+#define PAGE ((size_t)4096)
+/* Below the size from which malloc() maps each block separately. */
+#define PART	 ((size_t)100 << 10)
 #define PARTS	 64
 #define NOT_HERE 77
 
@@ -58,7 +59,7 @@ static void *handle_faults(void *unused)
 	return unused;
 }
 
-/* All pages inside of a block, which is freed like that: the next user of it faults. */
+/* Watches all pages inside a block, which is then freed: the next user of it faults. */
 static void watch_pages(char *block)
 {
 	const uintptr_t from = ((uintptr_t)block + PAGE) & ~(PAGE - 1);

@@ -135,7 +135,7 @@ static void wait_with_matrix(void)
 	}
 }
 
-/* Memory tags are checked from here on. */
+/* Starts the check of memory tags, if this processor and kernel have it. */
 static bool has_it(const char *mode)
 {
 	if (strcmp(mode, "za") == 0)

@@ -28,7 +28,7 @@ struct hooks {
 static int (*mallctl_of)(const char *, void *, size_t *, void *, size_t);
 static sem_t inside, answers;
 
-/* Until the main thread says so, and all the time with the lock of the arena. */
+/* Stops the thread until the main thread lets it go on, all the time with the lock of the arena. */
 static void stop_here(int number)
 {
 	sigset_t all_but_one;
@@ -45,7 +45,10 @@ static void go_on(int number)
 	(void)number;
 }
 
-/* Memory for the arena itself: jemalloc asks for it with the lock of all its mallctl() calls. */
+/*
+ * Allocates memory for the arena itself: jemalloc requests it with the lock of all its mallctl()
+ * calls.
+ */
 /* The parameters are jemalloc's. NOLINTNEXTLINE(readability-function-size) */
 static void *wait_inside(void *hooks, void *at, size_t size, size_t alignment, bool *zeroed,
 			 bool *committed, unsigned arena)

@@ -44,7 +44,7 @@ static void prepare(void)
 	}
 }
 
-/* It is the thread to be borrowed: its wait has no timeout. */
+/* This is the thread to be borrowed: its wait has no timeout. */
 static void *answer(void *unused)
 {
 	sem_wait(&asked);
@@ -54,7 +54,7 @@ static void *answer(void *unused)
 	return unused;
 }
 
-/* The allocator gets something to release, and registers its handlers. */
+/* Gives the allocator something to release, and makes it register its handlers. */
 static void use_allocator(const char *path)
 {
 	void *library = dlopen(path, RTLD_NOW), *place;
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 
 	if (argc != 3)
 		return 2;
-	setvbuf(stdout, line, _IOLBF, sizeof(line)); /* the handler must not allocate one */
+	setvbuf(stdout, line, _IOLBF, sizeof(line)); /* the handler must not allocate a buffer */
 	sem_init(&asked, 0, 0);
 	sem_init(&answered, 0, 0);
 #ifndef FIRST

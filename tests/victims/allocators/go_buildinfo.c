@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The build information of a Go program, as Go 1.18 and later (INLINE) and earlier ones write it.
+ * The build information of a Go program, in the form of Go 1.18 and later (INLINE), or of earlier
+ * releases.
  */
 #include <stdint.h>
 

@@ -21,7 +21,7 @@ static void hook(const void *block, size_t size)
 	pthread_mutex_unlock(&lock);
 }
 
-/* 1: tcmalloc calls the function for each block. */
+/* Lets tcmalloc call the function for each block; returns 1 if that is possible. */
 int held_hook(const char *setter)
 {
 	void *place = dlsym(RTLD_DEFAULT, setter);
@@ -33,7 +33,7 @@ int held_hook(const char *setter)
 	return set(hook);
 }
 
-/* It allocates nothing in between. */
+/* Reads a byte with the lock held; allocates nothing in between. */
 int held_read(int fd)
 {
 	char byte;

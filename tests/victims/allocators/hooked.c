@@ -5,7 +5,7 @@
  * each byte. With a number, jemalloc gets the function for that arena; with "extension", tcmalloc
  * calls it instead of releasing memory; with "none", nobody.
  */
-#define _GNU_SOURCE /* dlvsym() */
+#define _GNU_SOURCE /* for dlvsym() */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -32,7 +32,7 @@ struct system_allocator {
 	void *const *functions;
 };
 
-/* In a static build; else found by name. */
+/* Present in a static build; otherwise found by name. */
 __attribute__((weak)) int mallctl(const char *name, void *old, size_t *length, void *new,
 				  size_t new_length);
 

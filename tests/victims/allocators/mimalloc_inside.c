@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As Debian's python3.13: a program at a fixed address that holds mimalloc for its own use, without
- * names, and takes the address of malloc. The linker makes its own entry for malloc then,
- * which is what the slots of all libraries lead to.
+ * Resembles Debian's python3.13: a program at a fixed address that holds mimalloc for its own use,
+ * without names, and takes the address of malloc. The linker then makes a PLT entry for malloc in
+ * the program, and the slots of all libraries lead to it.
  */
 #include <stdlib.h>
 

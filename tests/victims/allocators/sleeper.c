@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uses its allocator, says that it is ready, and sleeps until it is killed or its input ends.
- * OPENER: opens the library that it is given first, for itself alone; 77 when it does not load.
+ * Uses its allocator, prints "ready", and sleeps until it is killed or its input ends. OPENER:
+ * first opens the library that it is given, for itself alone; status 77 when that does not load.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

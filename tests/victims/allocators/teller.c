@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills and thins out the heaps of four threads, prints what its allocator says of itself, one
- * "name bytes" per line, then "ready", and touches its heap no more. What this version of it does
- * not know is left out. TCMALLOC: gperftools; MIMALLOC: mimalloc; else jemalloc.
+ * Fills and thins out the heaps of four threads, prints the figures that its allocator reports, one
+ * "name bytes" per line, then "ready", and no longer touches its heap. Figures that this version of
+ * the allocator lacks are left out. TCMALLOC: gperftools; MIMALLOC: mimalloc; else jemalloc.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,7 +69,7 @@ static bool ask(const char *name, size_t *value)
 		return false;
 	if (mallctl(name, value, &length, NULL, 0) == 0)
 		return true;
-	/* Before 5.0, all arenas are the one after the last. */
+	/* Before 5.0, the index after the last arena means all arenas. */
 	if (strncmp(name, all, strlen(all)) != 0 ||
 	    mallctl("arenas.narenas", &count, &count_length, NULL, 0) != 0)
 		return false;
@@ -109,7 +109,7 @@ int main(void)
 	bool known[sizeof(names) / sizeof(names[0])];
 
 	setvbuf(stdout, NULL, _IOLBF, 4096);
-	puts("begin"); /* whatever stdio allocates, it has now */
+	puts("begin"); /* stdio has now allocated all its buffers */
 	for (int i = 0; i < THREADS; i++) {
 		pthread_t thread;
 

@@ -40,7 +40,7 @@ static uint64_t pool_reserved(void)
 static void fill_pool(cudaStream_t stream, void **kept)
 {
 	cudaMemPool_t pool;
-	uint64_t threshold = UINT64_MAX; /* else the pool is emptied at each synchronisation */
+	uint64_t threshold = UINT64_MAX; /* otherwise the pool is emptied at each synchronisation */
 	void *freed;
 
 	check(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");

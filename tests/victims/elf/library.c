@@ -37,7 +37,7 @@ void *sample_function(size_t size)
 	return malloc(size + (size_t)sample_hidden(1));
 }
 
-#ifdef ADDRESSES /* takes malloc's address, so that its slot is not one for calls alone */
+#ifdef ADDRESSES /* take malloc's address, so that its slot is not for calls alone */
 void *(*sample_allocator(void))(size_t);
 
 void *(*sample_allocator(void))(size_t)

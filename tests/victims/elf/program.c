@@ -7,7 +7,7 @@ __attribute__((noinline)) static void *program_allocate(size_t size)
 	return malloc(size);
 }
 
-#ifdef ADDRESSES /* takes malloc's address */
+#ifdef ADDRESSES /* take malloc's address */
 static void *(*volatile program_allocator)(size_t);
 #endif
 

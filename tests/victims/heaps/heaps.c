@@ -61,7 +61,7 @@ static void give(void *block)
 	free(block);
 }
 
-/* Blocks of changing sizes between two, as many as are wanted. */
+/* Takes blocks whose sizes vary between two limits, until the wanted amount is reached. */
 static void fill(size_t least, size_t most)
 {
 	size_t sum = 0, seed = 12345;
@@ -88,7 +88,7 @@ static void fresh(void)
 	fill(16, 4096);
 }
 
-/* Nearly all in use; the few that are free are of all sizes, and some are neighbours. */
+/* Nearly all blocks are in use; the few free ones are of all sizes, and some are neighbours. */
 static void dense(void)
 {
 	fill(16, 4096);
@@ -113,14 +113,14 @@ static void fragmented(void)
 	give_all_but(100);
 }
 
-/* Every other block: nothing can be joined, and no page is free as a whole. */
+/* Frees every other block: nothing can be joined, and no page is free as a whole. */
 static void pinned(void)
 {
 	fill(500, 1500);
 	give_all_but(2);
 }
 
-/* More small blocks than a list of them has room for; every third run of 4096 is given back. */
+/* More small blocks than a list of them has room for; every third run of 4096 is freed. */
 static void many(void)
 {
 	size_t sum = 0, seed = 12345;
@@ -149,7 +149,7 @@ static void many(void)
 #define PR_SET_MEMORY_MERGE 67
 #endif
 
-/* Without the heap's help. */
+/* Returns the available memory, without using the heap. */
 static size_t available_mib(void)
 {
 	char text[512] = {0};
@@ -161,7 +161,7 @@ static size_t available_mib(void)
 	return line ? strtoul(line + strlen("MemAvailable:"), NULL, 10) >> 10 : 0;
 }
 
-/* So many pages as there are not: until the kernel has merged (KSM) what there is. */
+/* Waits for memory: until the kernel has merged (KSM) enough pages. */
 static void wait_for_room(void)
 {
 	if (available_mib() > ROOM_MIB)
@@ -170,7 +170,7 @@ static void wait_for_room(void)
 		usleep(100000);
 }
 
-/* Blocks of 16 to 2000 bytes that fill one MiB, of the same sizes in each MiB. */
+/* Takes blocks of 16 to 2000 bytes that fill one MiB, with the same sizes in each MiB. */
 static void *fill_one(void)
 {
 	size_t sum = 0, seed = 12345;
@@ -189,7 +189,7 @@ static void *fill_one(void)
 	return first;
 }
 
-/* All but every 64th block of a MiB that begins with this one. */
+/* Frees all but every 64th block of a MiB that begins with this one. */
 static void give_one(char *block)
 {
 	size_t sum = 0;
@@ -205,8 +205,8 @@ static void give_one(char *block)
 }
 
 /*
- * A heap larger than the machine's memory, for which KSM has to run: what pages hold is the same in
- * each MiB, but for the heads of what is free, in every third.
+ * A heap larger than the machine's memory, for which KSM must run: the contents of pages are the
+ * same in each MiB, except for the heads of free blocks, in every third.
  */
 static void vast(void)
 {
@@ -246,7 +246,7 @@ static void tcache(void)
 	}
 }
 
-/* Freed ones raise the threshold, so that later ones come from the heap. */
+/* Freed blocks raise the threshold, so that later ones come from the heap. */
 static void mmapped(void)
 {
 	void *large[16];
@@ -270,7 +270,7 @@ static void locked(void)
 		abort();
 }
 
-/* By small pages only, whatever the machine is set to. */
+/* Uses small pages only, whatever the machine is set to. */
 static void small_pages(void)
 {
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
@@ -285,7 +285,7 @@ static void released(void)
 	malloc_trim(0);
 }
 
-/* Waits until so many have come here. */
+/* Waits until so many threads have reached this place. */
 static void meet(int *place, int count)
 {
 	__atomic_add_fetch(place, 1, __ATOMIC_SEQ_CST);
@@ -341,7 +341,7 @@ static void *churn(void *argument)
 	return NULL;
 }
 
-/* Arenas that never rest. */
+/* Arenas that change all the time. */
 static void busy(void)
 {
 	pthread_t thread;
@@ -381,7 +381,7 @@ static void taking(void)
 	threads = 2;
 }
 
-/* A size that cannot be, in a chunk in the middle. */
+/* An impossible size, in a chunk in the middle. */
 static void corrupted(void)
 {
 	fragmented();
@@ -391,24 +391,27 @@ static void corrupted(void)
 static void cyclic(void)
 {
 	fragmented();
-	/* A chunk that is as long as the way back. */
+	/* The size is negative, so the next chunk would be before this one. */
 	((size_t *)blocks[block_count / 200 * 100])[-1] = (size_t)-4096 | 1;
 }
 
-/* A free chunk of its own among many in use, in the first of the bins; after it, what it was. */
+/*
+ * Returns a separate free chunk among many in use, the first in its bin; the function after it
+ * restores the state.
+ */
 static size_t *free_chunk(void)
 {
 	size_t *block;
 
 	dense();
-	/* Larger than what is free elsewhere. */
+	/* The block is larger than all other free memory. */
 	block = take(40000);
 	take(40000);
 	give(block);
 	return block;
 }
 
-/* A bin whose only chunk comes after itself. */
+/* A bin whose only chunk links to itself. */
 static void bin_loop(void)
 {
 	size_t *links = free_chunk();
@@ -423,7 +426,7 @@ static void bin_stray(void)
 	links[0] = (size_t)0x4141414141414140;
 }
 
-/* The size of a free block has been written over: it reaches into blocks in use. */
+/* The size of a free block has been overwritten: it reaches into blocks in use. */
 static void bin_size(void)
 {
 	volatile size_t *links = free_chunk();
@@ -431,7 +434,7 @@ static void bin_size(void)
 	links[-1] += 1 << 20;
 }
 
-/* Two chunks of a fastbin that come after each other. */
+/* Two chunks of a fastbin that link to each other. */
 static void fast_loop(void)
 {
 	size_t *small[9];
@@ -441,7 +444,9 @@ static void fast_loop(void)
 		small[i] = take(56);
 	for (size_t i = 0; i < 9; i++)
 		give(small[i]);
-	/* The last one links to the one before; from 2.32 on mangled with its own place. */
+	/*
+	 * The last one links to the one before; from 2.32 on the link is mangled with its address.
+	 */
 	if (small[8][0] == (size_t)(small[7] - 2))
 		small[7][0] = (size_t)(small[8] - 2);
 	else
@@ -459,7 +464,7 @@ static void top_absurd(void)
 	last[3] = (size_t)1 << 60 | 1;
 }
 
-/* A ring of arenas that does not come back to where it began. */
+/* A ring of arenas that does not lead back to its start. */
 static void ring_apart(void)
 {
 	const size_t *word = (const size_t *)free_chunk()[0];
@@ -467,7 +472,7 @@ static void ring_apart(void)
 	size_t *apart = calloc(1, 8192);
 	size_t offset = 0;
 
-	/* The only arena is its own next one. */
+	/* The only arena links to itself. */
 	while (offset < 4096 && (word[offset / 8] >= unsorted || unsorted - word[offset / 8] > 128))
 		offset += 8;
 	if (!apart || offset == 4096)
@@ -477,8 +482,8 @@ static void ring_apart(void)
 }
 
 /*
- * Nothing in it may be written, though small free blocks wait to be joined. Its end is found by
- * trying: flmem leaves a program with threads alone that calls sbrk().
+ * A heap that may not be written, though small free blocks wait to be joined. Its end is found by
+ * trying, since flmem refuses programs with threads that call sbrk().
  */
 static void protected(void)
 {
@@ -493,7 +498,7 @@ static void protected(void)
 		abort();
 }
 
-/* The same, a while after it has begun to compute. */
+/* Like protected(), a while after the program has begun to compute. */
 static void protected_later(void)
 {
 	const clock_t begun = clock();
@@ -541,7 +546,7 @@ int main(int argc, char **argv)
 	char line[64];
 	size_t i = 0;
 
-	/* Not on the heap that is read. */
+	/* The array is not on the heap that is read. */
 	static void *room[BLOCKS_MAX];
 
 	blocks = room;

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Heaps of arenas are aligned; the first word leads to the arena, which begins with its lock. */
+/* Heaps of arenas are aligned; the first word points to the arena, which begins with its lock. */
 #define HEAP_MAX ((uintptr_t)64 << 20)
 
 static int started, is_absent;
@@ -53,7 +53,7 @@ static void *take(void *holds)
 	return NULL;
 }
 
-/* One thread after the other, each with its own arena. */
+/* Starts one thread after the other, each with a separate arena. */
 static void make_arenas(int count)
 {
 	pthread_attr_t small;

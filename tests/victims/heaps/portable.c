@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Begin of a program that runs on older C libraries than that of this machine, too: the usual one
- * asks for __libc_start_main of 2.34.
+ * Start code of a program that also runs on older C libraries than that of this machine: the usual
+ * one needs __libc_start_main of 2.34.
  */
 #include <stdlib.h>
 

@@ -29,7 +29,7 @@ static void give_up(const char *what)
 	exit(1);
 }
 
-/* Writes over what may be read-only. */
+/* Overwrites memory that may be read-only. */
 static void spoil(uintptr_t at, size_t length, int byte)
 {
 	const uintptr_t start = at & ~(PAGE - 1);
@@ -48,7 +48,7 @@ static ElfW(Dyn) * entry_of(ElfW(Sxword) tag)
 	exit(1);
 }
 
-/* Some C libraries relocate the addresses where they stand. */
+/* Some C libraries relocate the addresses in place. */
 static uintptr_t table_of(ElfW(Sxword) tag)
 {
 	const uintptr_t value = entry_of(tag)->d_un.d_ptr;
@@ -61,7 +61,7 @@ static void header(void)
 	spoil(library->l_addr, sizeof(ElfW(Ehdr)), 0);
 }
 
-/* The header is whole, and leads to segments without end. */
+/* The header is intact, and leads to segments without end. */
 static void segments(void)
 {
 	const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)library->l_addr;
@@ -77,7 +77,7 @@ static void dynamic(void)
 	}
 }
 
-/* Tables of 16 million entries, each chain the way to itself. */
+/* Hash tables of 16 million entries in which each chain leads to itself. */
 static void hash(void)
 {
 	const uintptr_t table = table_of(DT_GNU_HASH);
@@ -131,7 +131,10 @@ static void list_begins_nowhere(void)
 	_r_debug.r_map = (struct link_map *)(uintptr_t)1;
 }
 
-/* Each as if the loader had mapped the library once more, as many as the system lets it. */
+/*
+ * Adds mappings as if the loader had mapped the library again and again, as many as the system
+ * allows.
+ */
 static void mappings(void)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -178,7 +181,7 @@ int main(int argc, char **argv)
 		ways[i].spoil();
 		if (unlink(path))
 			give_up(path);
-		/* By system calls alone, which no library is needed for. */
+		/* Uses system calls alone, which need no library. */
 		if (write(STDOUT_FILENO, "ready\n", 6) != 6)
 			return 1;
 		for (;;)

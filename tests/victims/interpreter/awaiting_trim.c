@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A malloc_trim() that takes until the Python program that has loaded it has gone on. */
+/* A malloc_trim() that lasts until the Python program that has loaded it has made progress. */
 #include <stdint.h>
 #include <unistd.h>
 

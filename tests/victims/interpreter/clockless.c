@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that may not read the clock of the processor: it never does, without Python's lock. */
+/*
+ * Makes a thread that may not read the processor's clock; it never does, as it runs without
+ * Python's lock.
+ */
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -8,7 +11,7 @@ void pause_clockless(void)
 {
 	const char *said = "ready\n";
 
-	(void)prctl(PR_SET_TSC, PR_TSC_SIGSEGV); /* not known to every kernel */
+	(void)prctl(PR_SET_TSC, PR_TSC_SIGSEGV); /* not every kernel knows it */
 	while (*said && write(STDOUT_FILENO, said, 1) == 1)
 		said++;
 	for (;;)

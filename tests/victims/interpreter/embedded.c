@@ -23,7 +23,7 @@ static const char litter[] = "import gc\n"
 			     " one = Cycle()\n"
 			     " one.itself = one\n";
 
-/* A function of the library, as a pointer of the given type. */
+/* Finds a function of the library, as a pointer of the given type. */
 static void find(void *library, const char *name, void *function)
 {
 	void *found = dlsym(library, name);

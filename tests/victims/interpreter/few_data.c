@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data and hardly any .bss, as libz and libm: their last page ends with what follows in the file.
+ * A library with data and hardly any .bss, like libz and libm: its last page ends with the file's
+ * content after the data.
  */
 
 __attribute__((visibility("default"))) int few_numbers[4] = {1, 2, 3, 4};
@@ -14,11 +15,11 @@ int few_sum(void)
 }
 
 #ifdef IS_LINKER
-/* What glibc's dynamic linker exports for debuggers. */
+/* Names that glibc's dynamic linker exports for debuggers. */
 __attribute__((visibility("default"))) int _r_debug;
 #endif
 
 #ifdef IS_MUSL
-/* The same of musl's. */
+/* Names that musl's dynamic linker exports for debuggers. */
 __attribute__((visibility("default"))) int _dl_debug_addr;
 #endif

@@ -34,7 +34,7 @@ static void allocate(void)
 
 int fork_after(int descriptor);
 
-/* What waitpid() says of the child. */
+/* Forks; returns the child's status from waitpid(). */
 int fork_after(int descriptor)
 {
 	int status = -1;

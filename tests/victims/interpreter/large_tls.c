@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data of each thread, for which the C library takes most of the thread's stack. */
+/* Thread-local data for which the C library takes most of a thread's stack. */
 #define LENGTH (7 << 20)
 
 __thread char large_tls[LENGTH];

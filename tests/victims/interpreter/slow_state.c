@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Delays each allocation that a thread makes from the interpreter without its lock, as if the
- * thread lost the processor there: one that enters the interpreter allocates its state this way.
+ * thread lost the processor there: a thread that enters the interpreter allocates its state this
+ * way.
  */
 #include <stddef.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ void PyMem_SetAllocator(int domain, struct allocator *allocator);
 int PyGILState_Check(void);
 
 static struct allocator before;
-volatile int blocks; /* allocated so far without the lock */
+volatile int blocks; /* number of blocks allocated so far without the lock */
 
 static void delay(void)
 {

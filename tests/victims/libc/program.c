@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linked to another C library; read, never run. */
+/* A program linked to another C library; it is read, never run. */
 #include <stdlib.h>
 
 int main(void)

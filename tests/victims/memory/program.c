@@ -32,21 +32,23 @@ static void pause_ms(long ms)
 	nanosleep(&time, NULL);
 }
 
-/* What this round keeps for good. */
+/* Returns the bytes that this round keeps for good. */
 static size_t kept(const char *way, unsigned long round, size_t size)
 {
 	if (strcmp(way, "leak") == 0)
 		return size;
-	if (strcmp(way, "stairs") == 0) /* what a leak keeps of twelve rounds, at once */
+	if (strcmp(way, "stairs") == 0) /* the growth of a leak over twelve rounds, at once */
 		return round % 12 == 11 ? 12 * size : 0;
 	if (strcmp(way, "step") == 0)
 		return round == 10 ? 16 * size : 0;
-	if (strcmp(way, "cache") == 0) /* halves with each round, to nothing */
+	if (strcmp(way, "cache") == 0) /* halves with each round, down to nothing */
 		return round < 8 ? (16 * size) >> round : 0;
 	return 0; /* flat, keep, noise, saw, retain */
 }
 
-/* What it keeps for some rounds: noise for one, of any size; saw until nine are together. */
+/*
+ * Keeps memory for some rounds: noise for one round, of any size; saw until there are nine blocks.
+ */
 static void keep_for_a_while(const char *way, unsigned long round, size_t size)
 {
 	static void *held[9];
@@ -100,7 +102,9 @@ int main(int argc, char **argv)
 	size = strtoul(argv[4], NULL, 10) << 10;
 	if (argc > 5)
 		log = fopen(argv[5], "ae");
-	/* Else freeing a large block makes glibc keep the next ones: that is the way "keep". */
+	/*
+	 * Otherwise freeing a large block makes glibc keep the next ones: that is the way "keep".
+	 */
 	if (strcmp(argv[1], "keep") != 0)
 		mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	if (strcmp(argv[1], "retain") == 0)

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 
 /*
- * Looks like a CPython 3.12 to a sampler, whose structures then lead anywhere: each step allocates
- * once, with frames and code that are there, are not, or no longer. Prints "survived".
+ * Looks like a CPython 3.12 to a sampler, with structures that lead anywhere: each step allocates
+ * once, with frames and code that exist, do not, or no longer do. Prints "survived".
  */
 
 #include <stdint.h>
@@ -20,7 +20,7 @@
 #define CODE_ROOM  256U
 #define FRAME_ROOM 128U
 
-/* Byte offsets in 3.12.1 on a 64-bit machine, by a compiler. */
+/* Byte offsets in 3.12.1 on a 64-bit machine, as a compiler gives them. */
 enum {
 	STATE_INTERPRETER = 16,
 	STATE_CFRAME = 56,
@@ -44,7 +44,7 @@ enum {
 	OWNED_BY_STACK = 3,
 };
 
-/* What the sampler looks up. */
+/* The symbols that the sampler looks up. */
 #pragma GCC visibility push(default)
 extern char _PyRuntime[1024], PyCode_Type[64]; /* NOLINT(bugprone-reserved-identifier) */
 extern const unsigned long Py_Version;
@@ -55,7 +55,8 @@ void *PyGILState_GetThisThreadState(void);
 char _PyRuntime[1024] = {1}, PyCode_Type[64] = {1};
 const unsigned long Py_Version = 0x030c01f0;
 
-static void *volatile current_state; /* malloc() is said not to come back here */
+/* The compiler assumes that malloc() does not call back into this file. */
+static void *volatile current_state;
 static char *volatile sink;
 static char lines[64]; /* an empty table */
 static char *file;
@@ -80,7 +81,7 @@ static void put_number(char *object, size_t offset, uint64_t number)
 	memcpy(object + offset, &number, sizeof(number));
 }
 
-/* Pages, and one after them that cannot be read. */
+/* Makes pages, and one after them that cannot be read. */
 static char *make_pages(size_t size)
 {
 	char *pages =
@@ -143,7 +144,7 @@ static char *make_chunk(uint64_t size)
 	return chunk;
 }
 
-/* One allocation while the thread's state has these. */
+/* Allocates once while the thread's state has this chunk and frame. */
 static void step(char *state, const char *chunk, const char *frame)
 {
 	const char *cframe = frame;
@@ -167,7 +168,7 @@ static char *in_new_chunk(uint64_t size, const char *name, char **ret_chunk)
 	return frame;
 }
 
-/* Nothing is believed of a layout before it was seen to be right. */
+/* The sampler trusts no part of a layout before it has verified it. */
 static void run_unproven(char *state, char *gone)
 {
 	char *chunk, *frame = in_new_chunk(PAGE + 8, "odd size", &chunk);
@@ -180,7 +181,7 @@ static void run_unproven(char *state, char *gone)
 	step(state, gone, gone + 64);
 }
 
-/* Then what lies in the chunk is there, and all else is asked for. */
+/* Then the sampler reads data in the chunk directly, and checks all other memory first. */
 static void run_proven(char *state, char *gone)
 {
 	char *chunk, *frame = in_new_chunk(CHUNK, "running", &chunk);
@@ -204,7 +205,7 @@ static void run_proven(char *state, char *gone)
 	step(state, NULL, gone);
 }
 
-/* The same address, but another function; then no memory any more. */
+/* Another function at the same address; then the memory is unmapped. */
 static void run_reused(char *state)
 {
 	char *chunk, *frame = in_new_chunk(CHUNK, "first", &chunk), *code;
@@ -213,12 +214,12 @@ static void run_reused(char *state)
 	step(state, chunk, frame);
 	fill_code(code, "second");
 	step(state, chunk, frame);
-	/* Unseen, as the C library does it. */
+	/* Unmaps without the sampler's notice, as the C library does. */
 	syscall(SYS_munmap, code - (PAGE - CODE_ROOM), (size_t)PAGE);
 	step(state, chunk, frame);
 }
 
-/* One allocation by the same code with this version, whose name ends with another digit now. */
+/* Allocates once by the same code with this version; its name now ends with another digit. */
 static void step_renamed(char *state, const char *chunk, const char *frame, char digit,
 			 char version)
 {
@@ -231,7 +232,7 @@ static void step_renamed(char *state, const char *chunk, const char *frame, char
 	step(state, chunk, frame);
 }
 
-/* Versions that differ; none; one that another interpreter has given out, too. */
+/* Versions that differ, no version, and one that another interpreter has given out, too. */
 static void run_renamed(char *state)
 {
 	char *chunk, *frame = in_new_chunk(CHUNK, "name 0", &chunk);

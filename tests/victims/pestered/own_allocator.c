@@ -35,7 +35,7 @@ void free(void *block)
 
 void *calloc(size_t count, size_t size)
 {
-	return malloc(count * size); /* never used before */
+	return malloc(count * size); /* memory that was never used before */
 }
 
 void *realloc(void *block, size_t size)

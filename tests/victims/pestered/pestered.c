@@ -50,8 +50,8 @@ static void *load_library(void)
 static pthread_barrier_t cancelled;
 
 /*
- * malloc() is no cancellation point, also where the sampler looks up a file for the first time, and
- * where it meets a thread for the first time (with a context).
+ * malloc() is not a cancellation point, even when the sampler looks up a file for the first time,
+ * or handles a new thread (with a context).
  */
 static void *run_cancelled(void *context)
 {
@@ -123,7 +123,10 @@ static void map_above(char *above)
 		fail("mmap");
 }
 
-/* The register holds an address above the stack, in memory that goes unseen. */
+/*
+ * The register holds an address above the stack, in memory that is unmapped without the sampler's
+ * notice.
+ */
 static void *run_stale(void *context)
 {
 	char *above = (char *)context + HALF;
@@ -173,7 +176,7 @@ static void run_coroutine(void)
 	survived = 1;
 }
 
-/* A coroutine; what its frame pointer leads to comes and goes by another thread. */
+/* A coroutine; another thread maps and unmaps the memory to which its frame pointer leads. */
 static void mode_unmapping(void)
 {
 	pthread_t thread;
@@ -203,7 +206,7 @@ static void mode_unmapping(void)
 }
 #endif
 
-/* The profile loses its end, or all of it. */
+/* Truncates the profile, partly or wholly. */
 static void mode_truncate(void)
 {
 	const char *path = getenv("PESTERED_FILE");
@@ -223,7 +226,7 @@ static void mode_truncate(void)
 	survived = 1;
 }
 
-/* Anything may be read from there. */
+/* Overwrites bytes by any values. */
 static void scramble(unsigned char *bytes, size_t count)
 {
 	unsigned number = 12345;
@@ -259,7 +262,7 @@ static void allocate_and_free(void **blocks)
 	}
 }
 
-/* The tables have another content, and the header claims that they are larger. */
+/* The tables have other contents, and the header claims that they are larger. */
 static void mode_scrambled(void)
 {
 	static void *blocks[BLOCKS];
@@ -279,7 +282,7 @@ static void mode_scrambled(void)
 	survived = 1;
 }
 
-/* Another file was written over it: that one is not changed. */
+/* Another file has replaced the profile: the sampler must not change it. */
 static void mode_replaced(void)
 {
 	static void *blocks[BLOCKS];
@@ -352,7 +355,7 @@ static void mode_small_stack(void)
 	wait_for(child);
 }
 
-/* What is refused does not count, whatever its size. */
+/* A refused allocation does not count, whatever its size. */
 static void mode_refused(void)
 {
 	volatile size_t size = SIZE_MAX / 4 * 3;
@@ -368,7 +371,7 @@ static void mode_refused(void)
 }
 
 #ifdef __x86_64__
-/* The function's address and its arguments; its stack ends at an odd multiple of 8 bytes. */
+/* Calls a function with its arguments on a stack that ends at an odd multiple of 8 bytes. */
 extern void *call_misaligned(void *function, ...);
 __asm__(".text\n.globl call_misaligned\n.type call_misaligned, @function\n"
 	"call_misaligned:\n\tpushq %rbp\n\tmovq %rsp, %rbp\n\tandq $-16, %rsp\n"
@@ -376,13 +379,15 @@ __asm__(".text\n.globl call_misaligned\n.type call_misaligned, @function\n"
 	"\tmovq %rcx, %rdx\n\tmovq %r8, %rcx\n\tcall *%rax\n\tleave\n\tret\n"
 	".size call_misaligned, . - call_misaligned\n");
 
-/* By the ABI the stack is aligned at each call. Few calls of the C library's malloc() need that. */
+/*
+ * The ABI requires an aligned stack at each call. Few calls of the C library's malloc() need that.
+ */
 static void *run_misaligned(void *context)
 {
 	const size_t length = 1 << 20;
 	void *block, *other = NULL, *mapping;
 
-	free(malloc(1)); /* the first one of a thread is such a call */
+	free(malloc(1)); /* the first call of a thread is one of them */
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		block = call_misaligned((void *)malloc, (size_t)BLOCK + i);
 		block = call_misaligned((void *)realloc, block, (size_t)2 * BLOCK);
@@ -405,7 +410,7 @@ static void *run_misaligned(void *context)
 }
 #endif
 
-/* Also where a thread and a child have not been sampled yet. */
+/* Also tests a thread and a child that have not been sampled yet. */
 static void mode_misaligned(void)
 {
 	pthread_t thread;

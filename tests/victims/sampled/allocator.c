@@ -61,7 +61,7 @@ EXPORT void drop_block(void *block)
 }
 #else
 #ifdef PATCHED
-/* The entry that the code of the PLT jumps to: ff 25, and how far it is from there. */
+/* Changes the entry that the code of the PLT jumps to: ff 25, and the distance to the entry. */
 static bool patch(const unsigned char *plt, void *function)
 {
 	int32_t distance;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* free() as preloaded allocators have it: it asks the linker for the next one when it is called. */
+/*
+ * free() as some preloaded allocators define it: it looks up the next one through the linker when
+ * it is called.
+ */
 
 #define _GNU_SOURCE
 

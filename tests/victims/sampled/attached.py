@@ -76,7 +76,7 @@ def fork_often(number):
 
 
 def start_forks():
-    """Whoever reads the mappings of the process takes long, so that forks happen meanwhile."""
+    """Makes so many mappings that reading them takes long, so that forks happen meanwhile."""
     page = mmap.PAGESIZE
     kept.append(mmap.mmap(-1, MAPPINGS * page))
     first = ctypes.addressof(ctypes.c_char.from_buffer(kept[-1]))
@@ -112,7 +112,7 @@ def open_all(folder):
 
 
 def open_place(path):
-    """The handle, and where it lies: the first word of a link map."""
+    """Returns the handle, and the load address: the first word of a link map."""
     handle = _ctypes.dlopen(path, os.RTLD_NOW)
     _ctypes.dlsym(handle, "library_allocate")
     return handle, ctypes.c_uint64.from_address(handle).value
@@ -135,7 +135,8 @@ class Object(ctypes.Structure):
 
 
 def unseal():
-    """As tools leave it that put functions of their own into the tables of objects."""
+    """Makes sealed tables writable, as tools do that put functions of their own into the tables of
+    objects."""
     sealed = []
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Object), ctypes.c_size_t, ctypes.c_void_p)

@@ -35,7 +35,7 @@ static void *page_of(const volatile void *address)
 	return (void *)((uintptr_t)address & ~(uintptr_t)(PAGE - 1));
 }
 
-/* The linker's write is made again when this returns. */
+/* The linker's write is made again when this handler returns. */
 static void wait_for_change(int signal)
 {
 	uintptr_t before = slot ? *slot : 0;
@@ -50,7 +50,7 @@ static void wait_for_change(int signal)
 		_exit(4);
 }
 
-/* The entry of the library for malloc(). */
+/* Returns the library's entry for malloc(). */
 static uintptr_t *find_entry(void *library)
 {
 	const struct link_map *map = NULL;
@@ -104,7 +104,7 @@ static void start_thread(const char *path)
 		sched_yield();
 }
 
-/* 0: a thread is stopped where it binds the entry of this library. */
+/* Returns 0 when a thread is stopped where it binds the entry of this library. */
 __attribute__((visibility("default"))) int stop_binding(const char *path)
 {
 	struct sigaction action = {.sa_handler = wait_for_change};

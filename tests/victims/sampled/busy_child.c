@@ -12,14 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BLOCK  ((size_t)4 << 20) /* after a MiB a thread asks for a profile */
+#define BLOCK  ((size_t)4 << 20) /* a thread requests a profile after a MiB */
 #define LONG_S 60
 
 static sem_t inside, go;
 static __thread int waits;
 static void *volatile sink;
 
-/* Instead of that of the C library, also for the sampler. */
+/* Replaces the C library's function, also for the sampler. */
 __attribute__((visibility("default"))) int getrlimit(__rlimit_resource_t resource,
 						     struct rlimit *limits)
 {
@@ -70,7 +70,10 @@ int main(void)
 {
 	pid_t child;
 
-	/* Its first one: what it allocates until it forks is less than the distance to the next. */
+	/*
+	 * The thread's first sample: all that it allocates until it forks is less than the distance
+	 * to the next.
+	 */
 	sink = malloc(1);
 	child = fork();
 	if (child == 0)

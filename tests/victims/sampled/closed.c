@@ -13,7 +13,7 @@
 
 #define BLOCK ((size_t)4 << 20)
 
-static int is_child, found = 3; /* not asked */
+static int is_child, found = 3; /* 3: not checked yet */
 static void *volatile sink;
 
 static int has_standard_output(void)
@@ -27,7 +27,7 @@ static int has_standard_output(void)
 	return 0;
 }
 
-/* Instead of that of the C library, also for the sampler, which has its file open then. */
+/* Replaces the C library's function, also for the sampler, which has its file open then. */
 __attribute__((visibility("default"))) int madvise(void *memory, size_t size, int advice)
 {
 	if (is_child && found != 1)

@@ -16,7 +16,7 @@ static void (*order)(const char *order, char *answer);
 static volatile int is_ending, is_detached, is_awaited;
 static pthread_t ending;
 
-/* Instead of that of the C library, also for the sampler. */
+/* Replaces the C library's function, also for the sampler. */
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	if (is_ending == 1 && pthread_equal(pthread_self(), ending)) {
@@ -27,7 +27,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 	return (int)syscall(SYS_clock_gettime, clock, now);
 }
 
-/* Of the sampler, which waits for the calls that use the profile. */
+/* Called by the sampler, which waits for the calls that use the profile. */
 __attribute__((visibility("default"))) int nanosleep(const struct timespec *time,
 						     struct timespec *left)
 {

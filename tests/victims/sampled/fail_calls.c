@@ -48,7 +48,7 @@ static unsigned long number(const char *name)
 	return text ? strtoul(text, NULL, 10) : 0;
 }
 
-/* Of a file, or of a name in a folder. */
+/* Finds the path of a file, or of a name in a folder. */
 static void read_path(int fd, const char *name, char path[PATH_ROOM])
 {
 	char link[40];
@@ -94,7 +94,7 @@ static int chosen_kinds(void)
 	return getenv("FAIL_READS") ? READS : getenv("FAIL_OPENS") ? OPENS : WRITES;
 }
 
-/* Whether this call has to fail; 2: it writes half, before one that fails. */
+/* Returns whether this call must fail; 2: it writes half, before one that fails. */
 static int judge(int kinds, const char *call, int fd, const char *name)
 {
 	const char *under = getenv("FAIL_UNDER");
@@ -208,7 +208,7 @@ PUBLIC ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
 	return put_bytes(fd, bytes, length, offset, true);
 }
 
-/* Of one piece at a time, which is a short write to the caller. */
+/* Writes one piece at a time, which is a short write to the caller. */
 PUBLIC ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t offset)
 {
 	int i = 0;
@@ -362,7 +362,7 @@ PUBLIC int open(const char *name, int flags, ...)
 	return open_file(AT_FDCWD, name, flags, mode);
 }
 
-/* What _FORTIFY_SOURCE calls without a mode. */
+/* _FORTIFY_SOURCE calls these functions if there is no mode. */
 PUBLIC int __openat_2(int directory, const char *name, int flags)
 {
 	return open_file(directory, name, flags, 0);
@@ -403,7 +403,7 @@ PUBLIC int faccessat(int fd, const char *name, int mode, int flags)
 {
 	struct stat status;
 
-	(void)mode; /* flmem asks for F_OK only */
+	(void)mode; /* flmem passes F_OK only */
 	if (judge(READS, "access", fd, name) == 1)
 		return -1;
 	return (int)syscall(SYS_newfstatat, fd, name, &status, flags & AT_SYMLINK_NOFOLLOW);
@@ -424,7 +424,7 @@ PUBLIC int lstat(const char *name, struct stat *status)
 	return fstatat(AT_FDCWD, name, status, AT_SYMLINK_NOFOLLOW);
 }
 
-/* The checked forms. */
+/* Replacements of the checked functions. */
 ssize_t __pread_chk(int fd, void *bytes, size_t length, off_t offset, size_t room);
 ssize_t __read_chk(int fd, void *bytes, size_t length, size_t room);
 

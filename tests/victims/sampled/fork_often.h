@@ -4,16 +4,22 @@
 
 /* Threads of a library that fork all the time, whose children use the dynamic linker. */
 
-/* Functions of the library: an error number, and how many children forked until now have failed. */
+/*
+ * Functions of the library: start the threads (returns an error number), and count the forked
+ * children that have failed until now.
+ */
 int fork_often(void) __attribute__((visibility("default")));
 int count_failed(void) __attribute__((visibility("default")));
 
-/* What the library defines: what a child does, and how long a thread waits before the next one. */
+/*
+ * Functions that the library defines: what a child does, and how long a thread waits before the
+ * next fork.
+ */
 _Noreturn void use_linker(void);
 extern const long fork_pause_ms;
 
 void sleep_ms(long ms);
-/* Asks the linker for its list. */
+/* Asks the linker for its list of objects. */
 void walk_list(void);
 
 #endif

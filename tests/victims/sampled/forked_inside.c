@@ -29,7 +29,7 @@
 #include "unseen_filter.h"
 
 #define MOMENTS	      8
-#define INSIDE_OFFSET 20 /* of the count in flmem_sampler_state */
+#define INSIDE_OFFSET 20 /* offset of the count in flmem_sampler_state */
 
 static int trapped, is_child, traps, gate[2];
 static long answer;
@@ -50,7 +50,7 @@ static void allocate(size_t size)
 		sink = malloc(size);
 }
 
-/* How many calls are inside the sampler. */
+/* Returns how many calls are inside the sampler. */
 static uint32_t read_inside(void)
 {
 	const char *state = dlsym(RTLD_DEFAULT, "flmem_sampler_state");
@@ -61,7 +61,7 @@ static uint32_t read_inside(void)
 	return inside;
 }
 
-/* The one that was interrupted is inside. */
+/* The interrupted call is inside the sampler. */
 static void run_in_child(void)
 {
 	char byte;
@@ -112,7 +112,7 @@ static void trap(void)
 		_exit(3);
 }
 
-/* Back from the handler nothing is inside the sampler. */
+/* After the return from the handler no call is inside the sampler. */
 static void end_child(void)
 {
 	allocate(6000);
@@ -129,7 +129,7 @@ static void *run(void *context)
 			end_child();
 		usleep(1000);
 	} while (trapped == SYS_openat && traps < MOMENTS);
-	/* Outside of a sample, whose own moment would cover what the child has done. */
+	/* Do this outside of a sample, whose own moment would cover what the child has done. */
 	if (trapped == SYS_openat) {
 		close(gate[1]);
 		wait_for(child);

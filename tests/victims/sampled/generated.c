@@ -15,7 +15,7 @@
 #define MAPPINGS 2000U
 #define CALLS	 20000U
 #define BLOCK	 65536U
-#define POINTER	 6 /* where the function's address is in the code */
+#define POINTER	 6 /* place of the function's address in the code */
 
 static __attribute__((noinline)) void allocate(void)
 {
@@ -24,7 +24,7 @@ static __attribute__((noinline)) void allocate(void)
 	free(block);
 }
 
-/* Every other page has other rights, which makes each a mapping. */
+/* Gives every other page other rights, so that each page is a mapping. */
 static int make_mappings(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);

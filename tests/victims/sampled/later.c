@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two blocks that are kept: between them all clocks of the process go on by fifty days. */
+/* Keeps two blocks: between them all clocks of the process are set forward by fifty days. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -11,7 +11,7 @@
 
 static time_t ahead_s;
 
-/* Instead of that of the C library, also for the sampler. */
+/* Replaces the C library's function, also for the sampler. */
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	int rc = (int)syscall(SYS_clock_gettime, clock, now);

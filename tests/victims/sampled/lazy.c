@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linked so that its call of malloc() is bound when it is made first. */
+/* A library linked so that its call of malloc() is bound when it is made first. */
 #include <stdlib.h>
 
 #define SIZE 300000

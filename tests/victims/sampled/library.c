@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded and unloaded again and again by sampled.c. */
+/* A library that sampled.c loads and unloads again and again. */
 #include <stdlib.h>
 
 __attribute__((visibility("default"))) void *library_allocate(size_t size);
 
 #ifdef SHIFTED
-/* The code begins further on. */
+/* Moves the start of the code. */
 __asm__(".text\n.skip 64\n");
 #endif
 
@@ -14,7 +14,10 @@ void *library_allocate(size_t size)
 	return malloc(size);
 }
 
-/* The sampler must not take this code for that of what is loaded at the same addresses later. */
+/*
+ * The sampler must not mistake this code for that of a library that is loaded at the same addresses
+ * later.
+ */
 __attribute__((destructor)) static void allocate_at_unloading(void)
 {
 	static void *volatile sink;

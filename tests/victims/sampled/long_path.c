@@ -22,7 +22,7 @@
 
 static void *volatile sink;
 
-/* At the address if that is not NULL, and gone from its directory. */
+/* Maps a file at the address if that is not NULL, and removes its name. */
 static int map_long(const char *name, void *at)
 {
 	int fd = open("file", O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	void *library = dlopen(argc > 1 ? argv[1] : "", RTLD_NOW), *(*function)(size_t);
 	char *place;
 
-	/* Below the library. */
+	/* Choose a place below the library. */
 	place = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!library || place == MAP_FAILED)
 		return 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints how many of its calls reached own_mappings.c: of mmap(), of mmap64(), of mremap(). */
+/* Prints how many of its calls of mmap(), mmap64() and mremap() reached own_mappings.c. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <sys/mman.h>

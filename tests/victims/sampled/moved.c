@@ -30,7 +30,7 @@ static void must_be(int is_so)
 		_exit(4);
 }
 
-/* Not inlined, and in this order, as nothing is optimised. */
+/* The functions are neither inlined nor reordered, as nothing is optimised. */
 static void unmap_in_vain(void)
 {
 	char *map = must_map(mmap(NULL, 4 * PAGE, ACCESS, OWN, -1, 0));
@@ -38,7 +38,8 @@ static void unmap_in_vain(void)
 	must_be(munmap(map + 1, PAGE) == -1);
 	must_be(munmap(map, 0) == -1);
 	must_be(munmap(map, SIZE_MAX) == -1);
-	must_be(munmap(map, ((size_t)1 << 56) + PAGE) == -1); /* other ones are after it */
+	/* There are other mappings after it. */
+	must_be(munmap(map, ((size_t)1 << 56) + PAGE) == -1);
 	must_be(mremap(map, 4 * PAGE, 0, MREMAP_MAYMOVE) == MAP_FAILED);
 }
 
@@ -55,7 +56,7 @@ static void move_middle(void)
 	char *room = must_map(mmap(NULL, 4 * PAGE, PROT_NONE, OWN, -1, 0));
 
 	must_map(mremap(map + 2 * PAGE, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, room));
-	must_be(munmap(map + PAGE, 2 * PAGE) == 0); /* one page is left of it */
+	must_be(munmap(map + PAGE, 2 * PAGE) == 0); /* one page of it is left */
 	must_be(munmap(room + PAGE, 2 * PAGE) == 0);
 }
 
@@ -84,7 +85,7 @@ static void shrink(void)
 	must_map(mremap(map, 8 * PAGE, 2 * PAGE, 0));
 }
 
-/* What grows is a file, beside memory that is shared. */
+/* The mapping that grows is one of a file, beside shared memory. */
 static void grow_file(void)
 {
 	int fd = memfd_create("grown", MFD_CLOEXEC);
@@ -104,7 +105,7 @@ static void grow_small(void)
 	must_map(mremap(map, PAGE, 8 * PAGE, MREMAP_MAYMOVE));
 }
 
-/* Each takes the place of the one before it, more often than the sampler knows mappings. */
+/* Each mapping takes the place of the one before it, more often than the sampler knows mappings. */
 static void replace_often(void)
 {
 	char *map = must_map(mmap(NULL, PAGE, ACCESS, OWN, -1, 0));
@@ -113,7 +114,10 @@ static void replace_often(void)
 		must_map(mmap(map, PAGE, ACCESS, OWN | MAP_FIXED, -1, 0));
 }
 
-/* More than the sampler knows at a time; of each a half stays, and of each second one nothing. */
+/*
+ * More mappings than the sampler knows at a time; one half of each stays, and of each second one
+ * nothing.
+ */
 static void halve_many(void)
 {
 	static char *maps[MANY];
@@ -150,7 +154,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	static char output[1 << 12]; /* not of malloc(): it would be counted */
+	static char output[1 << 12]; /* not from malloc(), which would count it */
 	size_t growing = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 
 	if (argc > 1 && !growing) {

@@ -85,7 +85,9 @@ static unsigned long long read_start(pid_t pid)
 
 int main(void)
 {
-	/* A child asks for a profile where it has covered the distance of its parent. */
+	/*
+	 * A child requests a profile when it has covered its parent's distance to the next sample.
+	 */
 	sink = malloc(1);
 	for (int i = 0; i < TRIES; i++) {
 		struct contained children[2];

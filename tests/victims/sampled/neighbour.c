@@ -18,7 +18,7 @@ int allocate_here(void)
 #else
 __attribute__((visibility("default"))) int open_neighbour(void);
 
-/* 1: it was found and allocates; -1: it was not found. */
+/* Returns 1 if the other library was found and allocates; -1 if it was not found. */
 int open_neighbour(void)
 {
 	void *handle = dlopen("neighbour.so", RTLD_NOW | RTLD_LOCAL);

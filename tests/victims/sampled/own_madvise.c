@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library in front of the C library: madvise(), as libraries have it that keep memory registered
- * with a device.
+ * A library that precedes the C library with its own madvise(), like libraries that keep memory
+ * registered with a device.
  */
 #include <sys/syscall.h>
 #include <unistd.h>

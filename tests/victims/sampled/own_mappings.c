@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions for mappings in front of those of the C library, as libraries have them that keep
- * memory registered with a device: each call has to come here. There is none for mmap().
+ * Functions for mappings that precede those of the C library, like those of libraries that keep
+ * memory registered with a device: each call must reach them. There is none for mmap().
  */
 #define _GNU_SOURCE
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plug-in that nobody asks for a function: it registers one when it is loaded, and allocates then
- * already. ORPHAN: without the start files of the C library.
+ * A plug-in of which nobody looks up a function: it registers one when it is loaded, and already
+ * allocates then. ORPHAN: without the start files of the C library.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static void *volatile kept[2];
 
-/* The caller is in the stack of what is allocated. */
+/* The caller is in the stack of the allocation. */
 static __attribute__((noinline)) int registered_allocate(void)
 {
 	kept[1] = malloc(3U << 20);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As many relocations as a large library has: pointers to a symbol that another one may define. */
+/*
+ * A library with as many relocations as a large one has: pointers to a symbol that another library
+ * may define.
+ */
 #define POINTERS "400000"
 
 int relocated_place __attribute__((visibility("default")));

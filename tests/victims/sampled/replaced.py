@@ -27,7 +27,7 @@ def rename(number):
 
 
 def tables():
-    """Of one function with its body one line further down in each."""
+    """Defines one function whose body is one line further down each time."""
     for i in range(3):
         scope = {}
         exec(compile("def work():\n" + "\n" * i + "    return bytearray(100000)\n", "lines", "exec"), scope)

@@ -28,7 +28,7 @@
 #define BLOCK	((size_t)100 << 10)
 #define BLOCKS	100
 #define THREADS 4
-/* Of a register, of which the kernel takes the lower half for these arguments. */
+/* Bits of a register above the half that the kernel uses for these arguments. */
 #define UPPER_HALF (1L << 32)
 #define ROOM	   (64U << 10)
 
@@ -47,7 +47,7 @@ static __attribute__((noinline)) void allocate(unsigned count)
 	}
 }
 
-/* What the allocator and threads of the C library need. */
+/* Calls that the allocator and threads of the C library need. */
 static struct sock_filter few[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	ALLOW(brk),
@@ -93,7 +93,7 @@ static void restrict_by_call(unsigned flags)
 
 static atomic_uint started;
 
-/* It is in the sampler at most times. */
+/* The thread is inside the sampler most of the time. */
 static void *allocate_always(void *unused)
 {
 	(void)unused;
@@ -117,7 +117,10 @@ static void restrict_all_threads(void)
 	allocate(BLOCKS);
 	restrict_by_call(SECCOMP_FILTER_FLAG_TSYNC);
 	allocate(BLOCKS);
-	/* They end with the process: a thread alone needs calls that the filter does not know. */
+	/*
+	 * The threads end with the process: the end of a single thread needs calls that the filter
+	 * does not allow.
+	 */
 }
 
 static void wait_for(pid_t child)
@@ -128,7 +131,7 @@ static void wait_for(pid_t child)
 		syscall(SYS_exit_group, 4);
 }
 
-/* A child of one that is restricted, and one that restricts itself before it has allocated. */
+/* Tests a child of a restricted process, and one that restricts itself before it has allocated. */
 static void fork_restricted(void)
 {
 	pid_t child = fork();
@@ -141,7 +144,7 @@ static void fork_restricted(void)
 	wait_for(child);
 }
 
-/* By a pointer that the sampler has not given out. */
+/* Restricts itself through a pointer that the sampler has not given out. */
 static void restrict_unseen(void)
 {
 	void *library = dlopen("libc.so.6", RTLD_NOW);
@@ -151,7 +154,7 @@ static void restrict_unseen(void)
 		_exit(3);
 }
 
-/* A child that has found out that it is not sampled. */
+/* Tests a child that has found out that it is not sampled. */
 static void fork_dormant(void)
 {
 	pid_t child = fork();
@@ -165,7 +168,7 @@ static void fork_dormant(void)
 	wait_for(child);
 }
 
-/* What a child of vfork() does to itself is nothing to its parent, whose memory it has. */
+/* A restriction in a child of vfork() does not concern its parent, whose memory it shares. */
 static void vfork_restricted(const char *program)
 {
 	pid_t child = vfork();
@@ -231,7 +234,7 @@ int main(int count, char **values)
 		one[1].k = (uint32_t)strtoul(values[2], NULL, 10);
 		filter = (struct sock_fprog){sizeof(one) / sizeof(one[0]), one};
 	}
-	/* In strict mode the allocator may not ask for more, or give back. */
+	/* In strict mode the allocator may neither request nor release memory. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	mallopt(M_ARENA_MAX, 1);

@@ -30,7 +30,7 @@
 #define BLOCK	4000U
 #define SMALL	200U
 #define PAGE	4096U
-#define KEPT(i) ((i) % 4 == 0) /* a quarter stays */
+#define KEPT(i) ((i) % 4 == 0) /* a quarter of the blocks stays */
 
 #ifdef __clang__
 #define NOT_IN __attribute__((noinline, optnone))
@@ -101,7 +101,7 @@ static NOT_IN void *by_mmap(void)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* The end of the last function. */
+/* Marks the end of the last function. */
 static NOT_IN void *by_nothing(void)
 {
 	return sink;
@@ -163,7 +163,7 @@ static void allocate_many(size_t row, size_t count)
 
 static void mode_functions(size_t count)
 {
-	const char *without = getenv("SAMPLED_WITHOUT"); /* what the allocator does not have */
+	const char *without = getenv("SAMPLED_WITHOUT"); /* functions that the allocator lacks */
 
 	for (size_t i = 0; i < FUNCTIONS; i++)
 		if (!without || strcmp(without, functions[i].name) != 0)
@@ -179,7 +179,7 @@ static NOT_IN void mode_changes(size_t count)
 	block = realloc(block, 3000);
 	block = realloc(block, 2000);
 	sink = block;
-	if (realloc(block, SIZE_MAX / 4)) /* fails: the block stays */
+	if (realloc(block, SIZE_MAX / 4)) /* this fails, and the block stays */
 		_exit(3);
 	map = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	munmap(map, 4 * PAGE);		   /* the front */
@@ -187,10 +187,11 @@ static NOT_IN void mode_changes(size_t count)
 	map = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	map = mremap(map, 8 * PAGE, 32 * PAGE, MREMAP_MAYMOVE);
 	map = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	/* Half of it is replaced: that memory is counted once. */
+	/* Half of the mapping is replaced: that memory is counted once. */
 	sink = mmap(map + 2 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	sink = mmap(NULL, 64 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* no memory */
+	/* Inaccessible, so it is not counted. */
+	sink = mmap(NULL, 64 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	map = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	munmap(map + 4 * PAGE, 4 * PAGE); /* a hole */
 	munmap(map, 4 * PAGE);
@@ -214,7 +215,7 @@ static void *run_short_thread(void *context)
 	return context;
 }
 
-/* Gigabytes in a moment: `count` thousand blocks, which come and go. */
+/* Allocates gigabytes in a moment: `count` thousand blocks, which are freed again. */
 static void mode_storm(size_t count)
 {
 	for (size_t i = 0; i < count * 1000; i++)
@@ -223,7 +224,7 @@ static void mode_storm(size_t count)
 	print_site("end", (void *)(uintptr_t)by_realloc, 0, 0, 0);
 }
 
-/* A megabyte each 10 ms, for about a second. */
+/* Allocates a megabyte every 10 ms, for about a second. */
 static void mode_calm(size_t count)
 {
 	for (size_t i = 0; i < count * 1000; i++)
@@ -238,7 +239,7 @@ static void mode_calm(size_t count)
 	print_site("end", (void *)(uintptr_t)by_realloc, 0, 0, 0);
 }
 
-/* Up to 64 at once; all come and go. */
+/* Up to 64 threads run at once; all end. */
 static void mode_threads(size_t count)
 {
 	pthread_t threads[64];
@@ -259,7 +260,7 @@ static void mode_threads(size_t count)
 	print_site("end", (void *)(uintptr_t)by_small_malloc, 0, 0, 0);
 }
 
-/* Memory goes from thread to thread. */
+/* Blocks that one thread allocates and another one frees. */
 struct hand_over {
 	void *volatile slots[1024];
 	size_t count;
@@ -300,7 +301,7 @@ static void mode_crossing(size_t count)
 	print_site("end", (void *)(uintptr_t)by_small_malloc, 0, 0, 0);
 }
 
-/* The child frees what it inherited, and allocates something else. */
+/* The child frees inherited blocks, and allocates others. */
 static void mode_fork(size_t count)
 {
 	void *inherited = by_small_malloc();
@@ -322,7 +323,7 @@ static void mode_fork(size_t count)
 }
 
 static volatile sig_atomic_t handled;
-static _Atomic size_t allocated; /* by the thread that gets the signals */
+static _Atomic size_t allocated; /* counted by the thread that gets the signals */
 
 static void handle_signal(int signal)
 {
@@ -344,7 +345,7 @@ static void *run_bombardment(void *context)
 	struct bombard *bombard = context;
 
 	/*
-	 * A signal that follows at once finds the thread where the last one found it; one that
+	 * A signal that follows at once finds the thread at the place of the last one; one that
 	 * always follows an allocation may find it between two.
 	 */
 	for (size_t sent = 1; sent <= bombard->count; sent++) {
@@ -392,7 +393,7 @@ static void handle_gettid(int signal, siginfo_t *info, void *context)
 #endif
 }
 
-/* The first sample of a thread asks for its number: there, each time, the handler allocates. */
+/* The first sample of a thread queries its number: each time, the handler allocates there. */
 static void *run_inside(void *context)
 {
 	static struct sock_filter code[] = {
@@ -513,7 +514,7 @@ static void mode_stack(size_t count)
 	print_site("end", (void *)(uintptr_t)mode_stack, 0, 0, 0);
 }
 
-/* Rounds 1 to `count`: in each a block is kept and four are freed. */
+/* Runs rounds 1 to `count`: in each a block is kept and four are freed. */
 static void mode_rounds(size_t count)
 {
 	void (*announce)(uint32_t);
@@ -534,7 +535,7 @@ static void mode_rounds(size_t count)
 	print_site("end", (void *)(uintptr_t)by_small_malloc, 0, 0, 0);
 }
 
-/* So many mappings at once, of which none stays. */
+/* Makes so many mappings at once, of which none stays. */
 static void mode_mappings(size_t count)
 {
 	void **maps = calloc(count, sizeof(*maps));
@@ -548,7 +549,7 @@ static void mode_mappings(size_t count)
 	printf("unmapped %zu\n", count);
 }
 
-/* A hundred blocks, of which all are freed before fifty others are kept. */
+/* Allocates a hundred blocks, all of which are freed before fifty others are kept. */
 static void mode_peak(size_t count)
 {
 	static void *blocks[1024];
@@ -580,7 +581,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	static char output[1 << 16]; /* not of malloc(): it would be counted */
+	static char output[1 << 16]; /* not from malloc(), which would count it */
 	size_t count = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
 
 	setvbuf(stdout, output, _IOFBF, sizeof(output));

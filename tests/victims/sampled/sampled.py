@@ -276,7 +276,7 @@ def run_generator(function):
 
 
 def main():
-    # A thread that is not meant, and newer than the main thread.
+    # A thread that is not sampled for its places, and is newer than the main thread.
     end = threading.Event()
     idle = threading.Thread(target=end.wait)
     idle.start()

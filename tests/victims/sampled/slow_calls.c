@@ -80,7 +80,7 @@ PUBLIC int openat(int directory, const char *name, int flags, ...)
 	return open_unless(directory, name, flags, mode);
 }
 
-/* What _FORTIFY_SOURCE calls without a mode. */
+/* _FORTIFY_SOURCE calls these functions if there is no mode. */
 PUBLIC int __openat_2(int directory, const char *name, int flags)
 {
 	return open_unless(directory, name, flags, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As LD_AUDIT: the dynamic linker takes long in the middle of loading the sampler. Loaded in the
- * ordinary way: threads that fork all the time, whose children use the linker.
+ * With LD_AUDIT: makes the dynamic linker take long in the middle of loading the sampler. Loaded in
+ * the ordinary way: threads that fork all the time, whose children use the linker.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ __typeof__(la_objsearch) la_objsearch __attribute__((visibility("default")));
 __typeof__(la_objopen) la_objopen __attribute__((visibility("default")));
 
 const long fork_pause_ms = 1;
-static bool is_loading; /* the sampler */
+static bool is_loading; /* the sampler is being loaded */
 static bool was_refused;
 
 unsigned la_version(unsigned version)
@@ -39,7 +39,7 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
 	return 0;
 }
 
-/* With SLOW_LOADS_REFUSED, it is not found the first time. */
+/* With SLOW_LOADS_REFUSED, the sampler is not found the first time. */
 char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
 	(void)cookie;
@@ -50,7 +50,7 @@ char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 	return NULL;
 }
 
-/* Right before the linker's list of objects counts as consistent again. */
+/* Called right before the linker's list of objects counts as consistent again. */
 void la_activity(uintptr_t *cookie, unsigned flag)
 {
 	(void)cookie;
@@ -60,7 +60,7 @@ void la_activity(uintptr_t *cookie, unsigned flag)
 		is_loading = false;
 }
 
-/* The linker insists on a consistent list where it is asked for what it has opened before. */
+/* The linker requires a consistent list when a library is requested that was opened before. */
 _Noreturn void use_linker(void)
 {
 	Dl_info own;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To preload: a walk over the linker's list takes long in all threads but the first, so that
- * other threads fork meanwhile. The only thread of a child is a first one.
+ * A library to preload: a walk over the linker's list takes long in all threads but the first, so
+ * that other threads fork meanwhile. The only thread of a child counts as the first.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

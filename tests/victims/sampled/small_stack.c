@@ -18,7 +18,7 @@
 #define LARGE	  (16U * PAGE)
 #define UNTOUCHED 0x5a
 
-static char *low; /* of the stack */
+static char *low; /* lowest address of the stack */
 static volatile uintptr_t handled_at, called_at;
 static void *volatile kept;
 
@@ -59,7 +59,7 @@ static int raise_on_stack(size_t size, void (*handler)(int))
 	return sigaction(SIGUSR1, &old, NULL) || sigaltstack(&before, NULL) ? -1 : 0;
 }
 
-/* How many bytes of the stack the call of malloc() took. */
+/* Returns how many bytes of the stack the call of malloc() took. */
 __attribute__((visibility("default"))) int measure(void)
 {
 	size_t untouched = 0;
@@ -71,7 +71,7 @@ __attribute__((visibility("default"))) int measure(void)
 	return (int)(called_at - (uintptr_t)low - untouched);
 }
 
-/* So that the sampler knows the thread's stack down to here. */
+/* Allocates with a deep stack, so that the sampler knows the thread's stack down to here. */
 static __attribute__((noinline)) void allocate_below(void)
 {
 	volatile char room[4 * LARGE];
@@ -93,8 +93,8 @@ static int raise_inside(char *stack, size_t size, void (*handler)(int))
 }
 
 /*
- * On an array of the thread's own stack, of which so many bytes are left in the handler. Returns
- * how many bytes below it were overwritten.
+ * Allocates on an array of the thread's own stack, of which so many bytes are left in the handler.
+ * Returns how many bytes below it were overwritten.
  */
 __attribute__((visibility("default"))) int allocate_inside(unsigned left)
 {
@@ -116,18 +116,18 @@ __attribute__((visibility("default"))) int allocate_inside(unsigned left)
 	return overwritten;
 }
 
-/* On a stack of so many bytes; 0: of which so many are left in the handler. */
+/* Allocates on a stack of so many bytes; 0: of which so many are left in the handler. */
 __attribute__((visibility("default"))) int allocate_on(unsigned size, unsigned left)
 {
 	if (!size && raise_on_stack(LARGE, note_place))
 		return -1;
-	/* What the kernel puts there is aligned to 64 bytes. */
+	/* The kernel's data there are aligned to 64 bytes. */
 	if (!size)
 		size = (LARGE - (unsigned)(handled_at - (uintptr_t)low) + left) & ~63U;
 	return raise_on_stack(size, allocate_here);
 }
 
-/* Both in a child that has not allocated yet; -1: it was killed. */
+/* Runs both in a child that has not allocated yet; -1: it was killed. */
 __attribute__((visibility("default"))) int run_in_child(unsigned size, unsigned left)
 {
 	int *result = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What threads of C do while their process is attached to. Each function returns 0. */
+/* Functions that threads of C run while their process is attached to. Each returns 0. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -65,7 +65,7 @@ static void *find_in_file(void *unused)
 	return found;
 }
 
-/* With no more than dlopen() needs. */
+/* Opens a library on a stack just large enough for dlopen(). */
 EXPORT int open_on_small_stack(const char *path)
 {
 	pthread_attr_t attributes;
@@ -106,7 +106,7 @@ static void *allocate_filtered(void *unused)
 	struct sock_fprog filter = {sizeof(rows) / sizeof(rows[0]), rows};
 
 	(void)unused;
-	/* The C library looks for processors first. */
+	/* The C library determines the number of processors first. */
 	allocate();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
@@ -117,13 +117,13 @@ static void *allocate_filtered(void *unused)
 	}
 }
 
-/* A thread that confined itself: what it does not do by itself ends the process. */
+/* Starts a thread that confines itself: a call that it does not make by itself ends the process. */
 EXPORT int start_filtered(void)
 {
 	return start(allocate_filtered);
 }
 
-/* Shows a test that the wait has begun. */
+/* Shows the test that the wait has begun. */
 static void show_wait(void)
 {
 	char path[sizeof(file) + 8];
@@ -185,7 +185,7 @@ static void fork_in_handler(int signal)
 		abort();
 }
 
-/* A signal arrives in the middle of a fork, and its handler forks. */
+/* Sends a signal in the middle of a fork; its handler forks. */
 EXPORT int fork_in_fork(void)
 {
 	struct sigaction action = {.sa_handler = fork_in_handler};
@@ -194,14 +194,14 @@ EXPORT int fork_in_fork(void)
 	return sigaction(SIGUSR1, &action, NULL) || fork_and_wait();
 }
 
-/* A fork that lasts until the file is there. */
+/* Makes a fork that lasts until the file exists. */
 EXPORT int fork_until(const char *path)
 {
 	copy_file(path);
 	return start(fork_once);
 }
 
-/* Once, and again as long as that fork lasts. */
+/* Looks up once, and again as long as that fork lasts. */
 static void *find_in_self(void *unused)
 {
 	void *program, *found;
@@ -214,7 +214,7 @@ static void *find_in_self(void *unused)
 	return found;
 }
 
-/* Several look for functions, as after each library that they open. */
+/* Several threads look for functions, as after each library that they open. */
 EXPORT int find_in_threads(void)
 {
 	int failed = 0;
@@ -224,7 +224,7 @@ EXPORT int find_in_threads(void)
 	return failed;
 }
 
-#define PHASE_OFFSET 12 /* in flmem_sampler_state */
+#define PHASE_OFFSET 12 /* offset in flmem_sampler_state */
 #define SAMPLING     2U
 
 static void *detach_at_once(void *unused)

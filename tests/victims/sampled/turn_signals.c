@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BLOCK ((size_t)4 << 20) /* after a MiB a thread asks for a profile */
+#define BLOCK ((size_t)4 << 20) /* a thread requests a profile after a MiB */
 
 enum fault {
 	NONE,
@@ -39,7 +39,7 @@ static enum fault check_turn(void)
 {
 	sigset_t mask;
 
-	/* One that is not blocked is handled before this returns. */
+	/* A signal that is not blocked is handled before this returns. */
 	raise(SIGUSR1);
 	if (handled)
 		return INTERRUPTED;
@@ -50,7 +50,7 @@ static enum fault check_turn(void)
 	return NONE;
 }
 
-/* Instead of that of the C library, also for the sampler. */
+/* Replaces the C library's function, also for the sampler. */
 __attribute__((visibility("default"))) int getrlimit(__rlimit_resource_t resource,
 						     struct rlimit *limits)
 {

@@ -31,7 +31,7 @@ static int allocate_twice(void)
 	return 0;
 }
 
-/* Returns where the function is. */
+/* Returns the address of the function. */
 static void *allocate_in(void *library, size_t size)
 {
 	void *(*function)(size_t), *at = library ? dlsym(library, "library_allocate") : NULL;
@@ -43,7 +43,7 @@ static void *allocate_in(void *library, size_t size)
 	return at;
 }
 
-/* That of the C library, after the sampler. */
+/* Calls the function of the C library, after the sampler. */
 static int close_unseen(void *library)
 {
 	int (*function)(void *);
@@ -66,6 +66,6 @@ int main(int argc, char **argv)
 	if (!first || close_unseen(library))
 		return 3;
 	second = allocate_in(dlopen(argv[2], RTLD_NOW), 5000);
-	/* At another place nothing is shown by it. */
+	/* A library at another place proves nothing. */
 	return second && labs((char *)second - (char *)first) < 4096 ? 0 : 4;
 }

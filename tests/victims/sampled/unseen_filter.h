@@ -6,7 +6,10 @@
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
-/* By no function of the C library: the sampler would end the profile before. 0, or an error. */
+/*
+ * Sets a filter without a function of the C library, with which the sampler would end the profile
+ * before. Returns 0, or an error.
+ */
 static inline long set_filter_unseen(const struct sock_fprog *filter)
 {
 #ifdef __x86_64__

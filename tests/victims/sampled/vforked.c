@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BLOCK  ((size_t)4 << 20) /* after a MiB a thread asks for a profile */
+#define BLOCK  ((size_t)4 << 20) /* a thread requests a profile after a MiB */
 #define BLOCKS 3
 
 static void *volatile sink;
@@ -40,7 +40,10 @@ int main(int count, char **values)
 
 	if (count != 2)
 		return 2;
-	/* Its first one: what it allocates until it forks is less than the distance to the next. */
+	/*
+	 * The first sample: all that it allocates until it forks is less than the distance to the
+	 * next.
+	 */
 	sink = malloc(1);
 	child = fork();
 	if (child == 0)

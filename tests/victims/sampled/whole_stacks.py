@@ -17,7 +17,8 @@ import threading
 
 KEPT, STACKS = [], {}
 SIZES = itertools.count(100000, 64)
-HEAD = 32 if sys.version_info >= (3, 15) else 0  # of the bytes object that a bytearray has
+# size of the bytes object that a bytearray contains
+HEAD = 32 if sys.version_info >= (3, 15) else 0
 
 
 def name_of(code):
@@ -59,7 +60,7 @@ async def generate_later():
 
 
 async def later():
-    # Up to 3.11 the next object that can be in a cycle, a coroutine here, begins a collection.
+    # Up to 3.11 the next object that can be in a cycle, a coroutine here, starts a collection.
     gc.set_threshold(1)
     await asyncio.gather(*(wait(depth) for depth in range(3) if Special()))
     gc.set_threshold(700, 10, 10)
@@ -131,7 +132,7 @@ def use_expressions():
 
 
 def use_dropped(number):
-    """Code that is gone at once."""
+    """Runs code that is deleted at once."""
     scope = {"make": make}
     exec("def dropped_%d():\n%s    make()\ndropped_%d()\n" % (number, "\n" * (number % 3), number), scope)
 
@@ -168,7 +169,7 @@ def main(path):
         thread.start()
     for thread in threads:
         thread.join()
-    for _ in range(300):  # until the interpreter has specialised it, or compiled
+    for _ in range(300):  # until the interpreter has specialised it, or compiled it
         descend(3)
     sys.settrace(lambda *_: lambda *_: None)
     work(4)

@@ -27,7 +27,7 @@
 #define BLOCK	 ((size_t)1 << 20)
 #define NOT_HERE 77
 
-/* Read by nobody; an initialised pointer makes its address known before the program runs. */
+/* Nobody reads it; an initialised pointer makes its address known before the program runs. */
 void *(*volatile malloc_address)(size_t) = malloc;
 
 #ifdef WRAP_MALLOC
@@ -76,7 +76,7 @@ static void *ask(void *data)
 	return (void *)(wrong + ((intptr_t)flmem_get_allocator_type() << 8));
 }
 
-/* Every thread asks first and at once: all must get the same answer. */
+/* Every thread makes its first query at the same time: all must get the same answer. */
 static int ask_at_once(void)
 {
 	pthread_t threads[THREADS];

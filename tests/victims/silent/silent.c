@@ -35,7 +35,7 @@ void silent_give_up(const char *what)
 	exit(1);
 }
 
-/* A page that is missing, and that nobody will ever supply. */
+/* Returns a page that is missing, and that nobody will ever supply. */
 static void *missing_page(void)
 {
 	struct uffdio_api api = {.api = UFFD_API};
@@ -53,7 +53,7 @@ static void *missing_page(void)
 	return page;
 }
 
-/* A page of a file whose server is silent. */
+/* Returns a page of a file whose server does not answer. */
 static void *silent_page(bool async, int protection)
 {
 	const struct silent_fuse how = {.async = async};
@@ -70,7 +70,7 @@ static void *silent_page(bool async, int protection)
 	return page;
 }
 
-/* Neither the loader nor this program follows the list any more. */
+/* Leads the list to the page; neither the loader nor this program follows the list any more. */
 static void lead_list_to(void *page)
 {
 	struct link_map *last = _r_debug.r_map;
@@ -95,12 +95,12 @@ static void list_fuse_async(void)
 	lead_list_to(silent_page(true, PROT_READ | PROT_WRITE));
 }
 
-/* A library by the list, whose file can neither be opened nor read. */
+/* Adds a library to the list, whose file can neither be opened nor read. */
 static void module(void)
 {
 	static struct link_map library;
 
-	/* In front of the C library, which has all that is looked up. */
+	/* Place it before the C library, which has all symbols that are looked up. */
 	library.l_ld = silent_page(false, PROT_READ | PROT_EXEC);
 	library.l_next = _r_debug.r_map->l_next;
 	_r_debug.r_map->l_next = &library;
@@ -151,7 +151,7 @@ static void exec_fuse(void)
 		usleep(1000);
 }
 
-/* A core is dumped where nothing is answered, but that the dump was interrupted. */
+/* Dumps core to a place that does not answer; the dump is interrupted. */
 static void dump_fuse(void)
 {
 	const struct silent_fuse how = {.gives_up = true};

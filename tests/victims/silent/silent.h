@@ -7,9 +7,9 @@
 /* How the file system behaves; without `reads` it never answers a read. */
 struct silent_fuse {
 	bool async;	/* reads are sent in the background, and may be killed while they wait */
-	bool gives_up;	/* a request ends with EINTR where who waits for it was interrupted */
-	bool opened;	/* answers what opens a file until it is set to be silent */
-	unsigned reads; /* so many reads are answered, and nothing after them */
+	bool gives_up;	/* a request ends with EINTR if its caller was interrupted */
+	bool opened;	/* answers requests until the file is open and it is set to be silent */
+	unsigned reads; /* number of reads that are answered; nothing is after them */
 	int content;	/* a file with the bytes, where `reads` is set */
 };
 
@@ -19,7 +19,7 @@ struct silent_fuse {
  */
 void silent_fuse_mount(const char *directory, const struct silent_fuse *how);
 
-/* From now on it answers nothing at all. */
+/* From now on the server answers nothing at all. */
 void silent_fuse_hush(void);
 
 __attribute__((noreturn)) void silent_give_up(const char *what);

@@ -93,7 +93,7 @@ static void answer_read(int fd, const struct fuse_in_header *in, const struct si
 	count_answer(how);
 }
 
-/* Its one file, then the end. */
+/* Lists its one file, then the end. */
 static void answer_readdir(int fd, const struct fuse_in_header *in, const struct silent_fuse *how)
 {
 	static const char name[] = "file";
@@ -109,8 +109,8 @@ static void answer_readdir(int fd, const struct fuse_in_header *in, const struct
 }
 
 /*
- * Names are asked for again at each use, so that a silent server can block who opens the file; the
- * kernel remembers those whose reads are counted.
+ * Names are requested again at each use, so that a silent server can block a process that opens the
+ * file; the kernel caches names where reads are counted.
  */
 static void serve_one(int fd, const struct fuse_in_header *in, const struct silent_fuse *how)
 {
@@ -122,7 +122,7 @@ static void serve_one(int fd, const struct fuse_in_header *in, const struct sile
 	struct fuse_attr_out attr = {.attr = attributes(in->nodeid)};
 	struct fuse_open_out opened = {.open_flags = FOPEN_KEEP_CACHE};
 
-	/* A process cannot even end while nobody answers these. */
+	/* A process cannot even end while these requests are unanswered. */
 	if (in->opcode == FUSE_FLUSH || in->opcode == FUSE_RELEASE)
 		answer(fd, in->unique, 0, NULL, 0);
 	else if (in->opcode == FUSE_INIT)
@@ -160,7 +160,7 @@ __attribute__((noreturn)) static void serve(int fd, const struct silent_fuse *ho
 	}
 }
 
-/* Where nobody else sees the mount, with or without being root. */
+/* Enters a namespace in which nobody else sees the mount, with or without being root. */
 static void leave_namespace(void)
 {
 	char text[64];
