@@ -14,7 +14,7 @@ check() {
 	assert_status 0
 }
 
-# model FILE NAME=TYPE:SHAPE ...: tensors of zeros, or of what follows a second colon
+# model FILE NAME=TYPE:SHAPE ...: writes tensors of zeros, or of the values after a second colon.
 model() {
 	python -c '
 import sys
@@ -177,7 +177,7 @@ out" ]
 	cmp kept a.safetensors
 	cmp kept folder/model.safetensors
 	[ ! -e a.safetensors.part ]
-	# A link is replaced itself, and the file keeps its other name.
+	# A link is replaced itself, and the file that it names stays.
 	ln -s a.safetensors link
 	flmem aggregate -q -o link a.safetensors b.safetensors
 	assert_status 0
@@ -236,7 +236,7 @@ out" ]
 		ls -A disk
 		ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 \
 			strace -f -q -o trace -e trace=fallocate "$1" aggregate -q -o disk/out a a 2>/dev/null
-		grep fallocate trace' - "$FLMEM" # no block is taken before
+		grep fallocate trace' - "$FLMEM" # no block is allocated before
 	[ "$status" != 77 ] || skip "needs to mount a tmpfs"
 	assert_stderr "'disk/out' needs 4000[0-9]* bytes, but its file system is short by 1[0-9]*"
 	[ "$output" = "status 7
@@ -244,7 +244,8 @@ old
 out" ]
 }
 
-# After a failure of the power a part with a size, whose journal is empty, would be refused as another program's.
+# After a power failure, a part that has a size but an empty journal would be refused as another
+# program's.
 @test "the journal is on the disk before the output has a size" {
 	command -v strace >/dev/null || skip "needs strace"
 	model a w=F32:1000

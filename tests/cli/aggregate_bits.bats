@@ -4,7 +4,7 @@
 
 load helpers
 
-# same_bits CASES
+# same_bits CASES: compares the outputs of so many random cases.
 same_bits() {
 	requires numpy
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return

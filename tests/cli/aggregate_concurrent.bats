@@ -9,7 +9,8 @@ setup() {
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
 }
 
-# slow VARIABLE ARGUMENT...: in the background one that waits where the variable says; its PID in LATE.
+# slow VARIABLE ARGUMENT...: runs in the background a flmem that waits where the variable selects;
+# its PID is in LATE.
 slow() {
 	local variable=$1
 	shift
@@ -89,7 +90,7 @@ refused() {
 
 @test "a part that another program cut does not become an output with zeros in it" {
 	local form part input
-	# Of the small model nothing but headers is written after the cut.
+	# For the small model only headers are written after the cut.
 	/usr/bin/python3 -B -c 'import json, struct
 rows = {n: {"dtype": "F32", "shape": [50000], "data_offsets": [200000 * i, 200000 * (i + 1)]} for i, n in enumerate("ab")}
 head = json.dumps(rows).encode()

@@ -19,7 +19,8 @@ adam() {
 	run_command "${INJECT[@]}" "$FLMEM" aggregate -q -o out -a fedadam --state s --base a "$@" a b
 }
 
-# fails CALL N COMMAND: the N-th call of that name gets EIO; kills CALL N COMMAND: a signal.
+# fails CALL N COMMAND: makes the N-th call of that name return EIO; kills CALL N COMMAND: sends a
+# signal there.
 fails() {
 	inject "$1:error=EIO:when=$2" "${@:3}"
 }
@@ -73,8 +74,8 @@ assert_files() {
 	assert_error 7 "'folder' has its name"
 }
 
-# The kernel reports a failed write once, and then takes the pages for written: what reads them for a
-# --resume finds the right bytes, but the disk does not have them.
+# The kernel reports a failed write once, and then treats the pages as written: a --resume would
+# read the right bytes, but the disk does not have them.
 @test "what could not be flushed to the disk is not kept for --resume" {
 	requires strace
 	local command
@@ -180,7 +181,7 @@ tensors.write("large", {"w": ("F32", numpy.ones(200000, "f4"))})' "$FLMEM_TESTS"
 	assert_files "a b folder"
 }
 
-# The reason is at the end of a message, behind the path.
+# The reason is at the end of a message, after the path.
 @test "a long path loses its middle in a message, and the reason stays" {
 	local folder
 	folder=$(printf 'directory-%.0s' {1..24})

@@ -5,7 +5,7 @@
 
 load helpers
 
-# Why these tests cannot run, in MPI_LACKS.
+# MPI_LACKS: why these tests cannot run.
 setup_file() {
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MPI_LACKS=
 	local said

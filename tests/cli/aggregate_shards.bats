@@ -53,7 +53,7 @@ check() {
 		LD_PRELOAD=$FLMEM_VICTIMS/sampled/slow_calls.so \
 		"$FLMEM" aggregate -q -o out --shard-size 20MB "$model?client=1" 2>late 3>&- &
 	wait_until 60 test -e slow.begun
-	# What it has made so far is what a kill leaves there.
+	# The files made so far are those that a kill leaves.
 	run_command "$FLMEM" aggregate -q -o out --shard-size 20MB "$model"
 	assert_status 0
 	rm slow

@@ -7,7 +7,7 @@ load helpers
 setup() {
 	requires numpy
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
-	# A proxy of the machine would answer in place of the servers of the tests.
+	# A proxy of the machine would answer instead of the servers of the tests.
 	unset http_proxy https_proxy all_proxy HTTPS_PROXY ALL_PROXY SSL_CERT_FILE
 	run_command "$FLMEM" aggregate inspect http://127.0.0.1:9/x --retries 1
 	case $stderr in

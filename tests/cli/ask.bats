@@ -8,13 +8,13 @@ load helpers
 
 setup() {
 	requires python3
-	# Nothing may change between the two answers.
+	# Neither allocator nor program may change anything between the two answers.
 	export MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1,background_thread:false
 	export TCMALLOC_RELEASE_RATE=0
 }
 
-# ask EXPRESSION: over `p`, the process, `a`, its serving allocator, `h`, that one's heap, `o`, its
-# own figures, and `told`, what the victim printed.
+# ask EXPRESSION: evaluates it with `p`, the process, `a`, its serving allocator, `h`, that
+# allocator's heap, `o`, the figures under the allocator's names, and `told`, the victim's output.
 ask() {
 	python -c '
 import json, sys
@@ -38,7 +38,7 @@ detect_asking() {
 	requires victim:allocators/teller-jemalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
 	detect_asking
-	# The thread that answers may need a few pages of its own.
+	# The answering thread may need a few pages itself.
 	[ "$(ask 'all(near(o[n + "_bytes"], told["stats." + n], 256 << 10) for n in
 		("allocated", "active", "resident", "metadata", "retained"))')" = True ]
 	[ "$(ask 'near(o["dirty_bytes"], told["stats.arenas.4096.pdirty"] * 4096, 256 << 10)')" = True ]
@@ -57,10 +57,10 @@ detect_asking() {
 	[ "$(ask 'sum(r["trimmable_bytes"] for r in h["arena_list"]) == h["trimmable_bytes"]')" = True ]
 	[ "$(ask 'sum(r["resident_bytes"] for r in h["arena_list"]) + h["metadata_bytes"]
 		== h["resident_bytes"]')" = True ]
-	# Its four threads and the first one, which is the one that answers.
+	# The victim has four threads and the first one, which answers.
 	[ "$(ask 'sum(r["threads"] for r in h["arena_list"]) >= 5')" = True ]
 	[ "$(ask '1 < len(h["arena_list"]) <= h["arenas"]')" = True ]
-	# The thread that answers may take a few pages from its own.
+	# The answering thread may take a few pages from its own arena.
 	[ "$(ask 'all(near(r["trimmable_bytes"], 4096 * (told["stats.arenas.%d.pdirty" % r["number"]]),
 		256 << 10) and near(r["resident_bytes"] - r["trimmable_bytes"],
 		4096 * told["stats.arenas.%d.pactive" % r["number"]], 256 << 10)
@@ -231,10 +231,8 @@ print([a["heap"]["trimmable_bytes"] is not None for a in p["allocators"] if a["n
 	assert_victim_unharmed
 }
 
-# A Python that has a file of the name of NVIDIA's devices mapped, in a /dev of its own, and a module
-# `torch` that reports figures: there is no GPU to do it with.
-#
-# The code runs in a thread, whose stack and arena glibc keeps for the next one.
+# Starts a Python that has a file mapped with the name of NVIDIA's devices, in a separate /dev, and
+# a module `torch` that reports figures: no GPU is needed.
 start_gpu_user() {
 	allow_victim --code
 	# shellcheck disable=SC2016 # for the inner shell
@@ -282,7 +280,8 @@ print(eval(sys.argv[1]))' "$1" <<<"$output"
 
 @test "page-locked memory that PyTorch reports is subtracted from the shared memory" {
 	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
-	# As cudaHostAlloc maps it; the names are those of earlier releases, then of later ones.
+	# The mapping looks like one of cudaHostAlloc(); the names are those of earlier releases,
+	# then of later ones.
 	for names in 'reserved_bytes active_bytes' 'allocated_bytes active_bytes'; do
 		start_gpu_user '
 locked = [mmap.mmap(-1, 8 << 20) for _ in range(24)]
@@ -312,7 +311,8 @@ assert sum(of.values()) == report["memory"]["rss_bytes"], report["memory"]'
 	done
 }
 
-# The counters of 2.8 to 2.12 do not fall when memory is freed: a real 2.11 reported all as in use.
+# The counters of 2.8 to 2.12 do not fall when memory is freed: a real 2.11 reported all of it as in
+# use.
 @test "a PyTorch that does not count freed page-locked memory" {
 	[ "$(id -u)" = 0 ] || skip 'only root mounts a /dev'
 	local release

@@ -121,7 +121,7 @@ every_help() {
 	assert_output '^flmem [0-9]'
 }
 
-# 0 is what an option has that was not given: it would switch the limit off that it names.
+# 0 stands for an option that was not given, so it would switch off the limit that it names.
 @test "0 is refused where it would mean that the option was not given" {
 	local arguments
 	for arguments in 'watch --pid 1 --fail-above 0' 'watch --pid 1 --duration 0' \
@@ -153,7 +153,8 @@ every_help() {
 	assert_error 2 '--name accepts one value, and two were given'
 }
 
-# refuses_number OPTION WORDS: the number of that option is out of range, and the message names it.
+# refuses_number OPTION WORDS: checks that the option's number is out of range, and that the message
+# names it.
 refuses_number() {
 	flmem "${@:2}" </dev/null
 	assert_error 2 "$1"

@@ -37,8 +37,8 @@ class Server(threading.Thread):
             except OSError:
                 return
             if not head:
-                return  # opened beforehand, never used
-            # A greeting of TLS has no line to show.
+                return  # opened in advance and never used
+            # The first message of TLS has no line to show.
             tls = head.startswith(b"\x16")
             self.asked.append("TLS" if tls else head.split(b"\r\n")[0].decode("latin-1"))
             try:
@@ -46,7 +46,7 @@ class Server(threading.Thread):
                                    b"Connection: close\r\n"
                                    b"Content-Length: %d\r\n\r\n" % len(self.page) + self.page)
             except OSError:
-                return  # the other end was a greeting of TLS
+                return  # the peer sent the first message of TLS
 
 
 def serve(path):
@@ -57,7 +57,7 @@ def serve(path):
 
 
 def command(chromium, profile, server):
-    """Chromium with no network but the server."""
+    """Returns the words that start Chromium with no network but the server."""
     return [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync",
             "--disable-default-apps", "--disable-extensions", "--disable-dev-shm-usage",
@@ -67,7 +67,7 @@ def command(chromium, profile, server):
 
 
 def environment(profile):
-    """Chromium leaves what it has in TMPDIR if it is killed."""
+    """Returns an environment in which a killed Chromium leaves its files in the profile."""
     return dict(os.environ, TMPDIR=profile)
 
 

@@ -16,7 +16,7 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# Prints a value of a YAML file: value FILE PYTHON, which has the document in `d`.
+# value FILE PYTHON: prints a value of a YAML file, whose document is `d`.
 value() {
 	python -c '
 import sys, yaml
@@ -24,7 +24,7 @@ d = yaml.safe_load(open(sys.argv[1]))
 print(eval(sys.argv[2]))' "$ROOT/$1" "$2"
 }
 
-# The steps of the action with its own defaults, as the runner does: an error ends them.
+# Runs the steps of the action with its defaults, as the runner does: an error ends them.
 run_action() {
 	local step
 	for step in 0 1; do

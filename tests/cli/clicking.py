@@ -19,7 +19,7 @@ import time
 import browse
 
 TIMEOUT = 240
-# Names and codes of keys that are no letters.
+# Names and codes of keys other than letters.
 CODES = {"Enter": 13, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39}
 
 
@@ -28,7 +28,7 @@ class Page:
         self.server = browse.serve(path)
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.console = []  # errors and messages
-        self.requests = []  # addresses that the page asked for
+        self.requests = []  # addresses that the page requested
         self.number = 0
         self.session = None
         self.rest = b""
@@ -109,7 +109,7 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def click_element(self, expression):
-        """Clicks into the middle of the element that an expression yields."""
+        """Clicks into the middle of the element to which an expression evaluates."""
         x, y = self.value(f"(() => {{ const e = {expression}; e.scrollIntoView({{block: 'center'}});"
                           "const r = e.getBoundingClientRect();"
                           "return [r.x + Math.min(r.width / 2, 9), r.y + r.height / 2]; })()")

@@ -17,13 +17,14 @@ setup_file() {
 	"$PYTHON" "$FLMEM_TESTS/cli/fakes/make-frameworks" "$FAKES"
 }
 
-# detect_json ARGUMENTS: runs detect --json; the output must fit its schema.
+# detect_json ARGUMENTS: runs detect --json; the output must match its schema.
 detect_json() {
 	flmem detect --json "$@"
 	assert_schema detect
 }
 
-# What a Python expression gives for the report `r`, its processes `ps` and their first one `p`.
+# Prints the value of a Python expression for the report `r`, its processes `ps` and their first one
+# `p`.
 value() {
 	printf '%s' "$output" | python -c '
 import json, sys
@@ -43,12 +44,12 @@ start_python() {
 	start_victim "$PYTHON" -c "$SLEEP" "$@"
 }
 
-# start_module MODULE ARGUMENTS: a fake NVFlare process.
+# start_module MODULE ARGUMENTS: starts a fake NVFlare process.
 start_module() {
 	PYTHONPATH=$FAKES start_victim "$PYTHON" -u -m "$APP.$1" "${@:2}"
 }
 
-# assert_identity FRAMEWORK ROLE SITE of VICTIM or another PID; None where there is none.
+# assert_identity FRAMEWORK ROLE SITE: checks VICTIM or another PID; None where there is none.
 assert_identity() {
 	flmem detect --json --pid "${4:-$VICTIM}"
 	assert_status 0
@@ -364,7 +365,7 @@ time.sleep(1000)'
 	zombie=$(awk '{ print $2 }' "$VICTIM_LOG")
 	flmem detect --pid "$zombie"
 	assert_error 3 "process $zombie is a zombie: it has exited"
-	# One that is in a list of inputs is named once, too.
+	# A process in a list of inputs is named once, too.
 	flmem recommend --pid "$zombie"
 	assert_error 3 "flmem recommend: process $zombie is a zombie: it has exited"
 	start_victim "$PYTHON" -c 'import threading, time

@@ -6,7 +6,7 @@ load helpers
 
 PYTHON=/usr/bin/python3
 
-# What a Python expression gives for the first process `p` of the report.
+# Prints the value of a Python expression for the first process `p` of the report.
 value() {
 	printf '%s' "$output" | python -c '
 import json, sys
@@ -97,7 +97,8 @@ time.sleep(1000)'
 	after=$(lazy_bytes)
 	assert_schema detect
 	[ "$before" -gt 0 ] && [ "$after" -gt 0 ] || skip "the kernel has taken it already"
-	# The kernel counts the last ones of each processor a moment later, and takes some under pressure.
+	# The kernel counts the last pages of each processor a moment later, and reclaims some under
+	# pressure.
 	[ "$(value "min($before, $after) <= p['memory']['madv_free_bytes'] <= max($before, $after)")" = True ]
 	[ "$(value 'p["verdict"]["class"]')" = cached ]
 	[ "$(value 'p["verdict"]["bytes"]["live_bytes"] < (32 << 20)')" = True ]

@@ -7,7 +7,8 @@ load helpers
 
 DOCS=$FLMEM_TESTS/cli/docs.py
 
-# tree: a copy of the documents in which faults are planted, beside the rest of the source tree.
+# tree: makes a copy of the documents, beside the rest of the source tree, in which faults are
+# planted.
 tree() {
 	TREE=$BATS_TEST_TMPDIR/tree
 	mkdir -p "$TREE/tests"
@@ -15,7 +16,7 @@ tree() {
 		"$FLMEM_TESTS/../demo" "$TREE"
 	cp -r "$FLMEM_TESTS/cli" "$FLMEM_TESTS/fixtures" "$FLMEM_TESTS/recordings" \
 		"$FLMEM_TESTS/victims" "$FLMEM_TESTS/bench" "$TREE/tests"
-	# Live processes are the other test's.
+	# Live processes are left to the other test.
 	find "$TREE" -name '*.md' -exec sed -i 's/^```console live=.*/```console recorded/' {} +
 }
 

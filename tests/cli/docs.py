@@ -27,7 +27,7 @@ GENERATED = ("docs/options.md", "docs/rules.md", "docs/metrics.md")
 ELIDED = "[...]"
 PYTHON = "/usr/bin/python3"
 
-# name: the directory it starts in, its command, the text after which it is idle, the module it needs
+# name: (directory in which it starts, command, text after which it is idle, module that it needs)
 TARGETS = {
     "server": ("demo", ["fl_server.py"], "waiting for round", "torch"),
     "worker": ("tests/victims", ["mixed.py"], "ready", None),
@@ -50,7 +50,7 @@ class Block:
         return next((w[len(key):] for w in self.info if w.startswith(key)), None)
 
     def steps(self):
-        """(command, expected lines) in turn; a command may go on behind a backslash."""
+        """Returns (command, expected lines) in order; a backslash continues a command."""
         found = []
         for line in self.lines:
             if line.startswith("$ "):
@@ -89,7 +89,7 @@ def blocks(name):
 
 
 class Targets:
-    """The live processes of a document, each started when a block asks for it."""
+    """The live processes of a document, each of which is started when a block needs it."""
 
     def __init__(self):
         self.running = {}
@@ -119,7 +119,8 @@ class Targets:
 
 
 def run(command, flmem, folder):
-    """A pid for flmem itself, and the same Python first in PATH for whoever repeats this."""
+    """Returns an environment with a pid for flmem itself, and with the same Python first in
+    PATH."""
     path = os.path.dirname(flmem) + ":/usr/bin:/bin"
     home = {"PATH": path, "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": "/nonexistent"}
     sanitizers = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
@@ -129,7 +130,7 @@ def run(command, flmem, folder):
 
 
 def masked(lines):
-    """Lines without figures, bars and breaks, so that two runs can be compared."""
+    """Returns lines without figures, bars and breaks, so that two runs can be compared."""
     joined = []
     for line in lines:
         if joined and re.match(r" {8,}(?!- )", line):
@@ -140,20 +141,20 @@ def masked(lines):
 
 
 def follow(expected, actual):
-    """The first line that does not appear in its turn, or None."""
+    """Returns the first line that does not appear in order, or None."""
     rest = iter(actual)
     return next((line for line in expected if line not in rest), None)
 
 
 def equal(expected, actual):
-    """Whether they are equal but for what is elided."""
+    """True if the texts are equal except for elided lines."""
     pattern = "".join(r"(?:.*\n)*" if line == ELIDED else re.escape(line) + r"\n"
                       for line in expected)
     return re.fullmatch(pattern, "".join(line + "\n" for line in actual)) is not None
 
 
 def differs(command, expected, actual, live):
-    """What is wrong with the output of one command, or None."""
+    """Returns what is wrong with the output of one command, or None."""
     if live:
         wrong = follow([line for line in masked(expected) if line != ELIDED], masked(actual))
         if wrong is None and expected:
@@ -163,7 +164,7 @@ def differs(command, expected, actual, live):
 
 
 def check(block, flmem, pid, folder):
-    """Runs a block; returns its findings and its lines as they are now."""
+    """Runs a block; returns its findings and its present lines."""
     findings, now = [], []
     for command, expected in block.steps():
         if pid and command.startswith("flmem"):
@@ -213,7 +214,7 @@ def broken_links(name):
 
 
 def replace(name, changed):
-    """Writes blocks anew, the last one first, as their lines are counted from the top."""
+    """Writes changed blocks, the last one first, as their lines are counted from the top."""
     lines = read(name).split("\n")
     for block, now in reversed(changed):
         lines[block.line:block.line + len(block.lines)] = now
@@ -222,14 +223,16 @@ def replace(name, changed):
 
 
 def copy_inputs(folder):
-    """Commands may write beside their inputs; those of the source tree stay as they are."""
+    """Copies the inputs of commands, which may write beside them; the source tree stays
+    unchanged."""
     for name in ("tests/fixtures/jobs", "tests/fixtures/oom", "tests/recordings"):
         shutil.copytree(os.path.join(TOP, name), os.path.join(folder, name))
     shutil.copy(os.path.join(TOP, "tests/victims/release.py"), folder)
 
 
 def check_document(name, flmem, folder, counts):
-    """The findings of one document, whose processes are its own, and what its blocks would be."""
+    """Returns the findings of one document, which has separate processes, and its present
+    blocks."""
     findings, changed, targets = [], [], Targets()
     try:
         for block in blocks(name):

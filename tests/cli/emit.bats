@@ -75,7 +75,7 @@ assert_yaml() {
 	done
 }
 
-# A kit whose python3 is a stand-in that records how it was started.
+# Makes a kit with a fake python3 that records how it was started.
 make_kit() {
 	mkdir -p site-9/startup site-9/local bin
 	cat >bin/python3 <<-'END'
@@ -95,7 +95,7 @@ make_kit() {
 	local shell
 	for shell in dash bash; do
 		: >record
-		# The name has the script's process id in it, which can be guessed.
+		# The name contains the script's process id, which can be guessed.
 		PATH=$PWD/bin:$PATH sh -c 'ln -s "$PWD/target" "site-9/daemon_pid.fl.$$"
 			ln -s "$PWD/nowhere" "site-9/pid.fl.$$"
 			exec "$1" site-9/startup/sub_start.sh' sh $shell >log 2>&1 3>&- </dev/null &
@@ -142,12 +142,13 @@ make_kit() {
 	done
 }
 
-# The file may still hold the number of an earlier child.
+# Waits for the child; the file may still hold the number of an earlier one.
 child_started() {
 	CHILD=$(cat site-9/pid.fl 2>/dev/null) && [ -n "$CHILD" ] && alive "$CHILD"
 }
 
-# start_script [SHELL]: the kit's script in the background; SCRIPT is its pid, CHILD the command's.
+# start_script [SHELL]: runs the kit's script in the background; SCRIPT is its pid, CHILD the
+# command's.
 start_script() {
 	: >record
 	PATH=$PWD/bin:$PATH "${1:-dash}" site-9/startup/sub_start.sh >log 2>&1 3>&- </dev/null &
@@ -160,7 +161,7 @@ start_script() {
 
 end_script() {
 	touch site-9/shutdown.fl
-	# It may have been ended already because of that file.
+	# The command may have ended already because of that file.
 	kill -TERM "$CHILD" 2>/dev/null || ! alive "$CHILD"
 	wait "$SCRIPT"
 }
@@ -228,7 +229,7 @@ end_script() {
 	start_script
 	kill -KILL "$SCRIPT"
 	wait "$SCRIPT" || true
-	# The words of the real command; sleep has none of them.
+	# The process has the words of the real command; sleep accepts none of them.
 	bash -c 'exec -a "$1" sleep 600' bash "$PWD/site-9" 3>&- </dev/null &
 	VICTIMS+=("$!")
 	wait_until 60 grep -qz "site-9$" "/proc/$!/cmdline"
@@ -274,7 +275,7 @@ end_script() {
 	PATH=$PWD/bin:$PATH run_command sh run.sh --once --kit user_config/site-9
 	assert_output "client_train -m $PWD/vault/workspace/site-9 .*uid=site-9"
 	[ "$(readlink vault/workspace/site-9/startup)" = "$PWD/vault/workspace/site-9/kit/startup" ]
-	# Again, with a kit that has changed: nothing of the old one stays.
+	# Once more with a changed kit: nothing of the old one stays.
 	touch vault/workspace/site-9/kit/startup/old
 	PATH=$PWD/bin:$PATH run_command sh run.sh --once --kit user_config/site-9
 	assert_status 0
@@ -389,7 +390,7 @@ assert "nvflare.private.fed.app.client.client_train" in c["command"]'
 	[[ $stderr != *fl-server* ]]
 }
 
-# verify_unit DIRECTORY OPTIONS...: emits from there, and systemd has nothing to say about it.
+# verify_unit DIRECTORY OPTIONS...: emits there, and checks that systemd has no complaints.
 verify_unit() {
 	(cd "$1" && shift && emit --role server --emit systemd "$@") >fl-server.service
 	run_command systemd-analyze verify --man=no "$PWD/fl-server.service"
@@ -479,7 +480,7 @@ verify_unit() {
 		flmem start --role client --emit $kind -- sh $'a\n\rb'
 		assert_status 0
 	done
-	# LD_PRELOAD of a script would be two entries.
+	# An LD_PRELOAD set by a script would have two entries.
 	for kind in snippet sub_start slurm pbs systemd; do
 		for library in '/a b.so' /a:b.so; do
 			flmem start --role client --emit $kind --jemalloc --jemalloc-library "$library"

@@ -8,11 +8,11 @@ load helpers
 setup() {
 	unset MALLOC_ARENA_MAX MALLOC_CONF LD_PRELOAD GLIBC_TUNABLES
 	unset NVFLARE_CLIENT_MEMORY_GC_ROUNDS NVFLARE_CUDA_EMPTY_CACHE
-	# The sanitizers of a dev build want to come first, also where a test preloads something.
+	# The sanitizers of a dev build must be loaded first, also where a test preloads something.
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 }
 
-# A preload that does nothing: a second libm.
+# Finds a preload that does nothing: a second libm.
 JEMALLOC=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
 
 harmless_library() {
@@ -44,7 +44,8 @@ HOSTILE=(
 	"all of '\"\\\$\`! at once"
 )
 
-# The file `text`, in the folder $3, that `flmem env --format $1` makes when MALLOC_CONF is the hostile value $2.
+# Writes the file `text`, in the folder $3, with the output of `flmem env --format $1` when
+# MALLOC_CONF is the hostile value $2.
 hostile_text() {
 	local folder=${3:-$BATS_TEST_TMPDIR}
 	MALLOC_CONF=$2 "$FLMEM" env --role client --allocator jemalloc --format "$1" \
@@ -81,7 +82,7 @@ assert_reads_back() {
 # Prints MALLOC_CONF as a program started from the shell sees it, byte for byte.
 # shellcheck disable=SC2016
 SHOW="sh -c 'printf %s \"\$MALLOC_CONF\"'"
-# A fork of one interpreter, as the function of helpers.bash.
+# Runs a fork of one interpreter, as the function of helpers.bash does.
 READER=$FLMEM_VICTIMS/../harness/python
 
 @test "every role has its arenas" {
@@ -96,7 +97,7 @@ READER=$FLMEM_VICTIMS/../harness/python
 	[ "$output" = 'export MALLOC_ARENA_MAX=2' ]
 }
 
-# write_job CLASS ARGS: a job whose clients have this executor.
+# write_job CLASS ARGS: writes a job whose clients have this executor.
 write_job() {
 	mkdir -p "$BATS_TEST_TMPDIR/job/app/config"
 	echo '{"deploy_map": {"app": ["site-1"]}}' >"$BATS_TEST_TMPDIR/job/meta.json"
@@ -281,7 +282,7 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 @test "a named library is tried, as start tries it" {
 	flmem env --role client --allocator jemalloc --jemalloc-library "$(harmless_library)"
 	assert_error 5 "defines no malloc"
-	# On another machine it may be another file.
+	# The name may lead to another file on another machine.
 	flmem env --role client --allocator jemalloc --jemalloc-library "$(harmless_library)" --format docker
 	assert_status 0
 }
@@ -418,8 +419,8 @@ sys.stdout.buffer.write(subprocess.check_output(["bash", "-c", args["setup"] + s
 	[ "$(grep -vc '^  # ' <<<"$output")" = 4 ]
 }
 
-# systemd's own reader is not at hand without a running systemd, so its documented rules
-# (systemd.syntax(7), quoting; systemd.unit(5), specifiers) are applied here once more.
+# systemd's own reader needs a running systemd, so its documented rules (systemd.syntax(7), quoting;
+# systemd.unit(5), specifiers) are implemented here once more.
 @test "systemd gets every value, or is refused control characters" {
 	assert_reads_back systemd $'[\r]' "$READER" -c '
 import re, sys

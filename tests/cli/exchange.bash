@@ -34,7 +34,7 @@ make_model() {
 		import array, json, random, struct, sys
 		name, seed, count = sys.argv[1], int(sys.argv[2]), int((sys.argv[3:] or [50000])[0])
 		draw = random.Random(seed)
-		# A prime number of them is drawn, and repeated: large models are made quickly.
+		# A prime number of values is drawn, and repeated: so large models are made quickly.
 		values = array.array("f", (draw.randrange(-1000, 1000) / 8 for _ in range(min(count, 65521))))
 		values = (values * (count // len(values) + 1))[:count]
 		head = json.dumps({"layer.weight": {"dtype": "F32", "shape": [count],
@@ -45,7 +45,7 @@ make_model() {
 	END
 }
 
-# Waits for a state, not for a time; the limit is that of a machine that hangs.
+# Waits for a state, not for a time; the limit is for a machine that hangs.
 await() {
 	local tries
 	for tries in {1..1200}; do
@@ -81,7 +81,7 @@ serve() {
 	URL=$(sed -n '/listening/s/.*\(https\?:[^"]*\).*/\1/p' server.log)
 }
 
-# Sets $CODE to its exit status.
+# Waits for the server's end and sets $CODE to its exit status.
 await_server() {
 	CODE=0
 	wait "$SERVER" || CODE=$?
@@ -123,7 +123,7 @@ base64_of() {
 	printf %s "$1" | base64 -w0
 }
 
-# create CLIENT FILE [ROUND] [MORE METADATA] [CURL ARGS]
+# create CLIENT FILE [ROUND] [MORE METADATA] [CURL ARGS]: creates an upload.
 create() {
 	local client=$1 file=$2 round=${3:-0} more=${4:-} meta
 	meta="round $(base64_of "$round"),client $(base64_of "$client")"
@@ -135,7 +135,7 @@ create() {
 	LOCATION=$(header Location)
 }
 
-# patch OFFSET FILE [CURL ARGS]: the whole file at $LOCATION
+# patch OFFSET FILE [CURL ARGS]: sends the whole file to $LOCATION.
 patch() {
 	local offset=$1 file=$2
 	shift 2
@@ -148,14 +148,14 @@ push() {
 	patch 0 "$2"
 }
 
-# offset: sets $OFFSET to that of $LOCATION
+# offset: sets $OFFSET to the offset of $LOCATION.
 offset() {
 	request HEAD "$LOCATION"
 	assert_code 200
 	OFFSET=$(header Upload-Offset)
 }
 
-# From the committed offset, in chunks of SIZE.
+# Sends the rest from the committed offset on, in chunks of SIZE.
 push_rest() {
 	local file=$1 size=$2 length
 	length=$(stat -c %s "$file")
@@ -172,7 +172,7 @@ state_is() {
 	curl -s "${AUTH[@]}" "$URL/v1/status" | grep -q -e "$1"
 }
 
-# The result is that of the files themselves, in the order of the clients' names.
+# Checks that the model is the result of the files, in the order of the clients' names.
 assert_model() {
 	local model=$1
 	shift
@@ -180,7 +180,8 @@ assert_model() {
 	cmp expected.safetensors "$model"
 }
 
-# make_traced FAILURE [OPTION...]: ./traced is flmem with this failure of a system call, injected by strace.
+# make_traced FAILURE [OPTION...]: makes ./traced, a flmem in which strace injects this failure of a
+# system call.
 make_traced() {
 	local failure=$1
 	shift

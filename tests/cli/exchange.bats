@@ -103,7 +103,7 @@ crc32c_of() {
 	truncate -s 149999 long
 	patch 1000 long
 	assert_code 204
-	# More than is missing, announced and not.
+	# Send more bytes than are missing, announced and not.
 	patch 150999 long
 	assert_code 413
 	patch 150999 long -H "Transfer-Encoding: chunked"
@@ -183,7 +183,7 @@ crc32c_of() {
 	assert_code 200 '"round":1'
 	create e a.safetensors
 	assert_code 409 'round is over'
-	# Whoever lost the last answer learns that the update counted.
+	# A client that lost the last answer learns that the update counted.
 	create c a.safetensors
 	assert_code 201
 	[ "$(header Upload-Offset)" -eq "$(stat -c %s a.safetensors)" ]
@@ -290,7 +290,7 @@ crc32c_of() {
 	assert_code 404
 	request DELETE "$mine"
 	assert_code 404
-	# The name may be left out.
+	# The name may be omitted.
 	request POST /v1/uploads -H "Upload-Length: $(stat -c %s b.safetensors)" \
 		-H "Upload-Metadata: round MA==,filename YQ==" "${CHUNK[@]}" --data-binary @b.safetensors
 	assert_code 201
@@ -331,14 +331,14 @@ crc32c_of() {
 	assert_model "$(cat served)" a.safetensors b.safetensors
 }
 
-# Another server, for which the deadline of the round has passed.
+# Starts another server, for which the deadline of the round has passed.
 pass_deadline() {
 	kill_server
 	printf 1 >state/rounds/0/opened
 	serve_quorum
 }
 
-# It stays long enough at its end for a request on a busy machine.
+# The server stays long enough at its end for a request on a busy machine.
 serve_quorum() {
 	serve --model g.safetensors --clients 3 --quorum 2 --deadline 1h --settle 8s
 }
@@ -358,7 +358,7 @@ serve_quorum() {
 	assert_code 409 'exchange has failed.*had 1 of 2 updates'
 	await_server
 	[ "$CODE" -eq 7 ]
-	# What was complete still counts, and the time begins again.
+	# Complete updates still count, and the time begins again.
 	serve_quorum
 	request GET /v1/status
 	assert_code 200 '"complete":1'
@@ -393,7 +393,7 @@ serve_quorum() {
 	final
 	assert_code 409 'not a complete part'
 	last=$LOCATION
-	# An update that is refused has its reason.
+	# The refusal of an update has a reason.
 	make_model other.safetensors 3 49999
 	request POST /v1/uploads -H "Upload-Concat: partial" \
 		-H "Upload-Length: $(stat -c %s other.safetensors)" -H "Upload-Metadata: client Yw=="
@@ -418,7 +418,7 @@ serve_quorum() {
 @test "slow, silent and many connections" {
 	serve --model g.safetensors --clients 1 --idle-timeout 2s --connections 3
 	exec {silent}<>"/dev/tcp/127.0.0.1/${URL##*:}"
-	# Ended by the server: a read returns.
+	# The server has ended the connection: a read returns.
 	! read -r -t 60 -u "$silent" || false
 	exec {slow}<>"/dev/tcp/127.0.0.1/${URL##*:}"
 	create c a.safetensors
@@ -459,7 +459,7 @@ answers_metrics() {
 	code=$CODE
 	create b b.safetensors
 	created=$CODE
-	# Somebody else fills the disk meanwhile.
+	# Another program fills the disk meanwhile.
 	head -c 2M /dev/zero >small/rest 2>/dev/null || true
 	patch 0 b.safetensors
 	full=$CODE
@@ -499,7 +499,7 @@ answers_metrics() {
 @test "an algorithm that cannot work is refused before clients send anything" {
 	flmem exchange serve --model g.safetensors --clients 2 --state s --algorithm krum
 	assert_error 2 krum
-	# Nothing of it is kept.
+	# Nothing of the refused command is kept.
 	flmem exchange serve --model a.safetensors --clients 2 --state s --trim 0.3
 	assert_error 2 "trims nothing; --trim is for trimmed-mean"
 	flmem exchange serve --model g.safetensors --clients 2 --state u --algorithm sum
@@ -528,7 +528,8 @@ answers_metrics() {
 	assert_status 0
 }
 
-# A client may have no more uploads than that: with more files its update would never be complete.
+# A client may not have more uploads than this limit: with more files its update would never be
+# complete.
 @test "an update of more files than a client may have uploads is refused at its first file" {
 	serve --model g.safetensors --clients 1
 	create c a.safetensors 0 "files $(base64_of 1001)"
@@ -572,7 +573,7 @@ answers_metrics() {
 	grep -q '"published_round":[[:space:]]*1' served
 }
 
-# Its descriptor of the file has the number of one that another connection has opened since then.
+# Its descriptor of the file has a number that another connection has got since.
 @test "a connection that has fetched the model closes nothing of others later" {
 	local first sender
 	serve --model g.safetensors --clients 1

@@ -47,7 +47,7 @@ has_bytes() {
 	assert_model "$(cat served)" a.safetensors
 }
 
-# Of a client that begins two files of an update of one: the first that is complete counts.
+# A client begins two files of an update of one file: the first complete one counts.
 @test "more files than an update has do not lose it at a restart" {
 	serve --model g.safetensors --clients 2
 	cp a.safetensors b.safetensors
@@ -72,8 +72,8 @@ has_bytes() {
 	assert_model "$(cat served)" a.safetensors a.safetensors
 }
 
-# raw TEXT: what the server answers to it, as long as it keeps the connection. The text is sent in one piece: the
-# server may close the connection behind the first request.
+# raw TEXT: prints the server's answer, as long as the server keeps the connection. The text is sent
+# in one piece: the server may close the connection after the first request.
 raw() {
 	local peer
 	# shellcheck disable=SC2059 # it has escapes
@@ -84,7 +84,8 @@ raw() {
 	exec {peer}>&-
 }
 
-# Behind a proxy that reads them in another way, what follows would be the request of someone else.
+# Behind a proxy that parses them differently, the bytes after them would be another client's
+# request.
 @test "requests whose end is ambiguous are refused, and nothing after them is read" {
 	local patch fields next='GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n'
 	serve --model g.safetensors --clients 1
@@ -103,7 +104,8 @@ raw() {
 	done
 	offset
 	[ "$OFFSET" -eq 0 ]
-	# Line breaks that are none for a proxy: these are chunks, but nothing after them is a request.
+	# A proxy does not accept these line breaks: they are chunks to the server, but nothing
+	# after them may be a request.
 	for fields in '5\nhello\n0\n\n' '5;x\nhello\r\n0\r\n\r\n'; do
 		raw "${patch}Transfer-Encoding: chunked\\r\\n\\r\\n$fields$next"
 		[ "$(grep -a -c '^HTTP/1.1' raw)" -eq 1 ] || fail "$fields: $(cat raw)"
@@ -113,7 +115,7 @@ raw() {
 	[ "$(grep -a -c '^HTTP/1.1' raw)" -eq 1 ] || fail "two hosts: $(cat raw)"
 }
 
-# What one program reads of them and another one does not, a proxy with rules for example.
+# One program, for example a proxy with rules, reads these differently from another.
 @test "paths with NUL, and two of a field that may occur once, are refused" {
 	local request end='Host: x\r\nConnection: close\r\n\r\n' one='Authorization: Bearer 0123456789abcdef\r\n'
 	local other='Authorization: Bearer fedcba9876543210\r\n'
@@ -141,8 +143,9 @@ limit_descriptors() {
 	prlimit --pid "$SERVER" --nofile="$1:4096"
 }
 
-# The update is right: it is neither refused, nor taken for complete without having been checked. Without
-# any descriptor its bytes are not kept; with one more they are, but what checks them cannot be opened.
+# The update is valid: it is neither refused, nor counted as complete before it was checked. Without
+# any descriptor its bytes are not kept; with one more they are, but the file to check them cannot
+# be opened.
 @test "an update that cannot be checked now is sent again, not lost" {
 	local way mode more bytes first spare
 	command -v prlimit >/dev/null || skip "needs prlimit"
@@ -200,7 +203,8 @@ limit_descriptors() {
 	done
 }
 
-# A client whose connection is lost asks for the offset: the length means that the update counts.
+# A client whose connection was lost asks for the offset: if it is the whole length, the update
+# counts.
 @test "a complete upload is not confirmed while it is checked, which may still refuse it" {
 	local wrong sender codes=
 	wrong=$(printf 0%.0s {1..64})
@@ -224,7 +228,8 @@ limit_descriptors() {
 	echo "$codes"
 }
 
-# The upload is removed while its bytes arrive: the client has not failed, and the server neither.
+# The upload is removed while its bytes arrive, which is a failure of neither the client nor the
+# server.
 @test "an upload whose update is refused or complete meanwhile gets that as the reason" {
 	local file first
 	head -c 3000 /dev/urandom >noise
@@ -255,7 +260,8 @@ is_placed() {
 	[ -e "state/rounds/0/updates/c/$1" ]
 }
 
-# Four files of an update that has three: the one that is too many was removed after the check had seen it.
+# Of an update with three files four arrive: the surplus one was removed after the check had seen
+# it.
 @test "a file beyond those of an update, while that is checked, takes nothing from it" {
 	local name tracer sender index=model.safetensors.index.json locations=()
 	command -v strace >/dev/null || skip "needs strace"
@@ -286,7 +292,7 @@ is_placed() {
 	await is_placed extra
 	LOCATION=${locations[1]}
 	patch 0 "$index"
-	# Neither request has failed, and the round has what was checked.
+	# Neither request has failed, and the round has the checked file.
 	kill "$tracer"
 	wait "$tracer" "$sender" || true
 	for name in m.safetensors n.safetensors "$index"; do
@@ -299,7 +305,7 @@ is_placed() {
 	"$FLMEM" aggregate diff "$(cat served)" model
 }
 
-# Reading all of it to compare its SHA-256 takes longer than sending another file: strace sees to it.
+# Comparing the SHA-256 of the whole file takes longer than sending another file; strace delays it.
 @test "a wrong SHA-256 of another file takes nothing from a complete update" {
 	local tracer sender wrong
 	command -v strace >/dev/null || skip "needs strace"
@@ -342,7 +348,7 @@ is_placed() {
 	assert_model "$(cat served)" a.safetensors
 }
 
-# make_nan FILE: a model whose last element is one.
+# make_nan FILE: writes a model whose last element is NaN.
 make_nan() {
 	head -c -4 a.safetensors >"$1"
 	printf '\0\0\300\177' >>"$1"
@@ -385,7 +391,7 @@ make_nan() {
 	assert_model "$(cat served)" a.safetensors
 }
 
-# pushes CODE CLIENT FILE: the update is answered with CODE.
+# pushes CODE CLIENT FILE: checks that the update is answered with CODE.
 pushes() {
 	push "$2" "$3"
 	assert_code "$1"
@@ -419,7 +425,7 @@ pushes() {
 	local client
 	make_nan nan.safetensors
 	serve --model g.safetensors --clients 3
-	pushes 204 a a.safetensors # it is read when that matters
+	pushes 204 a a.safetensors # it is read when it is needed
 	pushes 204 b nan.safetensors
 	pushes 204 c nan.safetensors
 	await_server
@@ -441,7 +447,7 @@ pushes() {
 	has_line server.log "update-skipped g: it has a NaN"
 }
 
-# make_checkpoint FILE STORAGE_OF_V: tensors u and v of two storages, or both of storage 0.
+# make_checkpoint FILE STORAGE_OF_V: writes tensors u and v of two storages, or both of storage 0.
 make_checkpoint() {
 	python - "$FLMEM_TESTS" "$@" <<-'END'
 		import struct, sys
@@ -477,7 +483,7 @@ make_checkpoint() {
 	done
 }
 
-# --key of 'push' is that of its certificate.
+# The option --key of 'push' names the key of its certificate.
 @test "an update whose tensors are in a dict of its own: the reason names the option of the server" {
 	make_checkpoint g.pt 1
 	python - "$FLMEM_TESTS" <<-'END'
@@ -518,7 +524,7 @@ make_checkpoint() {
 	make_traced fsync:error=EDQUOT:when=1 -P "$PWD/state/uploads"
 	FLMEM=./traced serve --model g.safetensors --clients 1
 	create a a.safetensors
-	kill "$(pgrep -P "$SERVER")" # strace would only leave it
+	kill "$(pgrep -P "$SERVER")" # strace would only detach from it
 	assert_code 507 'cannot make an upload: Disk quota exceeded'
 	has_line server.log 'disk-full a: cannot make an upload: Disk quota exceeded'
 }
@@ -555,7 +561,7 @@ make_checkpoint() {
 	[ ! -s "$journal" ]
 }
 
-# The kernel takes what it could not write for written, so another flush would confirm it.
+# The kernel treats data that it failed to write as written, so another flush would confirm them.
 @test "bytes that could not be flushed are sent again, also those of earlier requests" {
 	requires strace
 	serve --model g.safetensors --clients 1

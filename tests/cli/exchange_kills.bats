@@ -26,7 +26,7 @@ teardown() {
 		offset
 		before=$OFFSET
 		tail -c "+$((OFFSET + 1))" big.safetensors | head -c 1500000 >chunk
-		# The rate keeps the request in flight; the moment is arbitrary on purpose.
+		# The rate limit keeps the request in flight; the moment is arbitrary on purpose.
 		curl -s -o /dev/null -X PATCH "${TUS[@]}" "${CHUNK[@]}" -H "Upload-Offset: $OFFSET" \
 			--limit-rate 8M -T chunk "$URL$LOCATION" &
 		client=$!
@@ -63,7 +63,7 @@ teardown() {
 		[ "$CODE" -eq 0 ]
 		assert_model state/rounds/1/model/g.safetensors a.safetensors b.safetensors
 	done
-	# A copy that was made meanwhile may have the journal as it was before the part was begun.
+	# A copy made meanwhile may have the journal from before the part was begun.
 	rm -r state/rounds/1
 	mkdir -p state/rounds/1/model # with the umask of the setup
 	: >state/rounds/1/model/g.safetensors.part.journal

@@ -18,7 +18,7 @@ teardown() {
 	exchange_teardown
 }
 
-# Whether the server has only headers of the updates.
+# True if the server has only headers of the updates.
 has_no_spool() {
 	[ "$(find state/uploads -type f -printf '%k\n' | awk '{s += $1} END {print s + 0}')" -lt 50 ]
 }
@@ -169,7 +169,7 @@ has_no_spool() {
 	has_line server.log 'failed.*bad.*nan\|failed.*bad.*NaN'
 }
 
-# As a power failure leaves it: one chunk is lost, those that were written after it are not.
+# The state after a power failure: one chunk is lost, while chunks written after it are not.
 @test "a chunk that was lost is combined again, with intact ones behind it" {
 	local part=state/rounds/1/model/g.safetensors.part
 	make_model g.safetensors 0 6000000
@@ -181,7 +181,7 @@ has_no_spool() {
 	head -c 20000000 b.safetensors >chunk
 	patch 0 chunk
 	assert_code 204
-	# A head of 16 bytes, and as many for each chunk of 1 MiB.
+	# The journal has a head of 16 bytes, and as many bytes for each chunk of 1 MiB.
 	await eval '[ "$(stat -c %s $part.journal)" -ge $((16 * 17)) ]'
 	kill_server
 	head -c 4096 /dev/zero | tr '\0' '\377' | dd of="$part" bs=4096 seek=600 conv=notrunc status=none
@@ -219,7 +219,8 @@ has_no_spool() {
 	[ "$(<state/rounds/0/opened)" = "$opened" ]
 	"$FLMEM" exchange push -q "$URL" b.safetensors -c b 3>&- &
 	await has_line server.log 'round 0: fusing'
-	# Data beyond the windows can only be sent now: all have the time of the deadline for them.
+	# Data beyond the windows can only be sent now: all clients have the time of the deadline
+	# for them.
 	[ "$(<state/rounds/0/opened)" != "$opened" ]
 	run_command "$FLMEM" exchange push "$URL" b.safetensors -c a --retries 0
 	assert_error 2 "with 'old.safetensors' of 'a'"
@@ -244,7 +245,7 @@ has_no_spool() {
 	[ "$CODE" -eq 0 ]
 }
 
-# The header is settled between the check of DELETE and the removal: strace makes that long.
+# The header is settled between the check of DELETE and the removal; strace prolongs that moment.
 @test "an update that joins its round while it is deleted stays" {
 	local tracer
 	command -v strace >/dev/null || skip "needs strace"

@@ -69,7 +69,8 @@ teardown() {
 	run_command timeout 20 "$FLMEM" "${words[@]}"
 	assert_error 2 "site. has .rounds., which no server created"
 	rm -r site
-	# What a kill left before the options were kept goes on, also that of a release without the mark.
+	# A state that a kill left before the options were kept is continued, also that of a release
+	# without the mark.
 	mkdir -p site/uploads site/rounds site/trial
 	start_server --model g.safetensors --clients 1 --state site
 	await is_listening
@@ -91,7 +92,7 @@ teardown() {
 	patch 0 a.safetensors
 	assert_code 503 'state directory of the server was moved or replaced'
 	has_line server.log 'request-failed a: '
-	cp -r away state # with what would be another update of the same name
+	cp -r away state # with another update of the same name
 	offset
 	[ "$OFFSET" -eq 0 ]
 	patch 0 a.safetensors
@@ -217,7 +218,7 @@ teardown() {
 	FLMEM=./traced serve --model g.safetensors --clients 1
 	create a a.safetensors
 	request DELETE "$LOCATION"
-	kill "$(pgrep -P "$SERVER")" # strace would only leave it
+	kill "$(pgrep -P "$SERVER")" # strace would only detach from it
 	assert_code 500 'cannot delete it: Read-only file system'
 	[ -e "state/uploads/${LOCATION##*/}.info" ]
 }
@@ -245,7 +246,7 @@ teardown() {
 	assert_code 404 'round 4 is not published yet'
 }
 
-# Each costs a record; here they are written at once.
+# Each part costs a record; here the records are written at once.
 @test "an upload in very small parts is refused after a while" {
 	serve --model g.safetensors --clients 1
 	create a a.safetensors
@@ -292,7 +293,8 @@ teardown() {
 	[ "$CODE" -ge 400 ] || fail "it is served"
 }
 
-# Of a server that runs, only the steady clock matters; one that starts reads from the file when the round began.
+# A running server uses only the steady clock; a server that starts reads from the file when the
+# round began.
 @test "a clock that jumped while the server was down" {
 	make_model b.safetensors 2
 	local options=(--model g.safetensors --clients 2 --quorum 2 --deadline 1h)
@@ -334,7 +336,7 @@ teardown() {
 	assert_status 2
 }
 
-# Clients know no paths of the server, and the reason is at the end, behind them.
+# Clients do not know paths of the server, and the reason is at the end, after them.
 @test "a long path of the state: the reason stays, and clients do not see the path" {
 	local folder
 	folder=$(printf 'private-%.0s' {1..25})

@@ -33,12 +33,12 @@ import base64
 from harness import digests
 print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_bytes(4, "big")).decode())')" ]
 	kill_server
-	# Of the three commits the second one did not reach the disk.
+	# Of three commits, the second one did not reach the disk.
 	printf '\0\0\0\0\0\0\0\0' | dd of="$(echo state/uploads/*.data)" bs=1 seek=70000 conv=notrunc status=none
 	serve --model g.safetensors --clients 1
 	offset
 	[ "$OFFSET" -eq 50000 ]
-	# The records of what was lost are gone, too: those behind them would count for nothing.
+	# The records of the lost data are lost, too: those after them would not count.
 	tail -c +50001 a.safetensors | head -c 50000 >chunk
 	patch 50000 chunk
 	kill_server
@@ -51,7 +51,7 @@ print("crc32c", base64.b64encode(digests.crc32c(open("sent", "rb").read()).to_by
 	assert_model "$(cat served)" a.safetensors
 }
 
-# The last commit ends more than 256 MiB behind the others, which were flushed before it began.
+# The last commit ends more than 256 MiB after the others, which were flushed before it began.
 @test "a disk that lost more than it was asked to keep: all commits are read back, from the last one" {
 	local part
 	serve --model g.safetensors --clients 1 --quota 1G

@@ -17,7 +17,7 @@ teardown() {
 	exchange_teardown
 }
 
-# begin FILE [WEIGHT]: what a push of old/FILE left that was killed.
+# begin FILE [WEIGHT]: leaves the state of a killed push of old/FILE.
 begin() {
 	create c "old/$1" 0 "${2:+weight $(base64_of "$2")}"
 	assert_code 201

@@ -8,7 +8,7 @@ load helpers
 
 setup() {
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || return
-	# A proxy of the machine would answer in place of the servers of the tests.
+	# A proxy of the machine would answer instead of the servers of the tests.
 	unset http_proxy https_proxy all_proxy HTTPS_PROXY ALL_PROXY SSL_CERT_FILE
 	run_command "$FLMEM" exchange status http://127.0.0.1:9 --retries 1
 	case $stderr in
@@ -75,7 +75,7 @@ rounds() {
 	rounds progress
 }
 
-# with_python SCRIPT WORD...
+# with_python SCRIPT WORD...: runs the check with a Python that has the packages.
 with_python() {
 	PYTHONPATH="$FLMEM_TESTS/../libcore/bindings/python" run_command python "$@"
 	[ "$status" -ne 77 ] || skip "${output#SKIP: }"

@@ -66,7 +66,7 @@ make_certificate() {
 	assert_error 7 "use a host name of the certificate in the address"
 }
 
-# Records of TLS are cut in other places than plain answers, and read in another way.
+# Records of TLS are cut at other places than plain answers, and read in another way.
 @test "the model by TLS: the whole, parts, and a file that is cut while it is sent" {
 	local file=/v1/rounds/0/model/g.safetensors url reader
 	make_model g.safetensors 0 5000000
@@ -188,7 +188,7 @@ make_certificate() {
 	assert_code 204
 }
 
-# A certificate for the years from 2090 on.
+# Makes a certificate that is valid from 2090 on.
 make_early_certificate() {
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost \
 		-keyout early.key -out early.csr 2>/dev/null

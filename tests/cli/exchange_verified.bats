@@ -49,7 +49,7 @@ write_update() {
 		assert served["updates"] == 2 and not served["stopped"], served
 	END
 	[ -z "$(find . -size +1M)" ]
-	# The same command later: the result is still known, also where a signal ends it.
+	# The same command again: the result is still known, also after a signal.
 	serve_verified --settle 1h
 	run_command "$FLMEM" exchange wait "$URL" --round 1
 	assert_error 2 'is over without a round 1: its last model is that of round 0'
@@ -86,7 +86,7 @@ write_update() {
 	cmp pulled model
 }
 
-# lie OFFSET MASK: one bit of what client b sends; sets $TENSOR and $ELEMENT to where it is.
+# lie OFFSET MASK: changes one bit of client b's data; sets $TENSOR and $ELEMENT to its place.
 lie() {
 	write_update 2 lie.safetensors
 	python - "$@" >place <<-'END'
@@ -110,7 +110,7 @@ lie() {
 
 @test "one wrong bit of a client fails the round, with tensor, element and client" {
 	local place
-	# An integer, a lowest bit, a sign, and the last element.
+	# Places: an integer, a lowest bit, a sign, and the last element.
 	for place in 0,1 20000000,1 20000007,128 46796607,64; do
 		rm -rf state
 		lie "${place%,*}" "${place#*,}"

@@ -34,8 +34,8 @@ experiment() {
 	done
 }
 
-# The page has the difference between both ways: what is collected and joined. What the original receives is exact,
-# as each message is larger than many intervals of the sampler.
+# The page has the difference between both ways: the collected and joined messages. The bytes that
+# the original receives are exact, as each message is larger than many intervals of the sampler.
 @test "profiles of both ways name the place that collects and joins" {
 	experiment mnist-cnn --rounds 2 --steps 1 --profile --output out
 	assert_output 'heap of the client-1 at its peak, original'
@@ -71,7 +71,7 @@ experiment() {
 	assert_stderr "not even one layer"
 }
 
-# As for a model that no disk holds, with a small one.
+# The way of a model that fits on no disk, with a small model.
 @test "a generated model: every element is verified, and nothing is written" {
 	run_command python "$FLMEM_TESTS/experiments/one.py" flmem llama-3.1-70b --clients 2 \
 		--rounds 1 --steps 1 --layers 80 --flmem "$FLMEM" --first 'generate:resnet18?seed=1'

@@ -6,7 +6,7 @@
 
 load helpers
 
-# failing SCENARIO ARGS
+# failing SCENARIO ARGS: runs tests/harness/failing_calls.py.
 failing() {
 	cd "$BATS_TEST_TMPDIR" || return
 	run_command /usr/bin/python3 -B "$FLMEM_TESTS/harness/failing_calls.py" "$FLMEM" \

@@ -14,7 +14,7 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# A job whose configuration has something to correct; CONFIG is its path.
+# Makes a job whose configuration needs a correction; CONFIG is its path.
 make_job() {
 	CONFIG=$BATS_TEST_TMPDIR/job/app/config/config_fed_server.json
 	mkdir -p "${CONFIG%/*}"
@@ -24,7 +24,7 @@ make_job() {
 	cp "$CONFIG" before
 }
 
-# All that stat and the extended attributes show of a file but its times and its inode.
+# Prints what stat and the extended attributes show of a file except its times and its inode.
 describe() {
 	python -c '
 import os, sys
@@ -34,7 +34,7 @@ for name in sorted(os.listxattr(sys.argv[1])):
     print(name, os.getxattr(sys.argv[1], name))' "$1"
 }
 
-# set_acl FILE NAME: u::rw-,u:1234:rw-,g::r--,m::rw-,o::--- as setfacl(1) stores it.
+# set_acl FILE NAME: sets u::rw-,u:1234:rw-,g::r--,m::rw-,o::--- as setfacl(1) stores it.
 set_acl() {
 	python -c '
 import os, struct, sys
@@ -172,7 +172,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 1 << 25, 1 <<
 				python -c 'import json, sys; json.load(open(sys.argv[1]))' "$CONFIG" ||
 					fail "killed at $call $number: half a file"
 			fi
-			# What is left over of that is in nobody's way.
+			# The leftover file does not hinder anyone.
 			rm -f "$CONFIG.orig"
 			flmem recommend --fix job
 			assert_status 0
@@ -194,7 +194,7 @@ os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 1 << 25, 1 <<
 	assert_stderr '1 proposed value in Python'
 	[ -z "$output" ] || fail "a difference of Python"
 	diff job.py before.py
-	{ echo '#!/usr/bin/env python3' && cat job.py; } >launch_job # whatever its name is
+	{ echo '#!/usr/bin/env python3' && cat job.py; } >launch_job # its name does not matter
 	flmem recommend --diff launch_job
 	assert_status 0
 	assert_stderr '1 proposed value in Python, which is not written; set it by hand'

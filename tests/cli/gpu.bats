@@ -51,7 +51,7 @@ assert of["runtime_bytes"] < 32 << 20, of'
 	alive "$VICTIM"
 }
 
-# Its RSS hardly changes; each time 512 MiB of the device are free.
+# Its RSS hardly changes; each time 512 MiB of the device become free.
 @test "watch --auto releases GPU memory again and again, and counts it" {
 	local trims
 	gpu_python
@@ -81,7 +81,7 @@ while True:
 		run --separate-stderr "$FLMEM_VICTIMS/cuda_pool" "$how"
 		[ "$status" != 77 ] || skip "no CUDA device can be used: $stderr"
 		assert_status 0
-		# result, released, kept before and after, sum over what is allocated
+		# result, released, kept before and after, sum over the allocated memory
 		read -r result released before after sum <<<"$output"
 		[ "$result" = 0 ]
 		[ "$sum" = $((64 << 20)) ]
@@ -142,7 +142,8 @@ for line, gpu in zip(said, host["gpus"]):
     assert 0 < gpu["used_bytes"] + gpu["free_bytes"] <= gpu["total_bytes"], gpu'
 }
 
-# Memory becomes free during the capture in the global mode, and releasing it then would end the capture.
+# Memory becomes free during the capture in the global mode; releasing it then would end the
+# capture.
 @test "a graph that PyTorch captures is not disturbed" {
 	gpu_python
 	start_victim "$GPU_PYTHON" -uc '

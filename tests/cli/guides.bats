@@ -4,7 +4,7 @@
 
 load helpers
 
-# Writes every block of one language into a file of its own; prints how many there are.
+# Writes every block of one language into a separate file; prints the number of blocks.
 extract() {
 	awk -v fence="\`\`\`$1" -v stem="$BATS_TEST_TMPDIR/block" -v suffix="$1" '
 		$0 == fence { file = stem (++count) "." suffix; next }
@@ -28,7 +28,7 @@ extract() {
 	requires /usr/bin/python3
 	[ "$(extract python)" -ge 2 ]
 	local block library
-	# What the examples read: a model with one tensor of a value.
+	# Makes the input of the examples: a model with one tensor of one value.
 	cd "$BATS_TEST_TMPDIR" || return
 	for block in 1 2; do
 		/usr/bin/python3 -c 'import json, struct, sys
@@ -37,7 +37,8 @@ sys.stdout.buffer.write(struct.pack("<Q", len(header)) + header + struct.pack("<
 ' >"client-$block.safetensors"
 	done
 	for block in block*.python; do
-		# Of a job, parts of which are left out, or of a framework; tests/python and exchange_rounds.bats run those.
+		# These blocks are parts of a job, or need a framework; tests/python and
+		# exchange_rounds.bats run them.
 		if grep -qE 'flmem\.(nvflare|flower|appfl)|^(from|import) (flwr|appfl)' "$block"; then
 			run_command /usr/bin/python3 -B -c \
 				'import sys; compile(open(sys.argv[1]).read(), sys.argv[1], "exec")' \
@@ -45,7 +46,7 @@ sys.stdout.buffer.write(struct.pack("<Q", len(header)) + header + struct.pack("<
 			assert_status 0
 			continue
 		fi
-		# A program goes on without the library where it only tidies up.
+		# A program that only cleans up continues without the library.
 		library=/nonexistent
 		! grep -qE 'flmem\.(aggregate|inspect)' "$block" || library=$FLMEM_PLAIN
 		run_command env "PYTHONPATH=$FLMEM_TESTS/../libcore/bindings/python" \

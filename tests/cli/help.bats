@@ -4,7 +4,7 @@
 
 load helpers
 
-# The tables as flmem-gen writes them now; check.generated compares them with the committed files.
+# Generates the tables with flmem-gen; check.generated compares them with the committed files.
 setup_file() {
 	mkdir -p "$BATS_FILE_TMPDIR/completions" "$BATS_FILE_TMPDIR/docs/man"
 	"$FLMEM_GEN" "$BATS_FILE_TMPDIR"

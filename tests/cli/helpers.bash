@@ -16,13 +16,13 @@ bats_require_minimum_version 1.5.0
 VICTIMS=()
 VICTIM_MAY=()
 
-# Runs flmem with stdout and stderr apart; a failed test shows the whole run.
+# Runs flmem with separate stdout and stderr; a failed test shows the whole run.
 flmem() {
 	run --separate-stderr "$FLMEM" "$@"
 	show_run "flmem $*"
 }
 
-# The same, again while no moment came within a short --timeout, as on a busy machine.
+# Runs flmem, again while it found no moment within a short --timeout, as on a busy machine.
 flmem_in_time() {
 	local tries
 	for tries in {1..50}; do
@@ -32,8 +32,9 @@ flmem_in_time() {
 	fail "no moment came in $tries tries"
 }
 
-# The Python of the tests themselves, which takes a fork where tests/harness/python_server.py runs; targets are started by
-# /usr/bin/python3 or $PYTHON. Not a target, since its command line is that of the server.
+# Runs the Python of the tests themselves, as a fork where tests/harness/python_server.py runs;
+# targets are started by /usr/bin/python3 or $PYTHON. It cannot be a target, since its command line
+# is that of the server.
 python() {
 	"$FLMEM_VICTIMS/../harness/python" -B "$@"
 }
@@ -61,7 +62,7 @@ assert_status() {
 	[ "$status" -eq "$1" ] || fail "exit status $status, expected $1"
 }
 
-# The regular expressions are bash's, matched against the whole text.
+# The regular expressions are bash's and are matched against the whole text.
 assert_output() {
 	[[ $output =~ $1 ]] || fail "stdout does not match: $1"
 }
@@ -74,7 +75,8 @@ assert_stderr() {
 	[[ $stderr =~ $1 ]] || fail "stderr does not match: $1"
 }
 
-# The contract of a failure: its exit status, one line on stderr from flmem, nothing on stdout.
+# Checks the contract of a failure: its exit status, one line on stderr from flmem, nothing on
+# stdout.
 assert_error() {
 	assert_status "$1"
 	[ -z "$output" ] || fail "stdout is not empty"
@@ -83,7 +85,7 @@ assert_error() {
 	[ -z "${2:-}" ] || assert_stderr "$2"
 }
 
-# Names of all commands, one a line, with their subcommands ("aggregate inspect").
+# Prints the names of all commands, one a line, with their subcommands ("aggregate inspect").
 all_commands() {
 	local command
 	for command in $("$FLMEM" help | rows_of commands); do
@@ -92,13 +94,13 @@ all_commands() {
 	done
 }
 
-# First words of the section `$1` of a help text.
+# Prints the first words of the section `$1` of a help text.
 rows_of() {
 	awk -v head="$1:" '$0 == head { on = 1; next } /^$/ { on = 0 } on && /^  [a-z]/ { print $1 }'
 }
 
-# assert_schema NAME: stdout is one JSON object that fits docs/json-schema/NAME.json, and would not
-# with any field more or less.
+# assert_schema NAME: checks that stdout is one JSON object that matches docs/json-schema/NAME.json,
+# and would not with any field more or less.
 assert_schema() {
 	local ended=0
 	printf '%s' "$output" | python "$FLMEM_TESTS/schema/check.py" \
@@ -112,7 +114,7 @@ examine() {
 	python -c "$1" "${@:2}" <<<"$output" || fail "not as it should be"
 }
 
-# Whether this machine has a GPU of NVIDIA, as flmem decides it.
+# True if this machine has a GPU of NVIDIA, as flmem decides it.
 has_nvidia() {
 	local node
 	for node in /dev/nvidia[0-9]* /dev/dxg; do
@@ -121,8 +123,8 @@ has_nvidia() {
 	return 1
 }
 
-# Whether /usr/bin/python3 can import a module: asked once in a run of bats, as NumPy takes 0.07 s of processor time
-# and PyTorch 1 s.
+# True if /usr/bin/python3 can import a module. It is tried once in a run of bats, as NumPy takes
+# 0.07 s of processor time and PyTorch 1 s.
 has_module() {
 	local answer=$BATS_RUN_TMPDIR/module.$1
 	if [ ! -s "$answer" ]; then
@@ -146,26 +148,27 @@ requires() {
 	done
 }
 
-# Whether flmem is built with AddressSanitizer, which has memory of its own and does not go together
+# True if flmem is built with AddressSanitizer, which has memory of its own and cannot be combined
 # with a preloaded jemalloc.
 sanitized() {
 	ldd "$FLMEM" | grep -q libasan
 }
 
-# Says that a part of a test was left out; it is in the list at the end of `make check`.
+# Reports that a part of a test was left out; it is in the list at the end of `make check`.
 skip_part() {
 	echo "SKIP: $*" >&3
 }
 
-# What tests/harness/pythons.py prints, which starts every interpreter: once in a run of bats.
+# Prints the output of tests/harness/pythons.py, which starts every interpreter: once in a run of
+# bats.
 pythons() {
 	local list=$BATS_RUN_TMPDIR/pythons
 	[ -s "$list" ] || python "$FLMEM_TESTS/harness/pythons.py" >"$list"
 	cat "$list"
 }
 
-# each_python COMMAND ARGS: runs it with PYTHON and PYTHON_VERSION set to every CPython that flmem
-# samples and runs code in, one by one. An absent one is reported; with none at all the test is skipped.
+# each_python COMMAND ARGS: runs it with PYTHON and PYTHON_VERSION set to each CPython that flmem
+# samples and runs code in. An absent one is reported; with none at all the test is skipped.
 each_python() {
 	local version python reason count=0
 	while read -r version python reason <&4; do
@@ -181,7 +184,7 @@ each_python() {
 	[ "$count" -gt 0 ] || fail "no Python at all: is tests/harness/pythons.py in order?"
 }
 
-# The same with those that flmem only reads, as far as pyenv or Debian has them.
+# Like each_python, with those that flmem only reads, as far as pyenv or Debian has them.
 each_older_python() {
 	local python
 	for python in /usr/bin/python2 "$HOME"/.pyenv/versions/{2.7,3.6,3.7}.*/bin/python; do
@@ -195,14 +198,15 @@ each_older_python() {
 	done
 }
 
-# nap SECONDS: as sleep, but without another process, which costs more processor time than what is asked each time.
+# nap SECONDS: sleeps without another process, which costs more processor time than one poll.
 nap() {
-	local never=$BATS_RUN_TMPDIR/never # has anything to read
+	local never=$BATS_RUN_TMPDIR/never # a pipe that never has anything to read
 	[ -p "$never" ] || mkfifo "$never"
 	read -rt "$1" <>"$never" || true
 }
 
-# wait_until SECONDS COMMAND: polls until the command succeeds; a bound, not a measurement.
+# wait_until SECONDS COMMAND: polls until the command succeeds; the time is a limit, not a
+# measurement.
 wait_until() {
 	local left=$(($1 * 1000)) step=20
 	shift
@@ -221,7 +225,7 @@ start_victim() {
 	shift
 	[[ $program == */* ]] || program=$FLMEM_VICTIMS/$program
 	VICTIM_LOG=$BATS_TEST_TMPDIR/victim.${#VICTIMS[@]}
-	: >"$VICTIM_LOG" # not what one before said in the same place
+	: >"$VICTIM_LOG" # remove the output of an earlier victim in the same place
 	"$program" "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
 	VICTIM=$!
 	VICTIMS+=("$VICTIM")
@@ -230,7 +234,8 @@ start_victim() {
 	snapshot_victim "$VICTIM"
 }
 
-# The same for a program that ends when its standard input does: a pipe whose other end it holds.
+# Like start_victim, for a program that ends when its standard input does: a pipe whose other end
+# the test holds.
 start_reader() {
 	local program=$1
 	shift
@@ -243,7 +248,7 @@ os.set_inheritable(writer, True)
 os.execv(sys.argv[1], sys.argv[1:])' "$program" "$@"
 }
 
-# Asked every 20 ms of every victim: without another process.
+# Checks a victim without another process, as it is called every 20 ms.
 victim_ready_or_gone() {
 	local line
 	while read -r line || [ -n "$line" ]; do
@@ -252,7 +257,7 @@ victim_ready_or_gone() {
 	! alive "$1"
 }
 
-# mapfile takes all of it by one read.
+# mapfile reads the whole file at once.
 alive() {
 	local lines line
 	{ mapfile -t lines <"/proc/$1/status"; } 2>/dev/null || return 1
@@ -262,24 +267,25 @@ alive() {
 	[[ $line == State:$'\t'[RSDItT]* ]]
 }
 
-# By one read: read of bash goes back after each line, in a file that has changed meanwhile.
+# Read the file at once: bash's read goes back after each line, in a file that has changed
+# meanwhile.
 status_field() {
 	awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status"
 }
 
-# Remembers what a call must leave as it is. A snapshot belongs to one process.
+# Remembers the state that a call must not change. A snapshot belongs to one process.
 snapshot_victim() {
 	local pid=${1:-$VICTIM}
 	python "$FLMEM_TESTS/harness/unharmed.py" snapshot "$pid" \
 		>"$BATS_TEST_TMPDIR/snapshot.$pid"
 }
 
-# allow_victim --code|--moved: what tests/harness/unharmed.py lets pass from now on.
+# allow_victim --code|--moved: sets what tests/harness/unharmed.py accepts from now on.
 allow_victim() {
 	VICTIM_MAY+=("$1")
 }
 
-# What tests/harness/unharmed.py asks of every thread.
+# Runs the checks of tests/harness/unharmed.py.
 assert_victim_unharmed() {
 	local pid=${1:-$VICTIM} found
 	alive "$pid" || fail "the victim died: $(cat "$VICTIM_LOG")"
@@ -288,7 +294,7 @@ assert_victim_unharmed() {
 		"$BATS_TEST_TMPDIR/snapshot.$pid" "${VICTIM_MAY[@]}" 2>&1) || fail "victim $pid: $found"
 }
 
-# Ends what start_victim started, by pid, stopped ones included.
+# Ends the programs that start_victim started, by pid, stopped ones included.
 stop_victims() {
 	local pid
 	for pid in "${VICTIMS[@]}"; do
@@ -298,7 +304,8 @@ stop_victims() {
 	VICTIMS=()
 }
 
-# make_control_group CONTROLLER: of version 1, or of version 2, which may lack the controller; as GROUP.
+# make_control_group CONTROLLER: makes GROUP, of version 1, or of version 2, which may lack the
+# controller.
 make_control_group() {
 	local parent
 	parent=/sys/fs/cgroup/$1$(sed -n "s/^[0-9]*:\(.*,\)*$1\(,.*\)*://p" /proc/self/cgroup)
@@ -311,7 +318,7 @@ remove_control_group() {
 	[ -z "${GROUP:-}" ] || wait_until 60 rmdir "$GROUP" 2>/dev/null
 }
 
-# A file with a teardown of its own calls stop_victims there.
+# A file with a separate teardown calls stop_victims there.
 teardown() {
 	stop_victims
 }

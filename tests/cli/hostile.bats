@@ -13,7 +13,7 @@ setup() {
 	WAYS=(no-header huge-header huge-segments endless-chains wild-names noise truncate)
 }
 
-# Runs flmem with a limit. Nothing may end it but itself, and no sanitizer may speak.
+# Runs flmem with a limit. No signal may end it, and no sanitizer may report anything.
 bounded() {
 	run --separate-stderr timeout -k 5 "${LIMIT:-180}" "$FLMEM" "$@"
 	show_run "flmem $*"
@@ -28,7 +28,8 @@ garble() {
 	python "$FLMEM_TESTS/harness/garble.py" "$@"
 }
 
-# A process with a copy of a library, opened by itself and not used any more. $COPY is its path.
+# Starts a process with a copy of a library that it has opened and no longer uses. $COPY is the
+# copy's path.
 start_with_copy() {
 	COPY=$BATS_TEST_TMPDIR/$(basename "$1").$RANDOM
 	cp "$1" "$COPY"
@@ -92,16 +93,16 @@ time.sleep(1000)'
 	done
 }
 
-# start_spoilt WAY LIBRARY [preloaded]: a process that spoils WAY in its own memory, of a copy of
-# the library that has no file any more.
+# start_spoilt WAY LIBRARY [preloaded]: starts a process that spoils WAY in its own memory, of a
+# copy of the library whose file is gone.
 start_spoilt() {
 	COPY=$BATS_TEST_TMPDIR/$(basename "$2").$RANDOM
 	cp "$2" "$COPY"
 	start_victim /usr/bin/env ${3:+"LD_PRELOAD=$COPY"} "$FLMEM_VICTIMS/hostile/hostile" "$1" "$COPY"
 }
 
-# look_both_ways [TEXT], which a report has to have. Without CAP_SYS_ADMIN a file without a name cannot
-# be had: what is mapped of it is read then.
+# look_both_ways [TEXT]: checks two reports, which must have the text. Without CAP_SYS_ADMIN a
+# deleted file cannot be opened: flmem then reads the mapped part.
 look_both_ways() {
 	bounded detect --pid "$VICTIM" --json
 	assert_status 0
@@ -154,8 +155,8 @@ look_both_ways() {
 	look_both_ways '"glibc"'
 }
 
-# Such a process can do nothing with its heap any more but keep it. malloc_trim would never come back
-# from rings and loops, and abort it or empty pages in use for the rest.
+# Such a process can no longer use its heap, only keep it. malloc_trim would never return from rings
+# and loops, and on the others it would abort the process or empty pages in use.
 @test "a heap of glibc that is damaged is not given to malloc_trim" {
 	local state options
 	requires victim:heaps/heaps
@@ -164,7 +165,7 @@ look_both_ways() {
 		bounded detect --pid "$VICTIM" --json
 		assert_status 0
 		assert_schema detect
-		# The chunks follow each other, whatever the lists say.
+		# The chunks follow each other, whatever the lists contain.
 		[[ $state == bin-* ]] || assert_output '"trimmable_bytes":	null'
 		for options in '' --dry-run --no-predict; do
 			# shellcheck disable=SC2086
@@ -177,7 +178,7 @@ look_both_ways() {
 	done
 }
 
-# A control group with a hundredth of a processor: $GROUP.
+# Makes a control group with a hundredth of a processor: $GROUP.
 make_starved_group() {
 	make_control_group cpu
 	if [ -e "$GROUP/cpu.max" ]; then
@@ -198,7 +199,8 @@ teardown() {
 	remove_control_group
 }
 
-# With a limit of 0.1 s to the check, which began before the arenas were found, such a program ended.
+# With a limit of 0.1 s for the check, which began before the arenas were found, such a program was
+# ended.
 @test "nor where flmem has hardly any processor time to find that out" {
 	requires root victim:heaps/heaps
 	start_reader "$FLMEM_VICTIMS/heaps/heaps" top-absurd
@@ -228,7 +230,7 @@ teardown() {
 	alive "$VICTIM" || fail "the victim died"
 }
 
-# It would wait there as long as the program lives.
+# A trim would wait there as long as the program lives.
 @test "nor is one with an arena that stays locked, behind a hundred others or made while flmem waits" {
 	local state
 	requires victim:heaps/locked-arena
@@ -241,7 +243,7 @@ teardown() {
 	done
 }
 
-# Neither in the page tables nor swapped out, so it is not read.
+# The page is neither in the page tables nor swapped out, so flmem does not read it.
 @test "nor is one with an arena that is not in memory" {
 	requires victim:heaps/locked-arena
 	start_reader "$FLMEM_VICTIMS/heaps/locked-arena" absent
@@ -268,7 +270,8 @@ teardown() {
 	done
 }
 
-# Its mappings change all the time: blocks, files and libraries; threads come and go.
+# Starts a process whose mappings change all the time: blocks, files and libraries; threads come and
+# go.
 start_restless() {
 	VICTIM_LOG=$BATS_TEST_TMPDIR/restless
 	/usr/bin/python3 -uc '
@@ -318,7 +321,8 @@ threading.Event().wait()' "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
 		[ "$(status_field "$VICTIM" TracerPid)" = 0 ]
 	done
 	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "it complains: $(cat "$VICTIM_LOG")"
-	if [ "$touched" = 0 ]; then # a busy machine; a trim that waits for its moment finds one
+	# the machine is busy; a trim that waits for its moment finds one
+	if [ "$touched" = 0 ]; then
 		bounded trim --pid "$VICTIM" --timeout 60s
 		assert_status 0
 	fi
@@ -349,7 +353,8 @@ threading.Event().wait()' "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
 	done
 	echo "$looked looks and $touched trims came to an end between two turns"
 	[ "$looked" -gt 0 ] || fail "it was never seen: this tested nothing"
-	# It goes on turning, and each program begins with the signals that the first had blocked.
+	# The program executes itself again and again, and each begins with the signals that the
+	# first had blocked.
 	turns=$(wc -c <"$BATS_TEST_TMPDIR/turn.turns")
 	wait_until 60 turned "$((turns + 10))"
 	wait_until 60 blocks_nothing "$VICTIM"
@@ -359,7 +364,7 @@ turned() {
 	[ "$(wc -c <"$BATS_TEST_TMPDIR/turn.turns")" -ge "$1" ]
 }
 
-# A shell blocks signals for an instant around a fork.
+# True if it blocks no signal; a shell blocks signals for an instant around a fork.
 blocks_nothing() {
 	[ "$(status_field "$1" SigBlk)" = 0000000000000000 ]
 }
@@ -383,7 +388,8 @@ blocks_nothing() {
 	local program=$BATS_TEST_TMPDIR/huge
 	requires victim:allocators/glibc-static
 	cp "$FLMEM_VICTIMS/allocators/glibc-static" "$program"
-	# Its notes become a segment of code, with holes of the file, before all others.
+	# Turns the program's notes into a segment of code, with holes of the file, before all
+	# others.
 	python - "$program" <<-'END'
 		import os
 		import struct

@@ -144,7 +144,8 @@ flmem.cleanup_memory()'
 	run_command dpkg-deb -f "$deb" Depends
 	assert_output 'libc6'
 	assert_output 'libcjson1'
-	# The loader finds the library in its own directories; a search path would only be a risk.
+	# The loader finds the library in its standard directories; a search path would only be a
+	# risk.
 	run_command readelf -d "$BATS_TEST_TMPDIR"/_CPack_Packages/*/DEB/*/usr/bin/flmem
 	refute_output 'RUNPATH'
 }

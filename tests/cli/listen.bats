@@ -8,7 +8,7 @@ load helpers
 
 OPENMETRICS='application/openmetrics-text; version=1.0.0'
 
-# start_watch ARGS: a watch that listens at a free port; sets URL and WATCH.
+# start_watch ARGS: starts a watch that listens at a free port; sets URL and WATCH.
 start_watch() {
 	WATCH_ERR=$BATS_TEST_TMPDIR/watch.err
 	"$FLMEM" watch --quiet --listen 127.0.0.1:0 "$@" >"$BATS_TEST_TMPDIR/watch.out" \
@@ -27,7 +27,7 @@ listens_or_gone() {
 	grep -q 'metrics at' "$WATCH_ERR" || ! alive "$WATCH"
 }
 
-# scrape [CURL OPTIONS]: the metrics to $SCRAPED.
+# scrape [CURL OPTIONS]: writes the metrics to $SCRAPED.
 scrape() {
 	SCRAPED=$BATS_TEST_TMPDIR/scraped
 	curl --silent --fail --max-time 30 --output "$SCRAPED" "$@" "$URL"
@@ -37,7 +37,7 @@ has() {
 	scrape && grep -Eq "$1" "$SCRAPED"
 }
 
-# raw BYTES: what the endpoint answers to them.
+# raw BYTES: prints the endpoint's answer to them.
 raw() {
 	python -c '
 import socket, sys
@@ -74,7 +74,7 @@ setup() {
 	[ -z "$output$stderr" ]
 }
 
-# Asks the Prometheus of the test: answers QUERY, as JSON.
+# query QUERY: prints the answer of the test's Prometheus as JSON.
 query() {
 	curl --silent --fail --max-time 30 --get --data-urlencode "query=$1" \
 		"http://127.0.0.1:$PROMETHEUS_PORT/api/v1/query"
@@ -117,7 +117,7 @@ with socket.socket() as s:
 	wait_until 60 answers "flmem_memory_trend{pid=\"$VICTIM\",flmem_memory_trend=\"climbing\"}" '^1$'
 	answers "flmem_memory_resident_bytes{pid=\"$VICTIM\"} > bool 30e6" '^1$'
 	wait_until 60 answers "rate(flmem_samples_total{pid=\"$VICTIM\"}[30s]) > bool 0" '^1$'
-	# Types come through, so it was read as OpenMetrics: the older format has no stateset.
+	# The types arrive, so the text was read as OpenMetrics: the older format has no stateset.
 	run_command curl --silent "http://127.0.0.1:$PROMETHEUS_PORT/api/v1/targets/metadata?metric=flmem_memory_trend"
 	assert_output '"type":"stateset"'
 }
@@ -168,7 +168,8 @@ with socket.socket() as s:
 	promtool check metrics <"$SCRAPED"
 }
 
-# A shell, then a Python, then the same Python with another program, each on request.
+# Starts a shell, which becomes a Python, then the same Python with another program, each on
+# request.
 start_changing() {
 	cd "$BATS_TEST_TMPDIR" || return
 	python "$FLMEM_TESTS/cli/fakes/make-frameworks" fakes
@@ -221,7 +222,7 @@ for rows in live, again:
 	assert_output '^HTTP/1.1 404 '
 	run_command raw 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 	assert_output '^HTTP/1.1 404 '
-	# A whole address is the request to a proxy, which may pass it on.
+	# A whole address would be a request to a proxy, which may pass it on.
 	run_command raw 'GET http://x:9/metrics HTTP/1.1\r\nHost: x\r\n\r\n'
 	assert_output '^HTTP/1.1 200 '
 	run_command raw 'GET http://x/other/metrics HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -256,7 +257,7 @@ for rows in live, again:
 @test "clients that send and read slowly keep nobody out, and the samples go on" {
 	start_victim watched flat 0 100 1024
 	start_watch --pid "$VICTIM" --interval 20ms
-	# More than there is room for: half say nothing, half a byte at a time.
+	# More connections than there is room for: half send nothing, half one byte at a time.
 	python -c '
 import socket, sys, time
 def connect():

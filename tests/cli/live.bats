@@ -16,7 +16,7 @@ teardown() {
 	stop_victims
 }
 
-# open_terminal COLUMNS ROWS: a shell that only runs what it is given.
+# open_terminal COLUMNS ROWS: opens a shell that only runs the commands that it is given.
 open_terminal() {
 	env -u NO_COLOR LC_ALL=C.UTF-8 tmux -L "$SOCKET" -f /dev/null -u new-session -d -x "$1" -y "$2" \
 		"env PS1='$ ' LC_ALL=C.UTF-8 ASAN_OPTIONS=$ASAN_OPTIONS /bin/bash --norc --noprofile" 3>&-
@@ -31,7 +31,7 @@ screen() {
 	tmux -L "$SOCKET" capture-pane -p "$@"
 }
 
-# on_screen REGEX: in any line
+# on_screen REGEX: true if any line matches.
 on_screen() {
 	screen | grep -qE -- "$1"
 }
@@ -53,13 +53,13 @@ see() {
 	}
 }
 
-# A watch of VICTIM, with what else stands before and behind it.
+# Starts a watch of VICTIM, with further words before and after it.
 start_watch() {
 	keys "clear; $1 '$FLMEM' watch --pid $VICTIM --interval 50ms $2; echo 'status:' \$?; stty -a" Enter
 	see 'flmem watch: [1-9]'
 }
 
-# After the end: the shell's screen, echo and lines as they were.
+# Checks after the end that the shell's screen, echo and lines are as before.
 assert_terminal_restored() {
 	see '^status: '"$1"'$'
 	see '[^-]echo '
@@ -101,7 +101,8 @@ assert_terminal_restored() {
 @test "a trim asks first, and says what it brought" {
 	requires python3
 	open_terminal 120 20
-	# Freed between blocks that stay: only a trim gives it back. Blocked, so that a thread is idle.
+	# The memory is freed between blocks that stay: only a trim releases it. The thread is
+	# blocked, and so idle.
 	start_victim /usr/bin/python3 -uc '
 import ctypes, threading
 libc = ctypes.CDLL(None)
@@ -257,7 +258,7 @@ threading.Event().wait()'
 	alive "$VICTIM"
 }
 
-# The signal to the watch: the child of the shell in the terminal.
+# Sends the signal to the watch: the child of the shell in the terminal.
 signal_watch() {
 	local shell
 	shell=$(tmux -L "$SOCKET" display-message -p '#{pane_pid}')

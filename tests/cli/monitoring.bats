@@ -29,7 +29,7 @@ setup() {
 		rules = open(docs + "/prometheus/flmem.rules.yml").read()
 		texts += re.findall(r"expr:(.*?)(?:for|labels):", rules, re.S)
 		assert len(known) > 20 and len(texts) > 20
-		# The verdict's label is named as its metric is.
+		# The label of the verdict has the name of its metric.
 		used = {name for text in texts for name in re.findall(r"\b(?:flmem|process)_\w+", text)}
 		assert len(used) > 10, used
 		print(" ".join(sorted(used - known)))
@@ -45,10 +45,10 @@ setup() {
 		blocks = re.findall(r"^```yaml\n(.*?)^```", open(sys.argv[1]).read(), re.S | re.M)
 		blocks = [b for b in blocks if "scrape_configs" in b]
 		for number, block in enumerate(blocks):
-		    # The rules lie where the reader has put them.
+		    # The rules are where the reader has put them.
 		    block = block.replace("/etc/prometheus/flmem.rules.yml", "")
 		    block = block.replace("rule_files:\n  - \n", "")
-		    # Debian builds Prometheus without it.
+		    # Debian builds Prometheus without this part.
 		    block = block.replace("kubernetes_sd_configs:\n      - role: pod",
 		                          "static_configs: []")
 		    open(f"{sys.argv[2]}/{number}.yml", "w").write(block)

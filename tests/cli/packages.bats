@@ -7,7 +7,7 @@ load helpers
 
 ROOT=$FLMEM_TESTS/..
 
-# flmem-slurm with this test's directory and command in place of its own.
+# Prints flmem-slurm with this test's directory and command in place of its own.
 make_slurm_script() {
 	sed "s|^base=.*|base=$BATS_TEST_TMPDIR/jobs|; s|^flmem=.*|flmem=$1|" \
 		"$ROOT/docs/slurm/flmem-slurm" >"$BATS_TEST_TMPDIR/flmem-slurm"

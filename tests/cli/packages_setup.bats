@@ -22,18 +22,18 @@ setup() {
 	EOF
 }
 
-# fake NAME: a program with the lines of stdin.
+# fake NAME: makes a program of the lines of stdin.
 fake() {
 	{ echo '#!/bin/sh' && cat; } >"$FAKES/$1"
 	chmod +x "$FAKES/$1"
 }
 
-# installations: how often apt-get was asked for one.
+# installations: prints how often apt-get was called for an installation.
 installations() {
 	grep -c '^apt-get install' "$SAID"
 }
 
-# run_setup FAILURES: of the first installations.
+# run_setup FAILURES: runs scripts/setup; so many of the first installations fail.
 run_setup() {
 	run_command env "PATH=$FAKES:$PATH" "FAILURES=$1" FLMEM_SETUP_PAUSE=0 "$FLMEM_TESTS/../scripts/setup" build
 }

@@ -198,10 +198,10 @@ ranged() { # NAMESPACE LIMITS of a pod, and of a LimitRange with a default, a ma
 	finding_at pod.yaml 5 PLAN-LIMIT-RANGE error ''
 	assert_output 'it admits at most 8Gi, and a client needs 21.3 GiB'
 	sed -i 's/default:.*//; s/min:.*//; s/Container/Pod/' kit/range.yaml
-	flmem recommend kit --params 2B --clients 4 --json # a pod has a bound, and no default
+	flmem recommend kit --params 2B --clients 4 --json # a pod has a maximum, and no default
 	finding_at pod.yaml 5 PLAN-LIMIT-RANGE error ''
 	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 1 ]
-	ranged '' 'limits: {memory: 30Gi}' '' 8Gi 30Gi 30Gi # within
+	ranged '' 'limits: {memory: 30Gi}' '' 8Gi 30Gi 30Gi # within the limits
 	flmem recommend kit --params 2B --clients 4 --json
 	[ "$(jq '[.findings[] | select(.rule | contains("-LIMIT-"))] | length' <<<"$output")" = 0 ]
 }
@@ -212,7 +212,7 @@ ranged() { # NAMESPACE LIMITS of a pod, and of a LimitRange with a default, a ma
 	flmem recommend --params 2B --clients 4 --json
 	assert_schema recommend
 	[ "$(jq -r .not_counted <<<"$output" | cut -c 1-6)" = Beside ]
-	flmem recommend --params 2B --clients 4 --simulator 2 --json # it has none
+	flmem recommend --params 2B --clients 4 --simulator 2 --json # it has no such process
 	[ "$(jq .not_counted <<<"$output")" = null ]
 	flmem recommend --params 2B --clients 4 --framework flower --json
 	[ "$(jq .not_counted <<<"$output")" = null ]

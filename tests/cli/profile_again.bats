@@ -7,12 +7,12 @@
 load helpers
 load profile_attach
 
-# flmem_samples FILE: the process of the profile is sampled.
+# flmem_samples FILE: true if the process of the profile is sampled.
 flmem_samples() {
 	"$FLMEM" profile stats "$1" >/dev/null 2>&1
 }
 
-# The thread is a terabyte away from the next sample of the first one.
+# The thread is a terabyte away from the next sample of the first profile.
 @test "a second profile has the samples of its own distance, whatever the first one had" {
 	start_attachable
 	attach --interval 1TiB
@@ -64,7 +64,8 @@ flmem_samples() {
 	assert_sound
 }
 
-# loaded_by LOADED_BY PRELOADED [COMMAND]: of a process that COMMAND starts, attached to and detached twice.
+# loaded_by LOADED_BY PRELOADED [COMMAND]: checks a process that COMMAND starts, attached to and
+# detached twice.
 loaded_by() {
 	local _
 	start_attachable "${@:3}"
@@ -106,7 +107,7 @@ loaded_by() {
 }
 
 @test "a detach from a profile whose file is gone does not call it complete" {
-	# Cut within a sample, it ends the program (docs/limitations.md).
+	# A program whose sampling is cut within a sample would end (docs/limitations.md).
 	export ATTACHED_PAUSE_S=0.2
 	start_attachable
 	local lost
@@ -133,7 +134,7 @@ loaded_by() {
 	assert_sound
 }
 
-# To read /proc/kmsg takes away what others wait for; /proc/version is a file of that kind.
+# Reading /proc/kmsg takes lines away from other readers; /proc/version is a file of that kind.
 @test "the file that a process calls its profile is not read where it is the kernel's" {
 	requires victim:sampled/flmem_pretended
 	start_victim "$FLMEM_VICTIMS/sampled/flmem_pretended" /proc/version
@@ -219,7 +220,8 @@ assert_not_sampled() {
 		status=0
 		wait "$attaching" || status=$?
 		[ "$status" = 143 ] || [ "$status" = 0 ] || fail "status $status"
-		# On a busy machine it may have been too late, and ended without its profile.
+		# On a busy machine the command may have been too late, and ended without its
+		# profile.
 		if has_profile; then
 			detach
 			rm "$PROFILE"
@@ -240,8 +242,8 @@ assert_not_sampled() {
 	assert_sound
 }
 
-# stop_at_exec ARGUMENTS: flmem, which is held from when it has the memory of the process open until
-# that has executed another program.
+# stop_at_exec ARGUMENTS: runs a flmem that is held from the moment when it has opened the process's
+# memory until the process has executed another program.
 stop_at_exec() {
 	run --separate-stderr python -c '
 import os, signal, subprocess, sys, time

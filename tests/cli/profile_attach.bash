@@ -6,7 +6,7 @@ setup() {
 	requires python3 victim:sampled/sampled
 	[ "$(uname -m)" = x86_64 ] || skip "attaching needs x86-64"
 	PROFILE=$BATS_TEST_TMPDIR/p.prof
-	export ATTACHED_PAUSE_S=0.004 # make soak has its threads allocate more
+	export ATTACHED_PAUSE_S=0.004 # make soak lets its threads allocate more
 	allow_victim --code
 	allow_victim --moved
 }
@@ -16,7 +16,7 @@ stop_attachable() {
 	stop_victims
 }
 
-# A file with a teardown of its own calls stop_attachable there.
+# A file with a separate teardown calls stop_attachable there.
 teardown() {
 	stop_attachable
 }
@@ -42,7 +42,7 @@ has_answered() {
 	[ "$(wc -l <"$VICTIM_LOG")" -gt "$ANSWERS" ] || ! alive "$VICTIM"
 }
 
-# order WORDS: prints the answer.
+# order WORDS: sends an order and prints the answer.
 order() {
 	echo "$*" >&"$ORDERS"
 	wait_until 60 has_answered

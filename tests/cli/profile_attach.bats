@@ -13,7 +13,7 @@ teardown() {
 	stop_attachable
 }
 
-# The file of the library that the process has mapped; others are those of other tests.
+# Checks the library's file that the process has mapped; others belong to other tests.
 no_library_left() {
 	local file files
 	mapfile -t files < <(grep -oE '/[^ ]*/\.flmem-[0-9a-f]+\.so' "/proc/$VICTIM/maps" | sort -u)
@@ -25,13 +25,13 @@ no_library_left() {
 
 check_attach() {
 	start_attachable
-	# It has an entry that is not bound yet, and nobody calls it.
+	# The library has an entry that is not bound yet, and nobody calls it.
 	order keep "$FLMEM_VICTIMS/sampled/patched.so"
 	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
 	attach --interval 64KiB --json
 	assert_schema profile-attach
 	[ "$(field 'r["entries"]["redirected"] > 10 and r["stopped_us"] is not None')" = True ]
-	# The first one holds a thread for each of its calls, and each time only for that.
+	# The first attach holds a thread for each of its calls, and only for that time.
 	[ "$(field '0 < r["longest_stop_us"] < r["stopped_us"] <= r["stops"] * r["longest_stop_us"]')" = True ]
 	[[ $(got redirected "$VICTIM") != 0* ]]
 	assert_sound
@@ -46,7 +46,7 @@ check_attach() {
 	flmem profile stats "$PROFILE"
 	assert_output ': ended'
 	assert_output 'attached\.py'
-	# Again, in the library that is there already.
+	# Once more, with the library that is loaded already.
 	attach
 	assert_sound
 	detach
@@ -59,7 +59,7 @@ check_attach() {
 	each_python check_attach
 }
 
-# refuse_version HEX ERROR: the newest Python, as one of another version, is not attached to.
+# refuse_version HEX ERROR: checks that the newest Python, reporting another version, is refused.
 refuse_version() {
 	local version python reason home
 	read -r version python reason < <(pythons | tail -n 1)
@@ -80,7 +80,7 @@ refuse_version() {
 	stop_victims
 }
 
-# flmem does not know their arenas, threads and locks.
+# flmem does not know the arenas, threads and locks of these versions.
 @test "a Python that is newer than 3.15, or a pre-release of it, is refused and not touched" {
 	refuse_version 31000f0 'runs Python 3.16.0.*3.8 to 3.15'
 	refuse_version 30f00c2 'pre-release'
@@ -95,7 +95,7 @@ make_libraries() {
 }
 
 # PyTorch has hundreds of thousands of relocations, and Python opens a library for each module.
-# By processor time: 2 times as long, and 28 times where all are looked at again.
+# Measured in processor time: twice as long, and 28 times where all libraries are checked again.
 @test "a library that the program opens is looked at alone, not with all that were there before" {
 	local small count
 	make_libraries "$BATS_TEST_TMPDIR/libraries.1"
@@ -107,7 +107,7 @@ make_libraries() {
 	order load "$FLMEM_VICTIMS/sampled/relocated.so"
 	order opens "$BATS_TEST_TMPDIR/libraries.2"
 	((ANSWER < 10 * small)) || fail "$small ms, then $ANSWER ms"
-	# All of them are redirected, and put back.
+	# Check that all entries are redirected, and put back.
 	read -r count _ < <(got redirected "$VICTIM")
 	((count > 200)) || fail "$count entries"
 	assert_sound
@@ -151,7 +151,7 @@ make_libraries() {
 	flmem profile detach --pid "$VICTIM"
 	assert_error 5 'is not sampled'
 	attach
-	# flmem sees it beforehand: the process is not asked, which does not know the file.
+	# flmem sees it in advance and does not ask the process, which does not know the file.
 	flmem profile attach --pid "$VICTIM" -o "$BATS_TEST_TMPDIR/second.prof"
 	assert_error 6 'already sampled, into '
 	[ ! -e "$BATS_TEST_TMPDIR/second.prof" ]
@@ -193,7 +193,8 @@ make_libraries() {
 	start_attachable
 	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
 	attach --interval 1
-	# By the search path of the library that asks, not by that of the sampler.
+	# The library is found by the search path of the library that opens it, not by that of the
+	# sampler.
 	order open "$FLMEM_VICTIMS/sampled/opener.so"
 	[ "$ANSWER" = 1 ] || fail "dlopen() of the neighbour: $ANSWER"
 	[[ $(got redirected "$VICTIM") == *neighbour.so* ]] || fail "$(got redirected "$VICTIM")"
@@ -204,7 +205,7 @@ make_libraries() {
 	assert_status 0
 }
 
-# The block is from before, or from while it is attached.
+# The block was allocated before, or during the attachment.
 check_allocator() {
 	local library=$FLMEM_VICTIMS/sampled/$1.so
 	start_attachable
@@ -225,7 +226,7 @@ check_allocator() {
 	check_allocator ifunc
 	check_allocator patched
 	check_allocator sized
-	# Loaded when the sampler knows no function of that name.
+	# The library is loaded when the sampler knows no function of that name.
 	start_attachable
 	attach
 	order keep "$FLMEM_VICTIMS/sampled/sized.so"
@@ -238,7 +239,7 @@ blocked_thread() {
 	local task
 	for task in "/proc/$VICTIM/task"/*; do
 		[[ " $TASKS " == *" ${task##*/} "* ]] && continue
-		# futex, twice: the lock is not one that is only held for a moment.
+		# futex in two checks: the lock is not one that is held for a moment only.
 		[ "$(cut -d' ' -f1 "$task/syscall")" = 202 ] || continue
 		sleep 0.3
 		[ "$(cut -d' ' -f1 "$task/syscall")" = 202 ] && return 0
@@ -292,12 +293,13 @@ is_closed() {
 	"$FLMEM" profile stats "$PROFILE" | grep -q ': ended'
 }
 
-# A walk over the objects waits for a fork, as the one that puts entries back does.
+# A walk over the objects waits for a fork, like the walk that puts entries back.
 @test "a thread that searches functions while detach waits redirects nothing afterwards" {
 	local round pid threads=$FLMEM_VICTIMS/sampled/threads.so
 	start_attachable
 	order call "$threads" open_in_thread "$threads"
-	# A second malloc(): what calls one and is not bound yet is left, and looked at each time.
+	# A second malloc(): entries that call one and are not bound yet are left, and checked each
+	# time.
 	order keep "$FLMEM_VICTIMS/sampled/ifunc.so"
 	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
 	for round in 1 2 3; do
@@ -319,18 +321,18 @@ is_stopped() {
 	grep -q '^State:.*stopped' "/proc/$VICTIM/status"
 }
 
-# 5: the one that was late has done it.
+# Status 5: the late order has done it.
 ends_sampling() {
 	flmem profile detach --pid "$VICTIM" --timeout 20s
 	[ "$status" = 0 ] || [ "$status" = 5 ]
 }
 
-# Counts in REFUSED a second detach that came while the first was late. The wait of that one is bounded:
-# on a busy machine it may have ended meanwhile.
+# Counts in REFUSED a second detach that came while the first was late. The first one waits for a
+# limited time: on a busy machine it may have ended meanwhile.
 detach_beside_late() {
 	local threads=$FLMEM_VICTIMS/sampled/threads.so go=$BATS_TEST_TMPDIR/go.$1 met
 	start_attachable
-	# Its handler runs inside of the sampler's, which is there later.
+	# Its handler runs inside that of the sampler, which was loaded later.
 	order call "$threads" open_in_thread "$threads"
 	got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
 	attach --timeout 60s
@@ -440,7 +442,7 @@ detach_beside_late() {
 	unshare -m true 2>/dev/null || skip "no mount namespaces here"
 	local PYTHON=/usr/bin/python3 folder dry user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	"${user[@]}" test -r "$FLMEM_TESTS/victims/sampled/attached.py" || skip "nobody may not read the tests"
-	# Where everybody may look.
+	# A place where every user may search.
 	FOLDER=$(mktemp -d /var/tmp/flmem-place.XXXXXX)
 	folder=$FOLDER
 	chmod 755 "$folder"

@@ -7,7 +7,8 @@
 load helpers
 load profile_attach
 
-# A Python that has threads which are stopped in the middle of binding, one in each of four libraries.
+# Starts a Python with threads that are stopped in the middle of binding, one in each of four
+# libraries.
 start_binding() {
 	local i libraries=()
 	requires victim:sampled/bound.so
@@ -29,7 +30,7 @@ while go.read(1):
     print("called", flush=True)' "$FLMEM_VICTIMS/sampled/bound.so" "$BATS_TEST_TMPDIR/go" "${libraries[@]}"
 }
 
-# The number of libraries whose entry for malloc() leads to the sampler.
+# Prints the number of libraries whose entry for malloc() leads to the sampler.
 count_bound() {
 	got redirected "$VICTIM" | grep -o 'lazy\.[1-4]\.so' | sort -u | wc -l
 }
@@ -44,7 +45,7 @@ call_all() {
 	alive "$VICTIM" || fail "it died: $(cat "$VICTIM_LOG")"
 }
 
-# A thread that the machine leaves waiting for longer than attach does writes its entry afterwards.
+# A thread that has to wait for a processor longer than attach takes writes its entry afterwards.
 @test "an entry that the linker writes just when it is redirected is redirected again" {
 	local try found=0
 	for try in {1..5}; do
@@ -94,12 +95,12 @@ time.sleep(1000)' "$BATS_TEST_TMPDIR"
 
 @test "a detach while attach waits for the linker leaves no entry redirected" {
 	start_attachable
-	# It has an entry that is not bound yet, so attach waits.
+	# The library has an entry that is not bound yet, so attach waits.
 	order keep "$FLMEM_VICTIMS/sampled/patched.so"
 	for _ in {1..5}; do
 		order call "$FLMEM_VICTIMS/sampled/threads.so" detach_when_attached
 		got snapshot "$VICTIM" >"$BATS_TEST_TMPDIR/got"
-		# Where its answer comes late, flmem finds that nothing is sampled.
+		# If the answer is late, flmem finds that nothing is sampled.
 		flmem profile attach --pid "$VICTIM" -o "$PROFILE" --force
 		flmem profile detach --pid "$VICTIM"
 		assert_error 5 'is not sampled'
@@ -108,7 +109,7 @@ time.sleep(1000)' "$BATS_TEST_TMPDIR"
 	done
 }
 
-# start_confined NUMBER: a Python that is killed for a system call.
+# start_confined NUMBER: starts a Python that is killed for this system call.
 start_confined() {
 	start_victim /usr/bin/python3 -uc '
 import ctypes, sys, time

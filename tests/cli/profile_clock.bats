@@ -26,7 +26,7 @@ load profile_attach
 	assert_sound
 }
 
-# Whether the process of a profile lives in another PID namespace is asked of each that runs.
+# Each running process is checked whether the process of a profile is in another PID namespace.
 @test "stats of a killed program opens the processes that began in the same tick, and no others" {
 	requires strace
 	local opened

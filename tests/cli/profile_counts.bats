@@ -11,7 +11,7 @@ setup() {
 	PROFILE=$BATS_TEST_TMPDIR/p.prof
 }
 
-# record CODE: in Python with announce(round) and keep(bytes).
+# record CODE: runs it in Python with announce(round) and keep(bytes).
 record() {
 	"$FLMEM" profile run --force -o "$PROFILE" --limit 4M --interval 64K -- /usr/bin/python3 -I -c "
 import ctypes, time
@@ -22,7 +22,7 @@ def keep(size):
 $1" 3>&-
 }
 
-# count NAME NUMBER: as if so much had been dropped.
+# count NAME NUMBER: sets a counter, as if so much had been dropped.
 count() {
 	PYTHONPATH=$FLMEM_TESTS/harness python -c '
 import struct, sys
@@ -205,7 +205,7 @@ assert p["missing"] == ["modules"] and p["truncated"] and not p["skipped_records
 	grep -q 'truncated: its amounts are whole' "$BATS_TEST_TMPDIR/page.html"
 }
 
-# recommended STATUS OPTIONS...: how recommend ends.
+# recommended STATUS OPTIONS...: checks the exit status of recommend.
 recommended() {
 	flmem recommend "${@:2}"
 	assert_status "$1"
@@ -272,7 +272,7 @@ def call(depth):
     return call(depth - 1) if depth else kept
 
 call(240)'
-	# The peak of a child begins at the memory of its parent: one that has imported little.
+	# The peak of a child begins at the memory of its parent, so the parent imports little.
 	run_command /usr/bin/python3 -I -c '
 import json, resource, subprocess, sys
 out = open("stacks.json", "w")
@@ -286,7 +286,7 @@ assert taken < size + (10 << 20), (taken, size)' "$FLMEM" profile export --forma
 	assert_status 0
 }
 
-# An update that has begun and not ended.
+# The profile has an update that was begun and not completed.
 @test "a running program that changes the file while it is read is noted" {
 	requires victim:sampled/sampled
 	start_victim "$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- "$FLMEM_VICTIMS/sampled/sampled" functions 1 wait

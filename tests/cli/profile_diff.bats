@@ -10,7 +10,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# allocate_small PROFILE NUMBER: so many small objects, of two functions by turns, beside 8 MiB.
+# allocate_small PROFILE NUMBER: allocates so many small objects, in two functions by turns, beside
+# 8 MiB.
 allocate_small() {
 	"$FLMEM" profile run -f --interval 4K --limit 4MiB -o "$1" -- /usr/bin/python3 -I -c '
 import sys
@@ -47,7 +48,7 @@ assert arenas[0] >= 2 and arenas[1] > arenas[0], arenas
 assert all(r["first_arena_bytes"] <= r["first"]["allocated_bytes"] for r in rows), rows
 changed = {r["frame"]["function"] for r in rows if r["beyond_error"] and r["frame"]}
 assert not changed & {"one", "other"}, changed'
-	# What differs by many arenas is no chance.
+	# A difference of many arenas is not chance.
 	allocate_small second.prof 60
 	flmem profile diff --by allocated first.prof second.prof
 	assert_output 'mostly small objects of Python: --python-allocators'
@@ -83,7 +84,7 @@ assert at + 1 == len(lines) or "own line" not in lines[at + 1], lines'
 	examine 'import json, sys
 diff = json.load(sys.stdin)
 rows = {r["frame"]["function"]: r for r in diff["functions"] if r["frame"]}
-# Each block of 16 intervals has a sample: what is not exact are the small ones.
+# Each block of 16 intervals has a sample: only the small blocks are not exact.
 assert diff["total_change_errors"]["allocated_bytes"] > rows["ones"]["change_error_bytes"] == 0, diff
 assert rows["ones"]["own_frame"]["line"] == 5 and rows["ones"]["beyond_error"], rows["ones"]
 assert rows["model"]["own_frame"]["line"] == 6, rows["model"]'

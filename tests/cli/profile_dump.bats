@@ -5,7 +5,7 @@
 # shellcheck disable=SC2030,SC2031 # each test is a shell of its own
 load helpers
 
-# Two dumps of a program that holds 24 MiB, and then 64 MiB; without and with totals.
+# Makes two dumps of a program that holds 24 MiB, and then 64 MiB; without and with totals.
 make_dumps() {
 	mkdir -p "$1" && cd "$1" || return
 	LD_PRELOAD=$JEMALLOC MALLOC_CONF=prof:true,prof_prefix:unused,lg_prof_sample:16,$2 \

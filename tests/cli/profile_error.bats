@@ -15,7 +15,7 @@ for i in range(100):
 for i in range(100):
     print(f"more{i} = [(bytearray(40959), bytearray(4096 * (k % 7)))[0] for k in range(32)]")
 print("large = bytearray(64 << 20)")' >"$BATS_TEST_TMPDIR/lines.py"
-	# A program that ends frees all of it.
+	# The program is killed, as one that ends frees all of it.
 	echo 'import os, signal; os.kill(os.getpid(), signal.SIGKILL)' >>"$BATS_TEST_TMPDIR/lines.py"
 	"$FLMEM" profile run --interval 64KiB -o "$PROFILE" -- /usr/bin/python3 "$BATS_TEST_TMPDIR/lines.py" 3>&- || true
 	flmem profile table --json --limit 1000 "$PROFILE"
@@ -23,7 +23,9 @@ print("large = bytearray(64 << 20)")' >"$BATS_TEST_TMPDIR/lines.py"
 	assert_schema profile-table
 	python -c '
 import json, math, sys
-largest = {}  # of a line: a comprehension is a function of its own, whose caller may have a row there, too
+# largest row of each line: a comprehension is a separate function, whose caller may have a row
+# there, too
+largest = {}
 for row in json.load(sys.stdin)["lines"]:
     if row["frame"] and row["frame"]["file"].endswith("lines.py") and row["own"]["live_bytes"]:
         other = largest.get(row["frame"]["line"])
@@ -37,7 +39,7 @@ for first, exact in (1, 1 << 20), (101, 40960 * 32):
     assert len(z) >= 98, len(z)
     within = sum(abs(x) <= 2 for x in z) / len(z)
     mean = math.sqrt(sum(x * x for x in z) / len(z))
-    # What a line keeps without others in between is more exact than samples that do not know of each other.
+    # A line whose blocks follow each other is more exact than independent samples.
     assert within >= 0.9 and 0.4 <= mean <= 1.5, (within, mean)
 large = [r for r in rows if r["frame"]["line"] == 201]
 assert error(large[0]) == 0 and large[0]["own"]["live_bytes"] >= 64 << 20, large' <<<"$output"
@@ -69,7 +71,7 @@ import json, sys
 one, whole = json.load(sys.stdin), json.load(open(sys.argv[1]))
 assert 0 < one["lines"][0]["own_live_error_bytes"] < whole["lines"][0]["own_live_error_bytes"]' \
 		"$BATS_TEST_TMPDIR/all" <<<"$output"
-	# Of many rounds, the first and the last ones, and the largest.
+	# Of many rounds, the first and the last ones are shown, and the largest.
 	flmem profile stats "$PROFILE"
 	assert_output 'rounds: [0-9]+ more between them, without a larger peak; --json has all'
 	[ "$(grep -cE '^ *([0-9]+|before)( +[0-9.]+ [KM]?i?B){3}$' <<<"$output")" = 12 ] || fail "not 12 rounds"

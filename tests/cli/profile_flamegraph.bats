@@ -46,7 +46,7 @@ setup() {
 	PAGE=$BATS_TEST_TMPDIR/page.html
 }
 
-# use_page CODE: Python with the page `page` of PAGE, open in Chromium.
+# use_page CODE: runs it in Python with the page `page` of PAGE, open in Chromium.
 use_page() {
 	requires chromium
 	PYTHONPATH=$FLMEM_TESTS/cli python -c "
@@ -75,7 +75,8 @@ $1
     assert 'Memory over time' in page.text('figcaption')
     assert page.value(\"document.querySelector('.rounds').getAttribute('d').split('M').length\") == 5
     rows = page.value(\"Array.from(document.querySelectorAll('tbody tr')).map((r) => r.innerText)\")
-    assert 'keep (' in rows[0] and rows[0].count('MiB') >= 2, rows  # native code is in its caller
+    # native code counts for its caller
+    assert 'keep (' in rows[0] and rows[0].count('MiB') >= 2, rows
     assert page.value(\"document.querySelector('#measure').selectedOptions[0].textContent\") == 'peak'"
 }
 

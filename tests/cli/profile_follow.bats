@@ -7,7 +7,7 @@
 load helpers
 load profile
 
-# follow ORDERS: a shell gives them, then forks a child that allocates.
+# follow ORDERS: runs a shell that gives the orders, then forks a child that allocates.
 follow() {
 	mkdir "$BATS_TEST_TMPDIR/place"
 	cd "$BATS_TEST_TMPDIR" || return

@@ -5,7 +5,7 @@
 load helpers
 load profile_attach
 
-# A process that forks all the time may be refused.
+# Attaches; a process that forks all the time may be refused.
 attaches() {
 	"$FLMEM" profile attach --pid "$VICTIM" -o "$PROFILE" --force --timeout 20s
 }
@@ -51,7 +51,7 @@ assert_no_child_broke() {
 	assert_sound
 }
 
-# Pages of code that are in no file, but for the kernel's.
+# Checks for pages of code that are in no file, except the kernel's.
 assert_one_gate() {
 	local count
 	count=$(grep -c 'r-xp 00000000 00:00 0 *$' "/proc/$VICTIM/maps")

@@ -12,8 +12,8 @@ setup() {
 	SAMPLED=$FLMEM_VICTIMS/sampled/sampled
 }
 
-# on_stack CODE OPTIONS: in Python with the victim's functions as `held`, which keep the lock of the
-# interpreter, and as `free`.
+# on_stack CODE OPTIONS: runs it in Python with the victim's functions as `held`, which keep the
+# lock of the interpreter, and as `free`.
 on_stack() {
 	SMALL_STACK=$FLMEM_VICTIMS/sampled/small_stack.so "$FLMEM" profile run --force -o "$PROFILE" \
 		--interval 1 --limit 4M "${@:2}" -- /usr/bin/python3 -c "
@@ -82,7 +82,8 @@ assert child or p.samples == len(sizes) == 2, sizes' "$own" "$PROFILE"
 		# shellcheck disable=SC2086
 		"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --limit 4M $options -- \
 			"$FLMEM_VICTIMS/sampled/forked_inside" openat
-		# One at the beginning, eight that the victim has waited for, and that of the end.
+		# One moment at the beginning, eight that the victim has waited for, and that of the
+		# end.
 		look 'p.check()
 assert len(p.timeline) == 10, len(p.timeline)
 assert p.update_begin == p.update_end == p.samples, (p.update_begin, p.update_end, p.samples)'
@@ -119,7 +120,7 @@ assert found == {3000: "unseen", 4000: "sampled_one.so", 5000: "sampled_shifted.
 assert sum(s.allocated_bytes == 3000 for s in p.sites.values()) == 2'
 }
 
-# As much as the victim needs without its profile.
+# The limit is the memory that the victim needs without its profile.
 @test "a program without memory for its profile: that is the reason why nothing was sampled" {
 	"$FLMEM" profile run -o "$PROFILE" -- /bin/bash -c \
 		'ulimit -v 60000; exec "$0" functions 1 >/dev/null' "$SAMPLED" 3>&-

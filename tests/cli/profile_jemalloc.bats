@@ -9,7 +9,7 @@ setup() {
 	JEMALLOC=$(find /usr/lib -name 'libjemalloc.so.2' | head -n 1)
 	[ -n "$JEMALLOC" ] || skip "needs libjemalloc2"
 	DUMP=$BATS_TEST_TMPDIR/victim.heap
-	# A thread that allocates, keeps and checks blocks; the main one waits.
+	# A thread allocates, keeps and checks blocks; the main one waits.
 	cat >"$BATS_TEST_TMPDIR/victim.py" <<-'END'
 		import os, threading, time
 
@@ -34,7 +34,7 @@ setup() {
 	END
 }
 
-# start_profiled CONF [COMMAND...]
+# start_profiled CONF [COMMAND...]: starts the victim with this setting of jemalloc.
 start_profiled() {
 	local conf=$1
 	shift
@@ -204,7 +204,7 @@ assert any((f["function"] or "").startswith("Py") or "PyEval" in (f["function"] 
 	kill -KILL "$killed"
 	wait "$killed" || true
 	rm "$slow"
-	# Its thread writes the dump to the end, and is gone then.
+	# Its thread completes the dump, and has ended then.
 	wait_until 60 grep -q '\[vsyscall\]\|\[stack\]' "$DUMP"
 	wait_until 60 has_two_threads
 	assert_victim_unharmed

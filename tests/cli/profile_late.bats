@@ -7,7 +7,7 @@
 load helpers
 load profile_attach
 
-# assert_allocated FILE SIZES: in MiB, what code of that library has allocated.
+# assert_allocated FILE SIZES: checks, in MiB, what code of that library has allocated.
 assert_allocated() {
 	local found
 	flmem profile table "$PROFILE" --stack native --by allocated --json

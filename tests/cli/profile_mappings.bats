@@ -10,7 +10,7 @@ setup() {
 	PROFILE=$BATS_TEST_TMPDIR/p.prof
 }
 
-# assert_moved exact|SIGMAS OPTIONS -- [GROWING]
+# assert_moved exact|SIGMAS OPTIONS -- [GROWING]: samples the victim and checks its mappings.
 assert_moved() {
 	local how=$1 options=()
 	for (( ; ; )); do
@@ -25,7 +25,7 @@ assert_moved() {
 
 @test "mappings that are moved, replaced, shrink, grow, or fail to be unmapped, and odd lengths" {
 	assert_moved exact --interval 1 --
-	# What is left of one counts as the one that it was a part of.
+	# The rest of a mapping counts for the mapping that it was a part of.
 	look 'assert not any(p.dropped.values()), p.dropped
 live = dict.fromkeys(p.sites, 0)
 for one in p.live.values():

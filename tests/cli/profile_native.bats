@@ -64,7 +64,7 @@ if sys.argv[2] == "deep":
 	each_python check_interpreters_native
 }
 
-# Whatever parts the compiler has divided the evaluation function into.
+# Checks all interpreters, into whatever parts the compiler has divided the evaluation function.
 check_interpreters_native() {
 	[ "${PYTHON_VERSION#3.}" -ge 12 ] || return 0
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --native -- "$PYTHON" -B \

@@ -12,7 +12,7 @@ setup() {
 	export PESTERED_FILE=$PROFILE
 }
 
-# pester MODE [OPTIONS]: every byte is a sample point.
+# pester MODE [OPTIONS]: runs the victim; every byte is a sample point.
 pester() {
 	run_command "$FLMEM" profile run -o "$PROFILE" --interval 1 "${@:2}" -- \
 		"$FLMEM_VICTIMS/pestered/pestered" "$1"

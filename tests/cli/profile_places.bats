@@ -13,7 +13,7 @@ teardown() {
 	[ -z "${FOLDER:-}" ] || rm -rf "$FOLDER"
 }
 
-# over KIND: runs a profile on overlayfs whose files are on KIND, in a mount namespace of its own.
+# over KIND: runs a profile on overlayfs whose files are on KIND, in a separate mount namespace.
 over() {
 	local folder=$BATS_TEST_TMPDIR/$1
 	command -v "mkfs.$1" >/dev/null || skip "needs mkfs.$1"
@@ -30,7 +30,7 @@ over() {
 	[ "$status" -ne 77 ] || skip "overlayfs on a loop device cannot be mounted"
 }
 
-# statfs() of overlayfs says nothing of what is below.
+# statfs() of overlayfs does not show the file system below.
 @test "on overlayfs over btrfs a profile is refused: a full disk would kill the program" {
 	over btrfs
 	assert_error 2 "is on overlayfs .* a full disk could kill the program"
@@ -52,7 +52,7 @@ over() {
 @test "what may not be read or written is one status, 4, in all commands of profiles" {
 	requires setpriv
 	local folder arguments user=(setpriv --reuid 65534 --clear-groups)
-	# Where everybody may search.
+	# A place where every user may search.
 	FOLDER=$(mktemp -d /var/tmp/flmem-place.XXXXXX)
 	folder=$FOLDER
 	chmod 755 "$folder"

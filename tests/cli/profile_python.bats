@@ -175,7 +175,8 @@ assert any(place and place[0] == "deep" for place in p.python_sites())'
 check_stacks() {
 	local jit
 	for jit in 0 1; do
-		[ "$jit" = 0 ] || [ "${PYTHON_VERSION#3.}" -ge 13 ] || return 0 # no other has it
+		# other versions lack it
+		[ "$jit" = 0 ] || [ "${PYTHON_VERSION#3.}" -ge 13 ] || return 0
 		PYTHON_JIT=$jit "$FLMEM" profile run --force -o "$PROFILE" --interval 1 "$@" -- "$PYTHON" -B \
 			"$FLMEM_TESTS/victims/sampled/whole_stacks.py" "$BATS_TEST_TMPDIR/stacks" 3>&-
 		python "$FLMEM_TESTS/harness/check_python_stacks.py" "$PROFILE" \
@@ -222,7 +223,8 @@ assert p.python_sites()[("inside", "<string>", 6)][0] >= 4 * 10 * 100000
 assert not p.dropped["python"]'
 }
 
-# Python has a byte that is no UTF-8 as a lone surrogate (PEP 383); others are no part of any name.
+# Python represents a byte that is not UTF-8 by a lone surrogate (PEP 383); other surrogates are in
+# no name.
 @test "names of files that are no UTF-8 are shown with their bytes, and are two" {
 	"$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- /usr/bin/python3 -I -c '
 import os

@@ -7,7 +7,7 @@ load helpers
 
 setup_file() {
 	cd "$BATS_FILE_TMPDIR" || return
-	# A server that keeps 3 MiB a round, works with 8 MiB, and stays alive.
+	# The server keeps 3 MiB a round, works with 8 MiB, and stays alive.
 	cat >server.py <<-'END'
 		import ctypes, sys
 
@@ -41,7 +41,7 @@ setup() {
 	PROFILE=$BATS_TEST_TMPDIR/live.prof
 }
 
-# The largest site of the JSON in $output is in the function `$1`.
+# Checks that the largest site of the JSON in $output is in the function `$1`.
 innermost_is() {
 	examine 'import json, sys
 stack = json.load(sys.stdin)["sites"][0]["stack"]
@@ -72,7 +72,7 @@ assert 24 << 20 < r["total"]["peak_bytes"] < 60 << 20, r["total"]'
 @test "summary has functions with what they call" {
 	flmem profile summary leak.prof
 	assert_status 0
-	assert_output '100\.0%|[89][0-9]\.[0-9]%' # of random samples
+	assert_output '100\.0%|[89][0-9]\.[0-9]%' # estimates of random samples
 	assert_output ' main \([^ ]*server.py:14\)' # the line that has most of it, not the first
 	flmem profile summary --json --limit 3 leak.prof
 	assert_status 0
@@ -310,7 +310,7 @@ assert r["first_total"]["peak_bytes"] - r["second_total"]["peak_bytes"] > 20 << 
 		flmem profile diff --by allocated --stack $stack --html "$BATS_TEST_TMPDIR/page" leak.prof \
 			"$BATS_TEST_TMPDIR/other.prof"
 		assert_status 0
-		# Of both: the page takes them for the same.
+		# Both profiles have the name: the page treats them as the same program.
 		[ "$(grep -c '^"program":".*server\.py"' "$BATS_TEST_TMPDIR/page")" = 2 ]
 	done
 }
@@ -366,7 +366,7 @@ named = [s for s in r["sites"] if any(f["function"] == "main" for f in s["stack"
 assert named, r["sites"][:3]'
 }
 
-# stripped_profile: of a program whose symbols are in $BATS_TEST_TMPDIR/symbols.
+# stripped_profile: profiles a program whose symbols are in $BATS_TEST_TMPDIR/symbols.
 stripped_profile() {
 	command -v objcopy >/dev/null || skip "needs objcopy"
 	requires victim:sampled/sampled
@@ -517,13 +517,13 @@ assert re.search(r"keep \([^ ]*server.py:4\): 2[0-9.]+ MiB, confidence 9[0-9.]+ 
 	examine 'import json, sys
 rules = {f["rule"] for f in json.load(sys.stdin)["findings"] if f["file"] == "leak.prof"}
 assert "PROFILE-GROWS" in rules, rules'
-	# For programs the number is whole.
+	# For programs the number is complete.
 	examine 'import json, sys
 grows = [f for f in json.load(sys.stdin)["findings"] if f["rule"] == "PROFILE-GROWS"]
 assert all(int(f["current"]) > 20 << 20 for f in grows), grows'
 }
 
-# own_line_of VERB ROWS: where a library allocates, the line of the program is below that of it.
+# own_line_of VERB ROWS: where a library allocates, the program's line must be below it.
 own_line_of() {
 	flmem profile "$1" "$PROFILE"
 	assert_status 0
@@ -563,7 +563,7 @@ assert all(r["own_frame"] or r["unknown"]["own_frame"] for r in rows), rows' "$2
 	mv lib/python3/site-packages/array lib/python3/site-packages/array_
 	"$FLMEM" profile run --interval 64K --limit 4MiB -o "$PROFILE" -- /usr/bin/python3 -I \
 		app/train.py 0 </dev/null 3>&-
-	# It holds the peak because it grows, and for nothing else.
+	# It holds the peak only because it grows.
 	flmem recommend "$PROFILE"
 	assert_output 'PROFILE-GROWS'
 	refute_output 'PROFILE-HOLDS'

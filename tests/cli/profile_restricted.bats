@@ -14,13 +14,13 @@ setup() {
 	RESTRICTED=$FLMEM_VICTIMS/sampled/restricted
 }
 
-# restrict HOW [CALL...]: the victim under the sampler, which sees each of its allocations.
+# restrict HOW [CALL...]: runs the victim under the sampler, which sees each of its allocations.
 restrict() {
 	"$FLMEM" profile run --force -o "$PROFILE" --interval 1 --limit 4M --follow-children -- \
 		"$RESTRICTED" "$@" 3>&-
 }
 
-# Of 400 blocks it has seen those before.
+# Checks that the sampler has seen the blocks before the restriction, of 400.
 assert_ended_early() {
 	look 'p.check()
 assert p.phase == 2 and p.flags & 64 and p.end_ms >= p.last_ms, (p.phase, p.flags)
@@ -60,7 +60,7 @@ assert p.phase == 1 and not p.flags & 64 and p.samples == 401, (p.phase, p.flags
 	"$FLMEM" profile run -o "$PROFILE" -- "$RESTRICTED" dormant 3>&-
 }
 
-# getpid, rt_sigprocmask, readlinkat: what the sampler would do first.
+# The calls are those that the sampler would make first: getpid, rt_sigprocmask, readlinkat.
 @test "a program that is executed below a filter that came since: it runs, and nothing is sampled" {
 	local call
 	for call in 39 14 267; do
@@ -91,7 +91,7 @@ assert p.phase == 1 and not p.flags & 64 and p.samples == 401, (p.phase, p.flags
 	done
 }
 
-# A library that came later, and a function that Python has asked for.
+# A library that was loaded later, and a function that Python has looked up.
 @test "a thread of one that is attached to confines itself: the profile ends, and can be detached" {
 	local way
 	for way in "call $FLMEM_VICTIMS/sampled/threads.so start_filtered" confine; do

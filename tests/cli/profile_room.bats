@@ -22,14 +22,15 @@ teardown() {
 	remove_control_group
 }
 
-# leave MIB: of what the group has now, which a part of the program's files counts for, too.
+# leave MIB: limits the group to its present memory, which includes a part of the program's files,
+# and so much more.
 leave() {
 	local used
 	used=$(cat "$GROUP"/memory.usage_in_bytes "$GROUP"/memory.current 2>/dev/null || true)
 	echo $((used + ($1 << 20))) >"$LIMIT"
 }
 
-# inside COMMAND: in the group.
+# inside COMMAND: runs it in the group.
 inside() {
 	run_command timeout 60 bash -c 'echo 0 >"$0/cgroup.procs"; exec "$@"' "$GROUP" "$FLMEM" "$@"
 }
@@ -63,11 +64,11 @@ is_unlimited_again() {
 	make_memory_group
 	start_attachable bash -c 'echo 0 >"$0/cgroup.procs"; exec "$@"' "$GROUP"
 	leave 70
-	# Each would be killed with the program, or instead of it.
+	# Each command would be killed with the program, or instead of it.
 	inside profile run -o "/dev/shm/flmem-test-$$" -- true
 	assert_error 6 'the control group of process [0-9]+ leaves .* a profile in memory may take 80 MiB'
 	[ ! -e "/dev/shm/flmem-test-$$" ]
-	# The children of a program would take it together.
+	# The children of a program would use it together.
 	leave 200
 	inside profile run --follow-children -o "/dev/shm/flmem-test-$$" --limit 1MiB -- true
 	assert_error 6 'each child takes memory for its profile, too, .* choose a place on a disk'

@@ -15,7 +15,7 @@ setup() {
 @test "rounds: what each allocated, freed and kept, and its peak" {
 	sample --interval 1 -- rounds 4
 	assert_sampled exact
-	# The kept block and the freed ones have a site each.
+	# The kept block and the freed ones have one site each.
 	look 'cells = {r: sorted((c.allocated_bytes, c.freed_bytes, c.peak_bytes) for c in p.cells.values()
                         if c.round == r) for r in range(1, 5)}
 assert cells == {r: [(4000, 0, 4000 * r), (16000, 16000, 16000)] for r in range(1, 5)}, cells

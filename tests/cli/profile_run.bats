@@ -98,7 +98,7 @@ assert sum(s.samples for s in p.sites.values()) > 1000'
 	sample --interval 512K -- storm 30000
 	assert_sampled 7
 	look 'assert not p.paced'
-	# Calm, or in few large blocks.
+	# A calm program, or one with few large blocks.
 	sample -- functions 100
 	look 'assert not p.paced'
 }
@@ -106,7 +106,7 @@ assert sum(s.samples for s in p.sites.values()) > 1000'
 @test "when a program is calm again, samples are as many as before" {
 	sample -- calm 30000
 	assert_sampled 7
-	# Of 100 MB; one per 8 MiB would be 12.
+	# Of 100 MB there are more than 12 samples, which one per 8 MiB would be.
 	look 'assert p.paced, p.paced
 assert sorted(s.samples for s in p.sites.values())[-2] > 60, [s.samples for s in p.sites.values()]'
 }
@@ -166,7 +166,7 @@ assert p.allocated_bytes == 100 * 4000 and not p.freed_bytes, p.allocated_bytes'
 		"$PROFILE.$child" "$child"
 	flmem profile stats "$PROFILE.$child"
 	assert_output 'program: [^ ]*/sampled'
-	assert_output 'began after its process' # what its parent had is not in it
+	assert_output 'began after its process' # the memory of its parent is not in it
 }
 
 @test "--follow-children: a child that executes a program has its own file, too" {
@@ -241,7 +241,7 @@ assert names == {"sampled_one.so": 3000, "sampled_two.so": 3000} # with those of
 assert all(m.build_id_size == 20 for m in p.modules.values() if "/sampled_" in p.string(m.path))'
 }
 
-# assert_stacks: the innermost frames, in this order.
+# assert_stacks: checks the innermost frames, in this order.
 assert_stacks() {
 	sample --interval 1 -- stack 50
 	look 'from check_sampled import *
@@ -265,7 +265,8 @@ assert all(p.stack(s.node)[0][1].startswith(sys.argv[3]) for s in p.sites.values
 	assert_stacks
 }
 
-# The file has room for 192; what the others did is not in these, and they are searched once each.
+# The file has room for 192 mappings; the others' changes are not in these, and the kernel's list is
+# searched once for each.
 @test "mappings that are too many to see their ends are lost, and not live for ever" {
 	sample --interval 1 -- mappings 9000
 	look 'assert all(p.live_bytes(s) == 0 for s in p.sites.values() if s.kind == 1)
@@ -276,7 +277,7 @@ p.check()'
 	assert_stderr '8[0-9][0-9] samples \([0-9.]+ MiB\) did not fit'
 }
 
-# Milliseconds are more than 32 bits have.
+# Milliseconds exceed 32 bits.
 @test "after fifty days times are still times, and the file says how long it was sampled" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1 -- "$FLMEM_VICTIMS/sampled/later"
 	look 'days = 24 * 3600 * 1000
@@ -286,7 +287,7 @@ assert p.last_ms > 49 * days and p.end_ms > 49 * days
 assert max(m.time_ms for m in p.timeline.values()) > 49 * days'
 }
 
-# Of the child's memory the grandchild has what another thread left in the middle.
+# Of the child's memory the grandchild has what another thread left in an intermediate state.
 @test "a child that forks while its own file is created: both have one" {
 	"$FLMEM" profile run -o "$PROFILE" --interval 1TiB --limit 1M --follow-children -- \
 		"$FLMEM_VICTIMS/sampled/busy_child"
@@ -431,8 +432,8 @@ p = json.load(sys.stdin)["profile"]
 assert p["interval_full_bytes"] == p["interval_now_bytes"] > p["interval_bytes"], p'
 }
 
-# Each way through the functions has a stack of its own.
-# Fifty times as much as the file can hold samples of.
+# Each way through the functions has a separate stack: fifty times as many samples as the file can
+# hold.
 @test "--limit: a heap that grows and grows is sampled to its end" {
 	"$FLMEM" profile run --limit 1MiB --interval 1KiB -o "$PROFILE" -- /usr/bin/python3 -c '
 import os

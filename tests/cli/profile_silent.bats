@@ -7,14 +7,15 @@ load profile_attach
 
 setup_silent() {
 	requires victim:silent/silent
-	# The leak checker stops all threads first, and one that waits for an answer cannot be stopped.
+	# The leak checker stops all threads first, and a thread that waits for an answer cannot be
+	# stopped.
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	MOUNT=$BATS_TEST_TMPDIR/mount
 	mkdir -p "$MOUNT"
 	start_attachable "$FLMEM_VICTIMS/silent/silent" around "$MOUNT"
 }
 
-# in_victim CODE: Python in the namespaces of the process.
+# in_victim CODE: runs Python in the namespaces of the process.
 in_victim() {
 	nsenter -t "$VICTIM" -U --preserve-credentials -m /usr/bin/python3 -B -c "$1" "${@:2}" 2>/dev/null ||
 		nsenter -t "$VICTIM" -m /usr/bin/python3 -B -c "$@"
@@ -41,7 +42,7 @@ bounded() {
 	rm "/dev/shm/flmem-silent.$VICTIM"
 }
 
-# The process chooses what its profile is called, and what is there.
+# The process chooses the name of its profile, and the file with that name.
 @test "detach: what has the name of the profile is on a file system whose server is silent" {
 	setup_silent
 	mkdir "$BATS_TEST_TMPDIR/place"
@@ -69,7 +70,7 @@ sys.exit(ctypes.CDLL(None).mount(sys.argv[1].encode(), b"/tmp", None, 4096, None
 	[ "$ANSWER" = sound ]
 }
 
-# A profile names the files of its code; who made it chooses their paths.
+# A profile names the files of its code; its creator chooses their paths.
 @test "the file of code that a profile names is where a server is silent, and flmem ends" {
 	setup_silent
 	cat >"$BATS_TEST_TMPDIR/named.heap" <<-END
@@ -92,8 +93,8 @@ sys.exit(ctypes.CDLL(None).mount(sys.argv[1].encode(), b"/tmp", None, 4096, None
 	assert_status 0
 }
 
-# answered READS FILE ARGUMENT...: beside $MOUNT/file, a copy of FILE that answers so many reads, and
-# whose name the kernel knows by then.
+# answered READS FILE ARGUMENT...: runs flmem beside $MOUNT/file, a copy of FILE that answers so
+# many reads, and whose name the kernel has cached.
 answered() {
 	# shellcheck disable=SC2016 # for the new shell
 	run --separate-stderr timeout -k 5 60 "$FLMEM_VICTIMS/silent/silent" after "$1" "$2" \
@@ -132,7 +133,7 @@ setup_answered() {
 	text=$(readelf -lW "$library" | awk '/LOAD.* R E /{print $2, $3; exit}')
 	at=$(nm "$library" | awk '$3 == "flmem_heap_profile_read"{print $1}')
 	page=$((${text% *} & ~4095))
-	# The start of the segment in the process: where its first page is mapped.
+	# The start of the segment in the process: the address of its first page.
 	at=$(printf %x $((0x7f0000000000 + 0x$at - ${text#* } + ${text% *} - page + 2)))
 	cat >"$BATS_TEST_TMPDIR/named.heap" <<-END
 		heap_v2/524288
@@ -154,7 +155,7 @@ setup_answered() {
 	done
 }
 
-# They are asked once, not for each file of code.
+# The file system is tried once, not for each file of code.
 @test "debug files are on a file system that does not answer: names of the files of code are shown, and flmem ends" {
 	setup_answered
 	[ -d /usr/lib/debug ] || skip "needs /usr/lib/debug to mount over"
@@ -190,7 +191,7 @@ sqlite3.connect(":memory:")'
 	assert_error 7 "baseline.*'$MOUNT/file'.* did not answer"
 }
 
-# silently ARGUMENT...: flmem profile with a silent file system at $MOUNT.
+# silently ARGUMENT...: runs flmem profile with a silent file system at $MOUNT.
 silently() {
 	run --separate-stderr timeout -k 5 30 "$FLMEM_VICTIMS/silent/silent" around "$MOUNT" \
 		"$FLMEM" profile "$@"

@@ -23,7 +23,7 @@ start_listening() {
 	PLACE=$(peer name "$VICTIM")
 }
 
-# start_other: the same as another user, in whose directory the test may do what it likes.
+# start_other: starts a victim of another user, in whose directory the test may do anything.
 start_other() {
 	requires root
 	rm -rf "/tmp/flmem-$OTHER"
@@ -34,12 +34,12 @@ start_other() {
 	start_listening setpriv --reuid "$OTHER" --clear-groups
 }
 
-# flmem WORDS that may not trace; AddressSanitizer traces to find leaks.
+# untraced WORDS: runs a flmem that may not trace; AddressSanitizer traces to find leaks.
 untraced() {
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 run_command peer untraced "$FLMEM" "$@"
 }
 
-# start_peer WORDS: in the background, once it is ready.
+# start_peer WORDS: starts a peer in the background, and waits until it is ready.
 start_peer() {
 	local log=$BATS_TEST_TMPDIR/peer.${#VICTIMS[@]}
 	/usr/bin/python3 -B "$FLMEM_TESTS/harness/order_socket.py" "$@" >"$log" 2>&1 3>&- &
@@ -48,19 +48,19 @@ start_peer() {
 	alive "${VICTIMS[-1]}" || fail "$(cat "$log")"
 }
 
-# assert_way WAY [REASON]: of the last run, with --json
+# assert_way WAY [REASON]: checks the last run, with --json.
 assert_way() {
 	assert_status 0
 	[ "$(field 'r["channel"]')" = "$1" ] || fail "$output"
 	[[ $(field 'r["no_socket"] or ""') =~ ${2:-^$} ]] || fail "$output"
 }
 
-# The thread of the socket.
+# Prints the thread of the socket.
 listener() {
 	grep -lx flmem-sampler "/proc/${1:-$VICTIM}"/task/*/comm | cut -d/ -f5
 }
 
-# Processor time of the thread, and the time of day.
+# Prints the processor time of the thread, and the time of day.
 listener_ticks() {
 	awk '{ print $14 + $15 }' "/proc/$VICTIM/task/$(listener)/stat"
 }
@@ -175,13 +175,14 @@ uptime_ticks() {
 	assert_sound
 }
 
-# start_hostile KIND: a process of another user that answers at a socket of its own.
+# start_hostile KIND: starts a process of another user that answers at a socket of its own.
 start_hostile() {
 	start_victim "$(command -v setpriv)" --reuid "$OTHER" --clear-groups \
 		/usr/bin/python3 -B "$FLMEM_TESTS/harness/order_socket.py" hostile "$1"
 }
 
-# refused_in_time WAYS VERB WORDS: one of these statuses, soon, without control characters; the process lives
+# refused_in_time WAYS VERB WORDS: checks for one of these statuses, soon, without control
+# characters; the process must live.
 refused_in_time() {
 	local started=$SECONDS
 	run_command timeout -s KILL 60 "$FLMEM" profile "$2" --pid "$VICTIM" --timeout 1s "${@:3}"
@@ -191,7 +192,8 @@ refused_in_time() {
 	alive "$VICTIM"
 }
 
-# What is no answer of a sampler has it traced, as without a socket; on a busy machine that may be refused (6).
+# After an answer that no sampler gives, the process is traced, as without a socket; on a busy
+# machine that may be refused (6).
 @test "a process that answers as no sampler would gets no order" {
 	local kind
 	requires root
@@ -245,7 +247,7 @@ refused_in_time() {
 	assert_sound
 }
 
-# Root of the namespace is the other user here, and root here has no number there.
+# The namespace's root is the other user here, and this test's root has no number there.
 @test "the socket of a process in other namespaces is found, by the same user" {
 	requires root
 	setpriv --reuid "$OTHER" --clear-groups unshare --user --map-root-user true 2>/dev/null ||
@@ -311,7 +313,7 @@ print(len(glob.glob(f"/tmp/flmem-{os.geteuid()}/sampler-*-{os.getpid()}")) == 1,
 	run -1 compgen -G "/tmp/flmem-$(id -u)/sampler-*-$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/short")"
 }
 
-# Containers with one /tmp: the numbers of their processes mean nothing in each other.
+# Containers that share one /tmp: the numbers of their processes mean nothing in each other.
 @test "names of PID namespaces that have ended are removed, and no others" {
 	local folder ready
 	start_listening
@@ -339,7 +341,8 @@ time.sleep(1000)' "$folder")
 	rm -f "$folder"/sampler-1-[13] "$folder/sampler-plain"
 }
 
-# A shell leaves by _exit(), which runs no destructors. One program after the other starts and ends beside a live one.
+# A shell ends by _exit(), which runs no destructors. One program after the other starts and ends
+# beside a live one.
 @test "programs that leave without their destructors do not fill the directory" {
 	local pid left=()
 	start_listening
@@ -356,7 +359,7 @@ time.sleep(1000)' "$folder")
 	assert_sound
 }
 
-# Process 1 of a PID namespace, whose child is process 1 of the next one.
+# Process 1 of a PID namespace has a child that is process 1 of the next one.
 @test "a child that has the PID of its parent in another namespace does not remove its name" {
 	requires root
 	unshare --pid --fork true 2>/dev/null || skip "needs PID namespaces"
@@ -521,7 +524,7 @@ print(*re.findall("\"gc.collect\".*?\"thread\":\\s*([0-9]+)", sys.stdin.read(), 
 	assert_error 6 'is stopped'
 	peer leave "$PLACE" 1 detach
 	kill -CONT "$VICTIM"
-	[[ $(peer speak "$PLACE" nonsense) == *"not known" ]] # behind it in the queue
+	[[ $(peer speak "$PLACE" nonsense) == *"not known" ]] # it is behind the first in the queue
 	detach --json
 	assert_way socket
 	assert_sound

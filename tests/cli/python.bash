@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Common to the tests of code that is brought into an interpreter: `load helpers`, `load python`.
 
-# 2000 cycles of 20 KB that nothing refers to any more, and two threads that wait.
+# Starts a process with 2000 cycles of 20 KB that nothing refers to any more, and two threads that
+# wait.
 start_litterer() {
 	start_victim "${PYTHON:-/usr/bin/python3}" -uc '
 import gc, sys, threading, time
@@ -26,8 +27,9 @@ json() {
 		"$1" <<<"$output"
 }
 
-# trim_until CONDITION ARGS...: trims the victim with more and more time until CONDITION, a command, holds. flmem waits for an
-# idle thread for as long as it may, while a victim that computes takes a whole processor.
+# trim_until CONDITION ARGS...: trims the victim with increasing timeouts until CONDITION, a
+# command, holds. flmem waits for an idle thread up to its timeout, while a victim that computes
+# takes a whole processor.
 trim_until() {
 	local condition=$1 time
 	shift
@@ -40,7 +42,7 @@ trim_until() {
 	fail "not '$condition' in time: $output"
 }
 
-# Said nothing of its own accord: its output is that it is ready.
+# Checks that the victim has printed nothing but its line "ready".
 assert_silent() {
 	[ "$(cat "$VICTIM_LOG")" = ready ] || fail "it said: $(cat "$VICTIM_LOG")"
 }

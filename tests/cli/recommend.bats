@@ -6,9 +6,10 @@
 load helpers
 
 JOBS=$FLMEM_TESTS/fixtures/jobs
-EXPORTED=$FLMEM_TESTS/fixtures/exported # by the recipes of NVFlare 2.8.1 and a 2.9 before its release
+# made by the recipes of NVFlare 2.8.1 and of a 2.9 before its release
+EXPORTED=$FLMEM_TESTS/fixtures/exported
 
-# "RULE FILE:LINE" of every finding in $output, sorted as printed.
+# Prints "RULE FILE:LINE" of every finding in $output, sorted as printed.
 findings() {
 	python -c '
 import json, os, sys
@@ -30,7 +31,7 @@ for f in json.load(sys.stdin)["findings"]:
 	done
 }
 
-# The same jobs as they were exported, code included: FLMEM_CORPUS/VERSION/JOB.
+# The exported jobs themselves, with their code: FLMEM_CORPUS/VERSION/JOB.
 @test "the corpus has exactly the findings of its copies" {
 	[ -n "${FLMEM_CORPUS:-}" ] || skip "needs FLMEM_CORPUS, a folder VERSION/JOB of exported jobs"
 	local job version copy count=0
@@ -119,7 +120,7 @@ for f in json.load(sys.stdin)["findings"]:
 	done
 	flmem recommend "$JOBS/fedavg-tuned" "$dir/empty" --json
 	assert_schema recommend
-	# Named twice, and found below: each has been checked.
+	# A job that is named twice, and found below a folder, is checked each time.
 	flmem recommend "$JOBS/fedavg-tuned" "$JOBS/fedavg-tuned/app" "$JOBS/fedavg-tuned/"
 	assert_status 0
 	[ -z "$stderr" ] || fail "$stderr"
@@ -155,7 +156,7 @@ for f in json.load(sys.stdin)["findings"]:
 	assert_output 'NVF-GC-INVALID'
 }
 
-# A copy of all fixture jobs that may be written.
+# Makes a writable copy of all fixture jobs.
 copy_jobs() {
 	COPY=$BATS_TEST_TMPDIR/jobs
 	cp -r "$JOBS" "$COPY"

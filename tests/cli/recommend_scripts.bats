@@ -7,7 +7,7 @@ load helpers
 
 JOBS=$FLMEM_TESTS/fixtures/jobs
 
-# "RULE FILE:LINE" of every finding in $output, sorted as printed.
+# Prints "RULE FILE:LINE" of every finding in $output, sorted as printed.
 findings() {
 	python -c '
 import json, os, sys
@@ -98,7 +98,7 @@ for f in json.load(sys.stdin)["findings"]:
 	printf 'import gc\nfrom . import low\ngc.disable()\n' >"$top/app/fl/util.py"
 	printf 'import os\nos.environ["MALLOC_ARENA_MAX"] = "2"\nos.environ[name] = "x"\n' >"$top/app/fl/low.py"
 	printf 'import gc, subprocess\ngc.disable()\nsubprocess.run(command)\n' >"$top/app/unused.py"
-	printf 'import torch\nimport tool\n' >"$top/other/train.py" # of no framework
+	printf 'import torch\nimport tool\n' >"$top/other/train.py" # it uses no framework
 	printf 'import gc\ngc.disable()\n' >"$top/other/tool.py"
 	flmem recommend --json "$top"
 	assert_status 0
@@ -115,7 +115,8 @@ for f in json.load(sys.stdin)["findings"]:
 	END
 	printf 'import os\nos.environ["TMPDIR"] = "/dev/shm"\n' >"$top/app/place.py"
 	printf 'import place\nfrom nvflare.recipe import FedAvgRecipe\nFedAvgRecipe(name="x", num_rounds=9, server_memory_gc_rounds=1, client_memory_gc_rounds=1, enable_tensor_disk_offload=True, server_expected_format="pytorch")\n' >"$top/app/job.py"
-	flmem recommend --json --framework-version 2.9.0 "$top/app/job.py" # by what the job offloads
+	# the version decides what the job offloads
+	flmem recommend --json --framework-version 2.9.0 "$top/app/job.py"
 	diff <(findings) <(echo 'NVF-ENVIRON-CANNOT-TELL place.py:2') || fail "other findings"
 	sed -i 's/gc.disable()/& # flmem: ignore NVF-COLLECTOR-OFF it is meant/' "$top/app/fl/util.py"
 	flmem recommend --json "$top/app/a.py"

@@ -22,7 +22,7 @@ teardown() {
 	stop_victims
 }
 
-# A process that retains 60 MiB, and at each SIGUSR1 twice as much, and ends at SIGUSR2.
+# Starts a process that retains 60 MiB, twice as much at each SIGUSR1, and ends at SIGUSR2.
 start_retainer() {
 	start_victim /usr/bin/python3 -uc '
 import os, signal, threading, time
@@ -41,7 +41,7 @@ while True:
     time.sleep(0.05)'
 }
 
-# repeat ARGUMENTS: in the background; REPEATER is its pid, $LOG and $OUT what it says.
+# repeat ARGUMENTS: runs trim in the background; REPEATER is its pid, $LOG and $OUT its output.
 repeat() {
 	"$FLMEM" trim "$@" >"$OUT" 2>"$LOG" 3>&- </dev/null &
 	REPEATER=$!
@@ -52,7 +52,7 @@ is_gone() {
 	! alive "$1"
 }
 
-# Waits for its end; the exit status is in $ended.
+# Waits for the end of trim; the exit status is in $ended.
 await_end() {
 	ended=0
 	wait_until 60 is_gone "$REPEATER"
@@ -60,12 +60,12 @@ await_end() {
 	cat "$LOG" "$OUT"
 }
 
-# logged COUNT REGEX: so many lines of the log match, or more.
+# logged COUNT REGEX: true if so many lines of the log match, or more.
 logged() {
 	[ "$(grep -cE "$2" "$LOG")" -ge "$1" ]
 }
 
-# events: kinds of all events in the output, each of which fits the schema.
+# events: prints the kinds of all events in the output, each of which must match the schema.
 events() {
 	local line
 	while IFS= read -r line; do
@@ -138,7 +138,8 @@ events() {
 	python -c '
 import json, sys
 at = [json.loads(line)["at_ms"] for line in sys.stdin][:3]
-# 600 ms and 1.2 s instead of 300 each; events are reported when the trim is over, so with some tolerance.
+# Intervals of 600 ms and 1.2 s instead of 300 ms each; events are reported when the trim is over,
+# so there is some tolerance.
 sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	assert_victim_unharmed
 }
@@ -146,7 +147,7 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 @test "one trim that brings something starts the count anew" {
 	start_retainer
 	repeat --pid "$VICTIM" --every 150ms --min-release 20M --max-ineffective 2 --json
-	# The first one releases; the next is ineffective.
+	# The first trim releases; the next is ineffective.
 	wait_until 60 eval '[ "$(wc -l <"$OUT")" -ge 1 ]'
 	kill -USR1 "$VICTIM"
 	await_end

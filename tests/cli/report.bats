@@ -11,7 +11,7 @@ setup() {
 	RECORDINGS=$FLMEM_TESTS/recordings
 }
 
-# Shows PAGE; `dom`, `console` and `asked` are files in the test's directory.
+# Shows PAGE in Chromium; `dom`, `console` and `asked` are files in the test's directory.
 browse() {
 	requires chromium
 	python "$FLMEM_TESTS/cli/browse.py" "$(command -v chromium)" "$1" >"$BATS_TEST_TMPDIR/seen" ||
@@ -29,7 +29,7 @@ for name, value in seen.items():
 	asked=$(cat "$BATS_TEST_TMPDIR/asked")
 }
 
-# summary_of EXPRESSION: of the summary `s` in $output.
+# summary_of EXPRESSION: prints a value of the summary `s` in $output.
 summary_of() {
 	python -c 'import json, sys
 s = json.loads(sys.argv[1])
@@ -56,7 +56,8 @@ in_dom() {
 	in_dom 'which a recording does not contain'
 }
 
-# seconds_of ZONE: the samples' times in seconds since 1970, by the lines that are printed there.
+# seconds_of ZONE: prints the samples' times in seconds since 1970, from the lines that are printed
+# in that zone.
 seconds_of() {
 	TZ=$1 "$FLMEM" watch --replay "$RECORDINGS/leak20-glibc-1.rec" | python -c '
 import datetime, sys
@@ -68,7 +69,7 @@ for line in sys.stdin:
 @test "times of lines are clear where clocks are put back" {
 	local seconds zone
 	seconds=$(seconds_of UTC0)
-	# A zone whose summer time ends in the middle of the recording.
+	# The zone's summer time ends in the middle of the recording.
 	zone=$(python -c '
 import sys, time
 seconds = [int(word) for word in sys.argv[1].split()]
@@ -172,7 +173,7 @@ print(time.strftime(f"AAA0BBB-1,J{1 if day > 100 else 200}/0,J{day}/%H:%M:%S", e
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 200ms --report "$PAGE" --quiet
 	assert_status 0
 	grep -q "Process $VICTIM" "$PAGE"
-	# Not even at the end, when the file is there at last.
+	# There is no page even at the end, when the file exists at last.
 	flmem watch --pid "$VICTIM" --interval 50ms --duration 200ms --quiet --record new --report new
 	assert_status 2
 	flmem watch --replay new --quiet

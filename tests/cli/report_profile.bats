@@ -33,7 +33,7 @@ setup() {
 	END
 }
 
-# start_leaking PROFILE ROUNDS: in VICTIM, which waits after its rounds.
+# start_leaking PROFILE ROUNDS: starts VICTIM, which waits after its rounds.
 start_leaking() {
 	mkfifo "$1.hold"
 	"$FLMEM" profile run --interval 64K --limit 4MiB -o "$1" -- \
@@ -44,7 +44,7 @@ start_leaking() {
 	wait_until 60 grep -q trained "$1.said"
 }
 
-# use_page CODE: Python with the page `page` of PAGE, open in Chromium.
+# use_page CODE: runs it in Python with the page `page` of PAGE, open in Chromium.
 use_page() {
 	requires chromium
 	PYTHONPATH=$FLMEM_TESTS/cli python -c "

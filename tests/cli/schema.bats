@@ -10,7 +10,7 @@ setup() {
 	/usr/bin/python3 -c 'import jsonschema' 2>/dev/null || skip "needs python3-jsonschema"
 }
 
-# Commands that print JSON, by their own help.
+# Prints the commands that print JSON, according to their help.
 json_commands() {
 	local command
 	while read -ra command; do
@@ -35,7 +35,7 @@ json_commands() {
 	done
 }
 
-# What python prints of an object of the class "error" with one thing changed.
+# Prints an object of the class "error" after one change in python.
 altered() {
 	python -c '
 import json, sys

@@ -13,7 +13,7 @@ setup() {
 	export VICTIM_STATUS=$BATS_TEST_TMPDIR/status
 }
 
-# start_filtered FILTER WHERE [LIBRARY]: the library is preloaded
+# start_filtered FILTER WHERE [LIBRARY]: starts a victim under the filter; the library is preloaded.
 start_filtered() {
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
 	head -c 4096 /dev/zero >"$VICTIM_STATUS"
@@ -28,7 +28,7 @@ has_rounds() {
 	[ "$(rounds)" -gt "$1" ]
 }
 
-# It still does what it did, with an undamaged heap.
+# Checks that the victim still works, with an undamaged heap.
 assert_goes_on() {
 	local before
 	before=$(rounds)
@@ -39,7 +39,7 @@ assert_goes_on() {
 	[ "$(od -An -tu8 -j8 -N8 "$VICTIM_STATUS")" -eq 0 ] || fail "the victim found damage"
 }
 
-# refused FILTER WHERE REASON: with exit status 5.
+# refused FILTER WHERE REASON: checks for a refusal with exit status 5.
 refused() {
 	start_filtered "$1" "$2"
 	flmem trim --pid "$VICTIM"
@@ -48,7 +48,7 @@ refused() {
 	stop_victims
 }
 
-# released FILTER WHERE
+# released FILTER WHERE: checks for a successful trim.
 released() {
 	start_filtered "$1" "$2"
 	flmem trim --pid "$VICTIM"
@@ -121,7 +121,7 @@ released() {
 		flmem trim --pid "$VICTIM"
 		assert_status 0
 		alive "$VICTIM" || fail "it was killed"
-		snapshot_victim # these split and join their mappings
+		snapshot_victim # these allocators split and join their mappings
 		assert_goes_on
 		stop_victims
 	done
@@ -209,7 +209,8 @@ time.sleep(1000)'
 	assert_error 5 "would kill the process for madvise"
 }
 
-# start_python NUMBER ACTION all|main|worker: filters these threads through ctypes when all is loaded.
+# start_python NUMBER ACTION all|main|worker: starts a Python that filters these threads through
+# ctypes when everything is loaded.
 start_python() {
 	start_victim /usr/bin/python3 -uc '
 import ctypes, os, struct, sys, threading, time
@@ -256,7 +257,7 @@ EPERM=0x50001
 	assert_victim_unharmed
 	assert_status 8
 	assert_stderr "would kill the process for openat\(-100, \?, 524289, ...\), which flmem.s Python code makes"
-	start_python 999 $KILL all # no such call: nothing that anybody makes
+	start_python 999 $KILL all # nobody makes this call
 	flmem trim --pid "$VICTIM" --gc
 	assert_victim_unharmed
 	assert_status 0
@@ -288,7 +289,7 @@ sys.exit("Seccomp:\t2" in text)'
 	done
 }
 
-# All its threads have the filter.
+# Starts a Python all of whose threads have the filter.
 start_filtered_python() {
 	start_victim "$FLMEM_VICTIMS/safe_seccomp" "$1" run /usr/bin/python3 -uc '
 import time
@@ -357,7 +358,7 @@ while True:
 	grep -q '^result 1$' "$VICTIM_LOG" || fail "the call was made again: $(cat "$VICTIM_LOG")"
 }
 
-# kept_waiting HOW TEXT: whatever flmem does with the thread, its wait goes on.
+# kept_waiting HOW TEXT: checks that the thread's wait goes on, whatever flmem does with the thread.
 kept_waiting() {
 	start_victim /bin/sh -c "exec '$FLMEM_VICTIMS/safe_refiltered' '$1' <>'$INPUT'"
 	flmem trim --pid "$VICTIM" --timeout 200ms

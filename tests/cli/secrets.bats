@@ -62,7 +62,7 @@ start_secretive() {
 	grep -qa "$MARK" "/proc/$VICTIM/environ"
 }
 
-# Runs flmem; what it prints, and every file that it writes, is free of secrets.
+# Runs flmem, and checks that its output and every file that it writes are free of secrets.
 assert_silent() {
 	local file
 	flmem "$@"
@@ -115,7 +115,7 @@ assert sys.argv[1] not in text, text' "$MARK" || fail "$(cat err)"
 	! grep -q "$MARK" out err || fail "printed a secret"
 }
 
-# mode FILE
+# mode FILE: prints its permissions.
 mode() {
 	stat -c %a "$1"
 }

@@ -8,12 +8,13 @@ load helpers
 
 setup() {
 	requires victim:silent/silent victim:safe_blocked
-	# The leak checker stops all threads first, and one that waits for an answer cannot be stopped.
+	# The leak checker stops all threads first, and a thread that waits for an answer cannot be
+	# stopped.
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	mkdir -p "$BATS_TEST_TMPDIR/mount"
 }
 
-# The limit is for a flmem that hangs; it is far above what flmem waits for.
+# Runs flmem with a limit for one that hangs, far above the time that flmem waits.
 bounded() {
 	run --separate-stderr timeout -k 5 60 "$FLMEM" "$@"
 	show_run "flmem $*"
@@ -55,7 +56,7 @@ threading.Event().wait()'
 	done
 }
 
-# An interrupt of the thread that writes it would end the dump, and the process.
+# A signal to the thread that writes the dump would end the dump, and the process.
 @test "trim: a process whose core dump is still being written" {
 	start_silent dump
 	kill -SEGV "$SILENT"
@@ -83,7 +84,7 @@ threading.Event().wait()'
 	assert_victim_unharmed "$HEALTHY"
 }
 
-# What waits for such a server cannot be ended, so flmem itself ends only with the server.
+# A thread that waits for such a server cannot be ended, so flmem itself ends only with the server.
 @test "detect: a library whose file cannot be opened" {
 	local flmem
 	start_silent module
@@ -120,7 +121,7 @@ refused_often() {
 	[ "$(grep -c 'still do not answer' "$BATS_TEST_TMPDIR/err")" -ge 3 ] || ! kill -0 "$1"
 }
 
-# Each of them would cost a thread that waits as long as the process lives.
+# Each attempt would cost a thread that waits as long as the process lives.
 @test "trim: while one attempt waits for an answer, no other starts" {
 	local flmem
 	start_silent list-missing
@@ -129,7 +130,7 @@ refused_often() {
 	wait_until 60 refused_often "$flmem"
 	[ "$(find "/proc/$flmem/task" -mindepth 1 -maxdepth 1 | wc -l)" -le 2 ]
 	kill "$flmem"
-	# The thread that waits ends with the process that it waits for.
+	# The waiting thread ends with the process that it waits for.
 	stop_victims
 	wait "$flmem"
 }

@@ -11,7 +11,7 @@ JEMALLOC=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
 
 setup() {
 	unset MALLOC_ARENA_MAX MALLOC_CONF LD_PRELOAD GLIBC_TUNABLES
-	# The sanitizers of a dev build want to come first, also where a test preloads something.
+	# The sanitizers of a dev build must be loaded first, also where a test preloads something.
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
 	cd "$BATS_TEST_TMPDIR" || return
 }
@@ -21,7 +21,7 @@ teardown() {
 	[ -z "${OPEN_DIRECTORY:-}" ] || rm -rf "$OPEN_DIRECTORY"
 }
 
-# 127 is what is expected here, and bats wants to hear so.
+# Runs flmem with the expected status 127, which bats requires to be declared.
 flmem_not_found() {
 	run -127 --separate-stderr "$FLMEM" "$@"
 	show_run "flmem $*"
@@ -32,7 +32,7 @@ WHOAMI='import os
 maps = open("/proc/self/maps").read()
 print("jemalloc" in maps, os.environ.get("LD_PRELOAD"))'
 
-# compile NAME [CC...]: an empty program.
+# compile NAME [CC...]: builds an empty program.
 compile() {
 	local name=$1
 	shift
@@ -119,7 +119,8 @@ compile() {
 		status = open("/proc/self/status").read()
 		print({k: re.search(k + r":\s+(\w+)", status).group(1) for k in ("SigIgn", "SigBlk")})
 	END
-	# A Python that ignores nothing itself: -I -S do not matter, SIGPIPE and SIGXFSZ are its own.
+	# This Python ignores no further signals: -I -S do not matter, SIGPIPE and SIGXFSZ are its
+	# own.
 	run_command env --default-signal "$PYTHON" dispositions.py
 	local bare=$output
 	for how in '' --jemalloc; do
@@ -290,7 +291,8 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 		tried=$((tried + 1))
 		flmem start --role client --jemalloc --jemalloc-library "${files[$name]}" --dry-run -- "$PYTHON" -c pass
 		assert_error 5 "serves malloc in '/usr/bin/python3.*', but it is $name, not jemalloc"
-		# Its name does not make it one: neither a copy's, nor a link's, nor in the user's list.
+		# The name does not make a file jemalloc: neither a copy's, nor a link's, nor one in
+		# the user's list.
 		for file in copy link; do
 			mkdir -p "$file"
 			[ "$file" = copy ] && cp -L "${files[$name]}" copy/libjemalloc.so.2

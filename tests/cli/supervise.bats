@@ -14,7 +14,7 @@ setup() {
 	LOG=$BATS_TEST_TMPDIR/log
 	mkdir "$W"
 	cd "$BATS_TEST_TMPDIR" || return
-	# Ends in order when it is asked to, after a moment; says what it was sent.
+	# Ends in order when it is asked to, after a moment; prints the signal.
 	cat >polite.py <<-'END'
 		import os, signal, sys, time
 		def caught(number, frame):
@@ -42,7 +42,7 @@ teardown() {
 	for pid in "${SUPERVISORS[@]}"; do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
-	# What they had started, by its announcements.
+	# End the processes that the supervisors had started, by their announcements.
 	[ ! -e "$LOG" ] || sed -n 's/.*process \([0-9]*\) started$/\1/p' "$LOG" | while read -r pid; do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
@@ -51,7 +51,7 @@ teardown() {
 
 SUPERVISORS=()
 
-# supervise [OPTIONS] -- COMMAND: in the background; SUPERVISOR is its pid, LOG what it says.
+# supervise [OPTIONS] -- COMMAND: runs it in the background; SUPERVISOR is its pid, LOG its output.
 supervise() {
 	"$FLMEM" start --role client --supervise --workspace "$W" "$@" >"$BATS_TEST_TMPDIR/out" 2>"$LOG" \
 		3>&- </dev/null &
@@ -59,27 +59,28 @@ supervise() {
 	SUPERVISORS+=("$SUPERVISOR")
 }
 
-# The same, and waits until the command has said that it is up; COMMAND is its pid.
+# Runs supervise, and waits until the command has printed that it runs; COMMAND is its pid.
 supervise_up() {
 	supervise "$@"
 	wait_until 60 is_up
 	COMMAND=$(command_pid)
 }
 
-# wait_anew PID STARTS: until another process is the command, and all its starts were announced.
+# wait_anew PID STARTS: waits until another process is the command, and all its starts were
+# announced.
 wait_anew() {
 	wait_until 60 runs_anew "$1"
 	wait_until 60 eval '[ "$(grep -c ^up out)" = '"$2"' ]'
 }
 
-# Asks for the end and awaits it.
+# Requests the end and waits for it.
 shut_down() {
 	touch "$W/shutdown.fl"
 	await_end
 	[ "$ended" = 0 ] || fail "ended with $ended"
 }
 
-# The command's pid, when it is alive, as NVFlare's script looks.
+# Prints the command's pid, when it is alive, found as NVFlare's script does.
 command_pid() {
 	local pid
 	pid=$(cat "$W/pid.fl" 2>/dev/null) && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null && echo "$pid"
@@ -119,7 +120,7 @@ never_said() {
 	! said "$1"
 }
 
-# The first kernel thread, if this pid namespace has any.
+# Prints the first kernel thread, if this pid namespace has any.
 kernel_thread() {
 	local status
 	for status in /proc/[0-9]*/status; do
@@ -264,8 +265,8 @@ kernel_thread() {
 	[ "$(cat "$W/daemon_pid.fl")" = "$!" ]
 }
 
-# As after a restart of a container, or of a host whose workspace was copied: the file is new, and
-# its number is that of a process that never supervised anything.
+# The state after a restart of a container, or of a host whose workspace was copied: the file is
+# new, and its number is that of a process that never supervised anything.
 @test "a process that is no script does not block the start" {
 	local name
 	sleep 600 &
@@ -396,8 +397,8 @@ kernel_thread() {
 	[ "$output" = 'False 7' ]
 }
 
-# nvflare.private.fed.app.client.client_train, as far as its end goes: the request first, then what
-# is to be done, then the end; no handler for SIGTERM.
+# Makes a program that ends as nvflare.private.fed.app.client.client_train does: the request first,
+# then the work, then the end; it has no handler for SIGTERM.
 make_nvflare() {
 	mkdir -p nvflare/private/fed/app/client
 	for directory in nvflare nvflare/private nvflare/private/fed nvflare/private/fed/app nvflare/private/fed/app/client; do

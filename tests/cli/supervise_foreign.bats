@@ -16,7 +16,7 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# start_sleeper [PREFIX...]: SLEEPER is the pid of a `sleep 601`.
+# start_sleeper [PREFIX...]: starts a `sleep 601`; SLEEPER is its pid.
 start_sleeper() {
 	"$@" sleep 601 3>&- </dev/null >/dev/null 2>&1 &
 	SLEEPER=$!
@@ -24,14 +24,16 @@ start_sleeper() {
 	wait_until 60 grep -qz '^601$' "/proc/$SLEEPER/cmdline"
 }
 
-# What would take a process over also ends it when it is ended itself, and that it is by timeout.
+# Runs the supervisor under timeout: one that would take a process over also ends it when it is
+# ended.
 supervise() {
 	run --separate-stderr timeout 5 "$FLMEM" start --role client --supervise --wait 1ms --grace 1ms \
 		--workspace "$W" -- "$@"
 	show_run "flmem start --supervise -- $*"
 }
 
-# assert_untouched REASON: refused for it, the process lives on, and its file is there.
+# assert_untouched REASON: checks that it was refused for this reason, the process lives on, and its
+# file is there.
 assert_untouched() {
 	assert_error 4 "$1"
 	alive "$SLEEPER" || fail "the process was ended"
@@ -77,7 +79,7 @@ assert_untouched() {
 	echo "$SLEEPER" >"$W/pid.fl"
 	supervise sleep 601
 	assert_untouched "names process $SLEEPER, which runs as another user"
-	# One that could become root again, and one that is root in part.
+	# A process that could become root again, and one that is root in part.
 	stop_victims
 	start_sleeper setpriv --euid $NOBODY
 	echo "$SLEEPER" >"$W/pid.fl"
@@ -134,7 +136,7 @@ assert_untouched() {
 	echo "$SLEEPER" >"$W/pid.fl"
 	supervise ./job
 	assert_untouched "names process $SLEEPER, which was started in another directory"
-	# One that has changed its directory itself.
+	# A process that has changed its directory itself.
 	cd ../one
 	env PWD="$PWD" ./job ../two 3>&- </dev/null &
 	SLEEPER=$!
@@ -161,7 +163,7 @@ assert_untouched() {
 @test "the first process is not taken over" {
 	requires root unshare
 	unshare --pid --fork --mount-proc true || skip "no pid namespace can be made here"
-	# In a namespace whose first process it is for.
+	# Run in a namespace whose first process it is for.
 	run --separate-stderr unshare --pid --fork --kill-child --mount-proc sh -c '
 		trap : TERM
 		echo 1 >"$1/pid.fl"
@@ -254,7 +256,7 @@ assert_untouched() {
 	[ -z "$(ls -A "$W")" ]
 }
 
-# In a directory of others that only lets the owner of a file remove it.
+# The directory of others only lets the owner of a file remove it.
 @test "a request that cannot be removed is refused before the start, and counts once after it" {
 	requires root setpriv
 	local open
@@ -263,7 +265,7 @@ assert_untouched() {
 	mkdir "$W"
 	chmod 755 "$open"
 	chmod 1777 "$W"
-	# Its own directory may be closed to others; the command finds the library beside it.
+	# This directory may be closed to others; the command finds the library beside it.
 	mkdir -m 755 "$open/cli" "$open/libcore"
 	install -m 755 "$FLMEM" "$open/cli/flmem"
 	install -m 755 "${FLMEM%/cli/*}"/libcore/libflmem.so.0 "$open/libcore/"

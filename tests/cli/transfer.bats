@@ -11,8 +11,9 @@ setup() {
 	has_module torch || skip "the transfer needs python3-torch"
 }
 
-# assert_moves NAME COUNT: the ways of NAME, that many, in both directions. The part compares the digests of both sides
-# and fails where they differ. Missed limits are no matter here: flmem may be a sanitised build.
+# assert_moves NAME COUNT: checks the ways of NAME, that many, in both directions. The part compares
+# the digests of both sides and fails where they differ. Missed limits do not matter here: flmem may
+# be a sanitised build.
 assert_moves() {
 	local build
 	build=$(dirname "$(dirname "$FLMEM")")

@@ -5,7 +5,7 @@
 
 load helpers
 
-# A Python process with 64 MiB of freed small blocks below some live ones, and idle threads.
+# Starts a Python process with 64 MiB of freed small blocks below some live ones, and idle threads.
 start_retainer() {
 	start_victim /usr/bin/python3 -uc '
 import threading, time
@@ -49,7 +49,7 @@ setup() {
 	assert_victim_unharmed
 }
 
-# Retains memory again as soon as it was given back.
+# Starts a process that retains memory again as soon as it was released.
 start_taker() {
 	start_victim /usr/bin/python3 -uc '
 import threading, time
@@ -88,7 +88,7 @@ reports_taken_again() {
 		x["taken_bytes"] > 20 << 20 and x["outcome"] == "released")(r["results"][0])')" = True ]
 }
 
-# Each try waits for the program long enough, on a machine that is not busy.
+# On a machine that is not busy each try waits for the program long enough.
 @test "what a program has taken again was released" {
 	start_taker
 	wait_until 2 sees_taken_again
@@ -118,8 +118,8 @@ reports_taken_again() {
 	assert_victim_unharmed
 }
 
-# Its only thread is the one that both borrow. 0: released; 6: none could be borrowed; 7: the calls
-# returned, but the other command had the thread by then; 8: that, behind a step that was made.
+# Both commands borrow the only thread. Statuses: 0: released; 6: none could be borrowed; 7: the
+# calls returned, but the other command had the thread by then; 8: as 7, after a step that was made.
 @test "two trims of one process at once" {
 	local number one other made=0
 	start_victim /usr/bin/python3 -uc '

@@ -4,7 +4,8 @@
 
 load helpers
 
-# refuses OPTION WHY: 4000 bytes are left of the stack, and the victim checks what is below. It may also have moved meanwhile.
+# refuses OPTION WHY: checks the refusal. 4000 bytes are left of the stack, and the victim checks
+# the data below. The thread may also have moved meanwhile.
 refuses() {
 	local seen=0
 	requires victim:safe_coroutine

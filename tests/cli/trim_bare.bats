@@ -28,7 +28,7 @@ refuse_shared_heap() {
 	refuse_shared_heap namespace
 }
 
-# Such a thread has the thread-local data of another one, in which these allocators keep theirs.
+# The thread uses the thread-local data of another one, in which these allocators keep theirs.
 refuse_shared_data() {
 	requires "$1" victim:safe_bare
 	LD_PRELOAD=$1 start_victim safe_bare "$2"
@@ -49,7 +49,7 @@ refuse_shared_data() {
 	refuse_shared_data "$LIBRARIES/libmimalloc.so.2" process
 }
 
-# The C library knows of threads here.
+# The C library knows threads here.
 @test "nor the thread whose data a process in the same memory uses" {
 	local library
 	requires "$LIBRARIES/libjemalloc.so.2" "$LIBRARIES/libmimalloc.so.2" victim:safe_bare

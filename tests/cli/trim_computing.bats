@@ -7,14 +7,15 @@
 load helpers
 load python
 
-# On a busy machine its thread may be inside the handler when the test looks first.
+# Waits until the thread is outside of the handler: on a busy machine it may be inside when the test
+# checks first.
 looks_outside_the_handler() {
 	snapshot_victim
 	! grep -q '"blocked": "0*2000"' "$BATS_TEST_TMPDIR/snapshot.$VICTIM"
 }
 
-# Each tick is one exception that a signal handler raises and the program catches. A tick that does
-# not come was swallowed; any other exception was left behind by somebody else.
+# Starts a victim in which each tick is one exception that a signal handler raises and the program
+# catches. A missing tick was swallowed; any other exception was left behind by other code.
 start_ticking() {
 	start_victim "$PYTHON" -uc '
 import signal, time
@@ -59,7 +60,8 @@ collect_beside_a_raising_handler() {
 	each_python collect_beside_a_raising_handler
 }
 
-# The lender is stopped while the others are read: that one thread of the process is stopped is no reason then.
+# The lender is stopped while the others are read: one stopped thread of the process must not be a
+# reason to refuse then.
 collect_where_all_compute() {
 	start_victim "$PYTHON" -uc '
 import hashlib, threading
@@ -77,9 +79,10 @@ while True:
 	each_python collect_where_all_compute
 }
 
-# sys.exit() in a handler for SIGTERM runs the finally blocks, whenever the signal comes. The loop is
-# in a function: CPython 3.14 leaves the jump of a loop within `try` out of what `finally` covers, so
-# that a program without one loses it now and then, also when nobody trims it.
+# Checks that sys.exit() in a handler for SIGTERM runs the finally blocks, whenever the signal
+# comes. The loop is in a function: CPython 3.14 leaves the jump of a loop within `try` out of the
+# range of `finally`, so that a program without a function sometimes misses it, also when nobody
+# trims it.
 terminate_during_a_trim() {
 	local delay ended
 	for delay in 0.01 0.02 0.03 0.04 0.05; do
@@ -113,7 +116,7 @@ succeeds() {
 	[ "$status" = 0 ]
 }
 
-# With the lock of the interpreter the call would not end, and the program would not go on.
+# With the lock of the interpreter the call would not end, and the program would not continue.
 go_on_during_a_trim() {
 	start_victim "$PYTHON" -uc '
 import ctypes, sys
@@ -133,7 +136,7 @@ while True:
 	each_python go_on_during_a_trim
 }
 
-# The thread that gives the lock up waits until the one that asked for it has taken it.
+# The thread that gives the lock up waits until the thread that requested it has taken it.
 compete_for_the_lock() {
 	start_victim "$PYTHON" -uc '
 import threading
@@ -157,7 +160,7 @@ code_fails() {
 	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
 }
 
-# What refuses code refuses it in the thread of the code, and reaches no other one.
+# A hook that refuses code refuses it in the thread of the code, and concerns no other thread.
 collect_under_a_hook() {
 	start_victim "$PYTHON" -uc '
 import sys
@@ -181,11 +184,12 @@ while True:
 collect_without_memory() {
 	start_victim "$PYTHON" -uc '
 import ctypes, os, resource, sys, threading, time
-for _ in range(2): # of their stacks one is left for the next thread
+for _ in range(2): # one of their stacks is left for the next thread
     thread = threading.Thread(target=int)
     thread.start()
     thread.join()
-# It ends after that, and needs memory for it: glibc aborts a program whose thread gets none.
+# The thread ends after that, and needs memory for it: glibc aborts a program whose thread gets
+# none.
 while len(os.listdir("/proc/self/task")) > 1:
     time.sleep(0.001)
 def work():
@@ -211,7 +215,7 @@ os.read(os.pipe()[0], 1)' "$1"
 	assert_silent
 }
 
-# glibc keeps the arena and the stack of the thread: 72 MiB of what the limit leaves.
+# glibc keeps the arena and the stack of the thread: 72 MiB of the limit's rest.
 @test "the address space that a limit leaves to the program is not reserved" {
 	requires /usr/bin/python3
 	start_victim /usr/bin/python3 -uc '
@@ -234,7 +238,7 @@ time.sleep(1000)'
 	grep -q '^got' "$VICTIM_LOG" || fail "the program was refused its memory"
 }
 
-# A thread of glibc gets a stack of that size, and glibc keeps it.
+# A thread of glibc gets a stack of that size, which glibc keeps.
 @test "nor is it for the stack of a thread where ulimit -s is large" {
 	requires /usr/bin/python3
 	ulimit -Ss 1048576

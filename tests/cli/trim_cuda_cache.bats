@@ -5,8 +5,8 @@
 load helpers
 load python
 
-# A module `torch` in the place of the real one, whose devices 1 and 2 are in use; it says which device
-# each call is for, by the current one of the thread that makes it.
+# Starts a Python with a module `torch` in place of the real one, whose devices 1 and 2 are in use;
+# it prints the device of each call, the current one of the calling thread.
 start_torch_user() {
 	start_victim /usr/bin/python3 -uc '
 import sys, threading, time, types
@@ -55,8 +55,8 @@ time.sleep(1000)'
 	assert_silent
 }
 
-# With many objects, so that other threads run while they are searched. The generator ends after the
-# search has begun: before that it sleeps.
+# There are many objects, so that other threads run while they are searched. The generator ends
+# after the search has begun: before that it sleeps.
 @test "the search for capturing streams leaves tuples alone that are about to be filled" {
 	start_torch_user '
 kept = [[i] for i in range(300000)]

@@ -6,7 +6,7 @@ load helpers
 
 LIBRARIES=/usr/lib/x86_64-linux-gnu
 
-# start_hooked PRELOADED PROGRAM ARENA
+# start_hooked PRELOADED PROGRAM ARENA: starts the victim with hooks.
 start_hooked() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
@@ -14,7 +14,7 @@ start_hooked() {
 		sh "$FLMEM_VICTIMS/allocators/$2" "$3"
 }
 
-# start_forking PROGRAM PRELOADED LIBRARY WHO
+# start_forking PROGRAM PRELOADED LIBRARY WHO: starts the victim that forks.
 start_forking() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
@@ -32,7 +32,7 @@ assert_goes_on() {
 	assert_victim_unharmed
 }
 
-# refused REASON: the trim and the query, and the program goes on.
+# refused REASON: checks that trim and query are refused, and that the program continues.
 refused() {
 	flmem trim --pid "$VICTIM" --timeout 1s
 	assert_error 5 "$1"
@@ -53,12 +53,12 @@ released() {
 	local jemalloc=$LIBRARIES/libjemalloc.so.2 reason='has set arena\.[0-9]+\.extent_hooks of jemalloc'
 	requires "$jemalloc" victim:allocators/hooked
 	CONF=narenas:1 start_hooked "$jemalloc" hooked 0
-	# A dry run makes no calls, and says what it therefore does not know.
+	# A dry run makes no calls, and reports what it therefore does not know.
 	flmem trim --pid "$VICTIM" --dry-run
 	assert_status 0
 	assert_output 'only calls of jemalloc show whether the program has set its hooks'
 	refused "$reason"
-	# An arena that is not among those of the first query.
+	# The arena is not among those of the first query.
 	CONF=narenas:40 start_hooked "$jemalloc" hooked 33
 	refused 'has set arena\.33\.extent_hooks of jemalloc'
 	CONF=narenas:40 start_hooked "$jemalloc" hooked none
@@ -114,8 +114,9 @@ released() {
 	released
 }
 
-# start_held PRELOADED SETTER [later]: malloc() waits while the only thread waits for input. `later`:
-# it sets the hook after a byte of input, for which it waits with the interpreter's lock.
+# start_held PRELOADED SETTER [later]: starts a victim whose malloc() waits while its only thread
+# waits for input. `later`: it sets the hook after a byte of input, for which it waits with the
+# interpreter's lock.
 start_held() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
@@ -150,7 +151,7 @@ while held.held_read(0) == 1:
 	assert_goes_on
 }
 
-# refused_late COMMAND OPTIONS: the hook is set while this flmem waits.
+# refused_late COMMAND OPTIONS: checks a refusal where the hook is set while flmem waits.
 refused_late() {
 	local running
 	start_held "$LIBRARIES/libtcmalloc_minimal.so.4" MallocHook_AddNewHook later
@@ -203,7 +204,7 @@ time.sleep(1000)' "$jemalloc"
 	assert_victim_unharmed
 }
 
-# As malloc() (`forking_first`), or beside it.
+# Checks the library as malloc() (`forking_first`), and beside it.
 each_fork() {
 	local who jemalloc=$LIBRARIES/libjemalloc.so.2 program=allocators/$1 preload=$2
 	requires "$jemalloc" "victim:$program"
@@ -273,12 +274,13 @@ time.sleep(1000)'
 	released
 }
 
-# start_registered WAY [VARIABLE=VALUE...]
+# start_registered WAY [VARIABLE=VALUE...]: starts the victim with registered blocks.
 start_registered() {
 	start_victim /bin/sh -c "exec env ${*:2} '$FLMEM_VICTIMS/safe_registered' $1 <>'$INPUT'"
 }
 
-# As libraries for fast networks do it. The function takes a lock that the blocked thread holds.
+# Starts a victim that replaces a function as libraries for fast networks do; the new one takes a
+# lock that the blocked thread holds.
 start_replaced() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"
@@ -303,7 +305,8 @@ start_replaced() {
 	released
 }
 
-# As libraries do that take part in all system calls of a program: here the processor would trap.
+# The library overwrites them as libraries do that intercept all system calls of a program: here the
+# processor would trap.
 @test "no thread makes system calls by instructions that a library has overwritten" {
 	requires victim:safe_overwritten
 	start_victim safe_overwritten

@@ -33,15 +33,15 @@ is_python() {
 		assert_status 0
 		[ "$number" != 2 ] || second=$(wc -l <"/proc/$VICTIM/maps")
 	done
-	# The first call may leave a stack and an arena, which the next one uses again. On a busy machine a thread
-	# may begin before the last one has ended, and leaves a second pair, each with a guard; eight calls that left
-	# one mapping each would exceed that.
+	# The first call may leave a stack and an arena, which the next one uses again. On a busy
+	# machine a thread may begin before the last one has ended, and leaves a second pair, each
+	# with a guard; eight calls that left one mapping each would exceed that.
 	[ "$(wc -l <"/proc/$VICTIM/maps")" -le "$((second + 4))" ] ||
 		fail "$second mappings became $(wc -l <"/proc/$VICTIM/maps")"
 	assert_victim_unharmed
 }
 
-# They begin when the main thread sleeps, which needs that lock before.
+# The threads begin when the main thread sleeps, which needs that lock before.
 @test "threads that compete for the interpreter's lock" {
 	start_litterer '
 import os
@@ -63,7 +63,7 @@ for _ in range(4):
 @test "a main thread that waited for the lock at first and is idle later" {
 	flag=$BATS_TEST_TMPDIR/flag
 	printf .. >"$flag"
-	# Nobody is asked to give the lock up: the main thread waits until the other one rests.
+	# No thread has to give the lock up: the main thread waits until the other one rests.
 	start_victim /usr/bin/python3 -uc '
 import mmap, sys, threading, time
 file = open(sys.argv[1], "r+b")
@@ -81,7 +81,7 @@ time.sleep(1000)' "$flag"
 	"$FLMEM" trim --pid "$VICTIM" --gc --timeout 30s --json >"$BATS_TEST_TMPDIR/json" &
 	trim=$!
 	sleep 1 # it has tried all entry points by then; if not, this tests nothing
-	printf cx 1<>"$flag" # not emptied meanwhile, as it is mapped
+	printf cx 1<>"$flag" # not truncated meanwhile, as it is mapped
 	wait "$trim" || fail "$(cat "$BATS_TEST_TMPDIR/json")"
 	output=$(cat "$BATS_TEST_TMPDIR/json")
 	[ "$(json 'r["steps"][0]["entry_point"]')" = "new thread" ]
@@ -213,8 +213,8 @@ time.sleep(1000)' "$flag"
 	assert_silent
 }
 
-# CUDA's driver is tests/fakes/cuda.c, and a module stands for CuPy: gpu.bats has the real ones. A call for
-# a device that the program does not use ends it.
+# Starts a victim where CUDA's driver is tests/fakes/cuda.c, and a module replaces CuPy: gpu.bats
+# has the real ones. A call for a device that the program does not use ends it.
 start_cuda_user() {
 	CUDA=$FLMEM_VICTIMS/../fakes/cuda/libcuda.so.1 start_litterer '
 import ctypes, os, sys, types
@@ -260,7 +260,7 @@ steps() {
 	assert_silent
 }
 
-# Each trim finds 50 MiB in the pool; RSS does not change by that.
+# Starts a victim in which each trim finds 50 MiB in the pool; its RSS does not change by that.
 start_refilled_cuda_user() {
 	start_cuda_user '
 def total_bytes(self):
@@ -371,7 +371,7 @@ says_false() {
 	[ "$(json 'r["output"]')" = "['False']" ]
 }
 
-# Before 3.11, the first thread of Python that ends has the C library load libgcc_s.
+# Before 3.11, the end of Python's first thread makes the C library load libgcc_s.
 collect_while_it_computes() {
 	start_victim "$PYTHON" -uc '
 import gc, hashlib, os, threading
@@ -390,7 +390,8 @@ while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	trim_until collected_3000 --gc
 	assert_schema trim
-	# On a busy machine its thread may be found waiting for the lock of the interpreter, and is borrowed.
+	# On a busy machine flmem may find its thread waiting for the lock of the interpreter, and
+	# borrow it.
 	if [ "$status" != 0 ]; then
 		assert_status 8
 		[ "$(json 'r["steps"][1]["name"]')" = allocator ]
@@ -425,7 +426,7 @@ collect_while_idle() {
 
 collect_while_blocked_in_c() {
 	start_litterer 'import ctypes; hold = ctypes.PyDLL(None)' 'hold.sleep(1000)'
-	# It says that it is ready before it sleeps; the first call may still load something.
+	# The victim prints "ready" before it sleeps; the first call may still load something.
 	wait_until 60 grep -q '^[0-9]' "/proc/$VICTIM/syscall"
 	snapshot_victim
 	flmem trim --pid "$VICTIM" --gc --timeout 200ms --json
@@ -440,7 +441,7 @@ collect_while_blocked_in_c() {
 	each_python collect_while_blocked_in_c
 }
 
-# The sum runs in C for seconds, with the lock, and nobody else asks for it. Only what comes late
+# The sum runs in C for seconds, with the lock, and no other thread requests it. Only late code
 # collects anything.
 collect_while_computing_in_c() {
 	start_litterer '
@@ -486,7 +487,7 @@ while True:
 	start_victim /usr/bin/python3 -B "$FLMEM_TESTS/victims/damaged_heap.py" compute
 	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 6
-	# A thread for the collector could get that arena, and would die of it.
+	# A thread for the collector could get that arena, and would crash.
 	[ "$(json 'r["steps"][0]["outcome"]')" = refused ]
 	[[ "$(json 'r["steps"][0]["detail"]')" == *'malloc_trim could crash it'* ]]
 	[ "$(json 'r["steps"][1]["outcome"]')" = refused ]
@@ -499,7 +500,8 @@ while True:
 	PYTHON=/usr/bin/python3 collect_while_computing_in_c
 }
 
-# Every shared library of CPython from 3.8 on that is installed, one by one; absent ones are reported.
+# Runs a command with every shared library of CPython from 3.8 on that is installed; absent ones are
+# reported.
 each_libpython() {
 	local version library found count=0
 	requires victim:embedded
@@ -519,7 +521,7 @@ each_libpython() {
 	[ "$count" -gt 0 ] || skip "no shared library of Python from 3.8 on is installed"
 }
 
-# start_program LIBRARY HOW: PYTHONHOME is for it alone.
+# start_program LIBRARY HOW: starts the embedded interpreter; PYTHONHOME is for it alone.
 start_program() {
 	start_victim /usr/bin/env "PYTHONHOME=${1%/lib/*}" "$FLMEM_VICTIMS/embedded" "$@"
 }
@@ -563,7 +565,7 @@ leave_an_ended_one() {
 	each_libpython leave_an_ended_one
 }
 
-# The dynamic linker waits for a library that is a pipe: a program that was just executed.
+# The dynamic linker waits for a library that is a pipe: the program was just executed.
 @test "a process that is just starting is waited for, and reported as such" {
 	requires /usr/bin/python3
 	mkfifo "$BATS_TEST_TMPDIR/library"

@@ -7,7 +7,7 @@
 load helpers
 load python
 
-# start_deep LIMIT ARGS...: with this limit of the stack when it starts.
+# start_deep LIMIT ARGS...: starts the victim with this limit of the stack.
 start_deep() {
 	local limit=$1
 	shift
@@ -16,7 +16,7 @@ start_deep() {
 		"$FLMEM_TESTS/victims/safe_deep.py" "$@"
 }
 
-# The victim has finalised once itself.
+# The victim has run its finaliser once itself.
 collect_deep_beside() {
 	start_deep "$@"
 	flmem trim --pid "$VICTIM" --gc --json --timeout 20s
@@ -26,7 +26,7 @@ collect_deep_beside() {
 	assert_victim_unharmed
 }
 
-# glibc gives a thread what the first one had at the start: here the first one has more by now.
+# glibc gives a thread the first thread's size at the start; here the first thread has more by now.
 collect_deep_in_a_raised_stack() {
 	collect_deep_beside 400 raise
 }
@@ -35,7 +35,7 @@ collect_deep_in_a_raised_stack() {
 	each_python collect_deep_in_a_raised_stack
 }
 
-# glibc gives a thread 2 MiB then.
+# glibc then gives a thread 2 MiB.
 collect_deep_without_a_limit() {
 	collect_deep_beside unlimited
 }
@@ -78,7 +78,8 @@ time.sleep(1000)'
 	assert_victim_unharmed
 }
 
-# Python reads the clock to wait for its lock, in user space: SIGSEGV, if the new thread inherits that from the one that pauses.
+# Python reads the clock to wait for its lock, in user space: that is SIGSEGV if the new thread
+# inherits the restriction from the thread that pauses.
 collect_beside_a_forbidden_clock() {
 	start_victim "$PYTHON" -uc '
 import ctypes, gc, sys, threading
@@ -103,8 +104,8 @@ while True: # the lock is given up on request only
 	each_python collect_beside_a_forbidden_clock
 }
 
-# fork() of glibc in a program without threads takes no locks of the heap, although one is started while its handlers run: the
-# child would have those of the collection locked.
+# fork() of glibc in a program without threads takes no locks of the heap, although a thread is
+# started while its handlers run: the child would then have the locks of the collection.
 collect_beside_a_lonely_fork() {
 	INPUT=$BATS_TEST_TMPDIR/input
 	[ -e "$INPUT" ] || mkfifo "$INPUT"

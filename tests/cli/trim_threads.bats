@@ -6,8 +6,9 @@
 load helpers
 load python
 
-# The finaliser of the garbage waits for a lock that a blocked thread holds: that one, borrowed for
-# the code, would wait for itself. The code is late, and all that the program does meanwhile goes on.
+# The garbage's finaliser waits for a lock that a blocked thread holds: if that thread were borrowed
+# for the code, it would wait for itself. The code is late, and all that the program does meanwhile
+# continues.
 collect_beside_a_held_lock() {
 	local go=$BATS_TEST_TMPDIR/go step
 	rm -f "$go"
@@ -26,7 +27,7 @@ collect_beside_a_held_lock() {
 	flmem trim --pid "$VICTIM" --gc
 	assert_status 0
 	has_threads "$VICTIM" 1
-	allow_victim --moved # it went on to its last wait
+	allow_victim --moved # it continued to its last wait
 	assert_victim_unharmed
 }
 
@@ -34,15 +35,15 @@ collect_beside_a_held_lock() {
 	each_python collect_beside_a_held_lock
 }
 
-# The code is still waiting for a lock, or takes the interpreter's lock just then, in an interpreter
-# that ends: it must end as it does without the code.
+# The code still waits for a lock, or takes the interpreter's lock just then, in an interpreter that
+# ends: it must end as it does without the code.
 end_beside_late_code() {
 	local go=$BATS_TEST_TMPDIR/go how ended=0
 	for how in stay release; do
 		rm -f "$go"
 		start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending.py" "$go" "$how"
 		flmem_in_time trim --pid "$VICTIM" --gc --timeout 200ms
-		# 7 where malloc_trim found no moment, either, as on a busy machine.
+		# Status 7 where malloc_trim found no moment either, as on a busy machine.
 		[ "$status" -eq 7 ] || assert_status 8
 		[[ $stderr == *"the code has not ended"* ]] || fail "it has ended"
 		touch "$go"
@@ -61,7 +62,7 @@ user_has_no_more_threads() {
 	[[ "$(json 'r["steps"][0]["detail"]')" == *"(ulimit -u)"* ]]
 }
 
-# As many threads as there are: no code runs.
+# The limit is the present number of threads: no code runs.
 @test "where no thread can be started, the code is refused, and the program goes on" {
 	requires root /usr/bin/setpriv prlimit
 	start_victim /usr/bin/setpriv --reuid 65534 --clear-groups prlimit --nproc=0 /usr/bin/python3 -uc '
@@ -82,8 +83,8 @@ while True:
 	assert_silent
 }
 
-# Each one that is started and cannot be used sleeps for three seconds.
-# The mask of the main thread is that of calls of another flmem.
+# Each started thread that cannot be used sleeps for three seconds. The mask of the main thread is
+# that of calls of another flmem.
 @test "three threads are started at most where the signal mask for the code cannot be read" {
 	[ "$(uname -m)" = x86_64 ] || skip "the number of the system call is that of x86-64"
 	start_victim /usr/bin/python3 -uc '
@@ -100,7 +101,7 @@ while True:
 	assert_victim_unharmed
 }
 
-# What a thread is handed that is no thread would run in the main one.
+# Code for something other than a real thread would run in the main one.
 @test "where threads are replaced, as gevent does, the code runs in a thread of the C library" {
 	start_victim /usr/bin/python3 -uc '
 import _thread, gc
@@ -126,7 +127,8 @@ says_other_thread() {
 	[ "$(json 'r["output"]')" = "['other']" ]
 }
 
-# Names the thread that the code runs in, started by a computing and by a blocked thread.
+# Prints the name of the thread in which the code runs, started by a computing and by a blocked
+# thread.
 name_the_thread() {
 	echo 'import _thread, os; print("main" if _thread.get_native_id() == os.getpid() else "other")' \
 		>"$BATS_TEST_TMPDIR/name.py"
@@ -139,7 +141,7 @@ print("ready", flush=True)
 while True:
     assert sum(i * i for i in range(1000)) == 332833500'
 	trim_until says_other_thread --python "$BATS_TEST_TMPDIR/name.py"
-	[ "$(json 'r["steps"][0]["thread_state"]')" = None ] # it was computing
+	[ "$(json 'r["steps"][0]["thread_state"]')" = None ] # the thread was computing
 	wait_until 60 has_threads "$VICTIM" 1
 	assert_victim_unharmed
 	start_victim "$PYTHON" -uc '
@@ -161,8 +163,8 @@ blocks_one_signal() {
 	[ "$(json 'r["output"]')" = "['2048', '-15', '2048']" ]
 }
 
-# A thread and a process that the code starts block what the main thread blocks, here SIGUSR2, and no
-# more. The thread that is borrowed while the main one computes blocks all.
+# A thread and a process that the code starts block the signals that the main thread blocks, here
+# SIGUSR2, and no more. The thread that is borrowed while the main one computes blocks all.
 start_others() {
 	cat >"$BATS_TEST_TMPDIR/start.py" <<-'END'
 		import os, signal, subprocess, threading
@@ -208,7 +210,7 @@ work()' "$@"
 	PYTHON=/usr/bin/python3 start_others computes beside
 }
 
-# collect_beside NAME: of a module that the program has, or "replaced".
+# collect_beside NAME: collects beside a module that the program has, or "replaced".
 collect_beside() {
 	start_victim "$PYTHON" -uc '
 import _thread, gc, os, sys, types
@@ -250,7 +252,7 @@ collect_greenlets() {
 	each_python collect_greenlets
 }
 
-# Tcl ends a process that deletes an interpreter in another thread than its own.
+# Tcl ends a process that deletes an interpreter in another thread than the one that made it.
 collect_tcl() {
 	if ! "$PYTHON" -c 'import tkinter' 2>/dev/null; then
 		collect_beside _tkinter
@@ -277,7 +279,8 @@ os.read(os.pipe()[0], 1)'
 	each_python collect_tcl
 }
 
-# A program with a larger stack for its main thread. Recursion in C is limited by itself since 3.12.
+# Starts a program with a larger stack for its main thread. Since 3.12 recursion in C is limited by
+# itself.
 collect_deep() {
 	start_victim "$PYTHON" -uc '
 import gc, os, resource, sys
@@ -313,7 +316,7 @@ os.read(os.pipe()[0], 1)'
 	each_python collect_deep
 }
 
-# Threads of C that compute often have invalid operations end the program; those of Python do not.
+# Threads of C that compute often let invalid operations end the program; those of Python do not.
 collect_beside_exceptions() {
 	start_victim "$PYTHON" -uc '
 import ctypes, gc, os, threading
@@ -342,7 +345,7 @@ os.read(os.pipe()[0], 1)'
 	each_python collect_beside_exceptions
 }
 
-# Functions of the program with the names of Python's own: the code calls none of them.
+# The program has functions with the names of Python's own: the code calls none of them.
 collect_beside_own_functions() {
 	start_victim "$PYTHON" -uc '
 import builtins, os, time
@@ -375,7 +378,7 @@ teardown() {
 	remove_control_group
 }
 
-# 16 MiB count as room: with 4 KiB the kernel killed the program.
+# 16 MiB count as enough: with 4 KiB the kernel killed the program.
 @test "no Python code runs where the control group has no memory left for it" {
 	local limit
 	requires root
@@ -402,7 +405,7 @@ time.sleep(1000)' "$GROUP" "$limit"
 	assert_victim_unharmed
 }
 
-# Where memory runs out in a group of both, the kernel ends the process with the largest number.
+# If memory runs out in a group of both, the kernel ends the process with the largest score.
 @test "the kernel ends flmem rather than its target, but not what flmem executes" {
 	local running before
 	before=$(cat /proc/self/oom_score_adj)
@@ -418,7 +421,7 @@ time.sleep(1000)' "$GROUP" "$limit"
 	assert_victim_unharmed
 }
 
-# A group with room for one more, which the program needs for its next child.
+# The group has room for one more process, which the program needs for its next child.
 @test "a thread for the code does not take the last place of a control group" {
 	requires root
 	make_pids_group
@@ -446,7 +449,7 @@ while True:
 	assert_silent
 }
 
-# start_forking PLACES: forks all the time, as a user that no other process has.
+# start_forking PLACES: starts a process that forks all the time, as a user with no other process.
 start_forking() {
 	start_victim /usr/bin/python3 -uc '
 import ctypes, os, resource, sys, time
@@ -465,7 +468,7 @@ while True:
     time.sleep(0.05)' "$1"
 }
 
-# Room for one more, which the program needs for its next child.
+# There is room for one more process, which the program needs for its next child.
 @test "nor the last one of a user" {
 	requires root
 	start_forking 2
@@ -482,7 +485,8 @@ while True:
 	assert_silent
 }
 
-# Version 1 has groups of threads. With its quota used up, the thread would hold the heap's locks.
+# Version 1 has groups of threads. With the group's quota used up, the thread would hold the heap's
+# locks.
 @test "a thread whose control group has less processor time is not borrowed" {
 	requires root
 	[ -e /sys/fs/cgroup/cpu/tasks ] || skip "needs control groups of version 1 for processor time"
@@ -508,7 +512,8 @@ while True:
 	assert_silent
 }
 
-# Finalisation in 3.15 waits for threads that are about to enter, by a counter that a child inherits.
+# Finalisation in 3.15 waits for threads that are about to enter, by a counter that a child
+# inherits.
 fork_beside_a_new_state() {
 	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_forked_state.py" \
 		"$FLMEM_VICTIMS/interpreter/slow_state.so"
@@ -527,13 +532,13 @@ fork_beside_a_new_state() {
 	each_python fork_beside_a_new_state
 }
 
-# Finalisation since 3.14 does not turn away a thread that creates its state meanwhile.
+# Since 3.14 finalisation does not turn away a thread that creates its state meanwhile.
 end_beside_a_new_state() {
 	local ended=0
 	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_ending_beside_state.py" \
 		"$FLMEM_VICTIMS/interpreter/slow_state.so"
 	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s
-	# 3 where the process has ended first.
+	# Status 3 if the process has ended first.
 	[ "$status" -ne 0 ] || fail "the code ran: $output"
 	wait "$VICTIM" || ended=$?
 	[ "$ended" -eq 0 ] || fail "it ended with $ended: $(cat "$VICTIM_LOG")"
@@ -545,8 +550,8 @@ end_beside_a_new_state() {
 	each_python end_beside_a_new_state
 }
 
-# faulthandler walks over the states of all threads without the interpreter's lock. What only blocks
-# all signals, as its thread does, is no reason to refuse.
+# faulthandler walks over the states of all threads without the interpreter's lock. A thread that
+# only blocks all signals, as faulthandler's does, is not a reason to refuse.
 collect_beside_a_watchdog() {
 	local go=$BATS_TEST_TMPDIR/go
 	rm -f "$go"

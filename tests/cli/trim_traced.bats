@@ -9,7 +9,8 @@ setup() {
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 }
 
-# trace_with COUNT OPTIONS...: so many tracers, each of the next one, the last of flmem, which trims the first.
+# trace_with COUNT OPTIONS...: starts so many tracers, each of the next one, the last of flmem,
+# which trims the first.
 trace_with() {
 	local count=$1 command=()
 	shift

@@ -4,7 +4,7 @@
 
 load helpers
 
-# Its rounds, as struct victim_status of tests/victims/safe_common.h has them.
+# Prints its rounds, from struct victim_status of tests/victims/safe_common.h.
 rounds() {
 	od -An -t u8 -N 8 "$BATS_TEST_TMPDIR/status" | tr -d ' '
 }

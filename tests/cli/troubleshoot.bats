@@ -25,7 +25,7 @@ teardown() {
 	mkdir -p "$job/app/custom"
 	printf 'import nvflare.client as flare\nflare.send(model, clear_cache=False)\n' \
 		>"$job/app/custom/train.py"
-	# Named, as the kernel may have killed in this test's own control group.
+	# The job is named, as the kernel may have killed in this test's own control group.
 	flmem recommend --troubleshoot --pid "$VICTIM" --role client "$job"
 	assert_status 0
 	assert_output "process $VICTIM \(client-job\)"$'\nHigh RSS on client, as set by --role'
@@ -136,7 +136,7 @@ assert walk["steps"][2]["state"] == "not-done", walk'
 	refute_output $'\e'
 }
 
-# kill_one GROUP: the kernel kills a program of it that is out of memory; sets KILLED.
+# kill_one GROUP: makes the kernel kill a program of the group that is out of memory; sets KILLED.
 kill_one() {
 	"$BASH" -c 'echo $$ >"$1/cgroup.procs" &&
 		exec /usr/bin/python3 -c "held = bytearray(b\"x\") * (200 << 20)"' _ "$1" 3>&- &
@@ -146,7 +146,7 @@ kill_one() {
 	[ "$ended" = 137 ] || skip "the kernel killed nothing: it has swap, or another limit is met"
 }
 
-# make_group LIMIT: a memory control group of its own; sets GROUP.
+# make_group LIMIT: makes a separate memory control group; sets GROUP.
 make_group() {
 	local top=/sys/fs/cgroup/memory
 	NO_LIMIT=-1
@@ -194,7 +194,7 @@ make_group() {
 	assert_output 'OOM errors, as '
 	flmem recommend --troubleshoot --pid "$VICTIM" --role client
 	assert_output 'High RSS on client, as set by --role'
-	# Nothing limits it any more: the kills may have been for the host's memory.
+	# Nothing limits the group any more: the kills may have been for the host's memory.
 	echo "$NO_LIMIT" >"$GROUP/$LIMIT_FILE"
 	flmem recommend --troubleshoot --pid "$VICTIM"
 	assert_output 'High RSS on client, as its role is client-job'

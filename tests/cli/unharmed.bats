@@ -5,7 +5,7 @@
 # shellcheck disable=SC2153 # start_victim sets VICTIM
 load helpers
 
-# A process of two threads, the second of which acts on SIGUSR1.
+# Starts a process of two threads, the second of which acts on SIGUSR1.
 start_harmed() {
 	start_victim /usr/bin/python3 -uc '
 import ctypes, mmap, os, signal, sys, threading, time
@@ -42,7 +42,7 @@ be_told() {
 	wait_until 60 grep -q '^told' "$VICTIM_LOG"
 }
 
-# refute_unharmed REGEX: it says that the victim was harmed, and how.
+# refute_unharmed REGEX: checks that the script reports harm, and which.
 refute_unharmed() {
 	UNHARMED_SETTLE_S=1 run assert_victim_unharmed
 	[ "$status" -ne 0 ] || fail "nothing was noticed"
@@ -114,7 +114,7 @@ refute_unharmed() {
 	refute_unharmed 'the victim died'
 }
 
-# Stops one thread as a debugger does, until it is killed itself.
+# Stops one thread as a debugger does, until the tracer itself is killed.
 run_tracer() {
 	/usr/bin/python3 -uc '
 import ctypes, os, sys, time

@@ -121,7 +121,7 @@ prints() {
 	text=$output
 	flmem pack help
 	prints "$text"
-	touch help # is meant as a file now
+	touch help # the word means a file now
 	flmem pack help
 	[ "$output" != "$text" ]
 }
@@ -162,7 +162,7 @@ prints() {
 		fail "not these sections"
 }
 
-# What a shell offers for verbs; `$1` asks it.
+# Checks a shell's completions of verbs; `$1` queries the shell.
 offers_verbs() {
 	local ask=$1
 	"$ask" flmem probe ''
@@ -203,7 +203,7 @@ offers_of_a_verb() {
 	has_no_word --kind
 }
 
-# As a person types; fish and zsh have the line in one piece.
+# Completes a line as typed; fish and zsh have the line in one piece.
 in_fish_words() {
 	in_fish "$*"
 }

@@ -6,7 +6,8 @@ load helpers
 
 PYTHON=/usr/bin/python3
 
-# What a Python expression gives for the reported process `p` and the victim's own words `log`.
+# Prints the value of a Python expression for the reported process `p` and the victim's output
+# `log`.
 value() {
 	printf '%s' "$output" | python -c '
 import json, re, sys
@@ -36,14 +37,14 @@ compare_arenas() {
 	start_victim "$PYTHON" "$FLMEM_TESTS/victims/small_objects.py"
 	detect_victim
 	echo "$("$PYTHON" -V): $(value 'p["python"]')"
-	# The report itself is a few small objects, and was made of freed ones.
+	# The report itself consists of a few small objects, made of freed ones.
 	assert_value 'p["python"]["arenas"] == told("arenas allocated current")' True
 	assert_value 'abs(p["python"]["used_bytes"] - told("bytes in allocated blocks") -
 		told("bytes lost to pool headers")) <= 65536 +
 		told("bytes lost to quantization")' True
 	assert_value 'p["python"]["free_bytes"] > 30e6' True
 	assert_value 'p["python"]["error_bytes"]' 0
-	# Which of 3.6 and 3.7 keeps its state where is not known to flmem.
+	# flmem does not know which of 3.6 and 3.7 keeps its state at this place.
 	assert_value 'p["python"]["gil_held"] is False or
 		p["python"]["version"][:4] in ("3.6.", "3.7.")' True
 	assert_value 'p["verdict"]["bytes"]["runtime_bytes"] ==
@@ -77,7 +78,7 @@ while True: pass'
 	assert_output "GIL held by thread[[:space:]]+$VICTIM"
 }
 
-# What the kernel says of the victim: RSS and page tables, in KiB.
+# Prints the kernel's figures of the victim: RSS and page tables, in KiB.
 footprint() {
 	awk '$1 ~ /^(VmRSS|VmPTE|VmSwap):/ { print $2 }' "/proc/$VICTIM/status" | paste -sd ' '
 }
@@ -90,7 +91,7 @@ footprint() {
 	[ "$(footprint)" = "$before" ] || fail "RSS, page tables and swap: $before, then $(footprint)"
 }
 
-# near WHAT EXPECTED: within 2 %, in bytes.
+# near WHAT EXPECTED: true within 2 %, in bytes.
 near() {
 	assert_value "abs($1 - $2) <= 0.02 * $2 or ($1, $2)" True
 }

@@ -6,12 +6,12 @@
 # shellcheck disable=SC2030,SC2031,SC2153 # each test is a shell of its own; helpers.bash sets VICTIM
 load helpers
 
-# The last line of JSON output, as `output`, so that it can be held to its schema.
+# Takes the last line of JSON output as `output`, so that it can be compared with its schema.
 last_line() {
 	output=${lines[-1]}
 }
 
-# field PATH: of the object in `output`.
+# field PATH: prints a value of the object in `output`.
 field() {
 	printf '%s' "$output" | python -c '
 import functools, json, sys
@@ -40,7 +40,7 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	alive "$VICTIM"
 }
 
-# On a busy machine its last seconds may be on one side: then it is watched again.
+# On a busy machine its last seconds may be on one side only: then it is watched again.
 @test "a process that takes memory and gives it back is flat" {
 	local try
 	start_victim watched flat 0 100 8192
@@ -128,7 +128,8 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	assert_output "process $VICTIM: climbing, confidence "
 	assert_output 'per hour \(95 %: '
 	assert_output 'at this growth the limit of its (host|control group) '
-	# The process of a recording may be that of another machine, and its ID that of another process.
+	# The process of a recording may be on another machine, and its ID may be another process's
+	# here.
 	flmem watch --replay "$BATS_TEST_TMPDIR/r"
 	assert_output "process $VICTIM: climbing, confidence "
 	refute_output 'next: flmem'
@@ -169,7 +170,8 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	local signal watch
 	start_victim watched flat 0 100 1024
 	for signal in INT TERM; do
-		# bats ignores SIGINT in what it starts in the background; the command itself does not.
+		# bats ignores SIGINT in commands that it starts in the background; the command
+		# itself does not.
 		env --default-signal=INT "$FLMEM" watch --pid "$VICTIM" --interval 50ms --json \
 			>"$BATS_TEST_TMPDIR/out.$signal" 3>&- &
 		watch=$!
@@ -217,7 +219,7 @@ print(json.dumps(value) if isinstance(value, (bool, dict, list)) or value is Non
 	refute_output abcdef0123456789
 }
 
-# Lines of type "round" of the last run.
+# Prints the lines of type "round" of the last run.
 rounds() {
 	printf '%s\n' "${lines[@]}" | grep '"type":"round"'
 }
@@ -248,7 +250,7 @@ rounds() {
 	[ "$(field rounds)" -eq 12 ]
 	[ "$(field trend.verdict)" = climbing ]
 	[ "$(field trend.basis)" = round ]
-	# Exactly what it keeps each round, and malloc's page.
+	# The growth is what it keeps each round, and malloc's page.
 	[ "$(field trend.growth_per_round_bytes)" -ge $((2048 * 1024)) ]
 	[ "$(field trend.growth_per_round_bytes)" -le $((2056 * 1024)) ]
 	[ "$(field trend.exhausted_in_rounds)" -gt 0 ]
@@ -307,7 +309,8 @@ rounds() {
 	[ "$(field rounds)" -eq 3 ]
 }
 
-# The last run but for its end, and for why a value is unknown: a recording does not have that.
+# Prints the last run without its end, and without reasons for unknown values, which a recording
+# lacks.
 told() {
 	printf '%s\n' "${lines[@]}" | sed '/"summary"/d; s/"unknown":{[^}]*}//g'
 }
@@ -329,7 +332,7 @@ told() {
 		fail "the lines differ: $live"
 	last_line
 	assert_schema watch
-	# Not 0: a recording does not have it.
+	# It is not 0: a recording does not have it.
 	[ "$(field missed)" = null ]
 	[ "$(field trend.verdict)" = "$verdict" ]
 	[ "$(field trend.growth_per_round_bytes)" = "$growth" ]
@@ -348,7 +351,7 @@ larger_than() {
 	"$FLMEM" watch --pid "$VICTIM" --interval 10ms --record "$rec" >/dev/null 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
-	# More than the first block, which has no samples.
+	# The file is larger than the first block, which has no samples.
 	wait_until 60 larger_than 1024 "$rec"
 	kill -KILL "$watch"
 	wait "$watch" || true
@@ -407,7 +410,8 @@ larger_than() {
 
 @test "ten thousand short-lived children neither end it nor crowd out what stays" {
 	local go=$BATS_TEST_TMPDIR/go out=$BATS_TEST_TMPDIR/out watch
-	# In waves of 100, each of which lives until the next is there: looks find some of them.
+	# Processes start in waves of 100, each of which lives until the next has started: the watch
+	# finds some of them.
 	start_victim /usr/bin/python3 -uc '
 import os, signal, sys, time
 print("ready", flush=True)
@@ -504,7 +508,7 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	assert_error 2 "unexpected argument 'more'"
 }
 
-# sleepers COUNT: starts so many processes; their pids, for --pid, go to SLEEPERS.
+# sleepers COUNT: starts so many processes; their pids, for --pid, are in SLEEPERS.
 sleepers() {
 	local i list=()
 	for ((i = 0; i < $1; i++)); do

@@ -17,7 +17,7 @@ setup() {
 	JSON=$BATS_TEST_TMPDIR/json
 }
 
-# actions [KIND]: how many are in $JSON.
+# actions [KIND]: prints how many are in $JSON.
 actions() {
 	python - "$JSON" "${1-}" <<-'END'
 	import json, sys
@@ -26,7 +26,7 @@ actions() {
 	END
 }
 
-# Holds every line of $JSON that is an action to its schema.
+# Checks every action in $JSON against its schema.
 assert_actions_valid() {
 	local line
 	while read -r line; do
@@ -35,7 +35,7 @@ assert_actions_valid() {
 	done < <(grep '"type":"action"' "$JSON" | head -n 3)
 }
 
-# watch ARGUMENTS: what it prints is in $JSON.
+# watch ARGUMENTS: runs it; its output is in $JSON.
 watch() {
 	"$FLMEM" watch --pid "$VICTIM" --interval 50ms --json "$@" >"$JSON" 2>"$BATS_TEST_TMPDIR/errors" ||
 		fail "status $?: $(cat "$BATS_TEST_TMPDIR/errors")"
@@ -55,7 +55,7 @@ last() {
 	assert_schema watch
 	[ "$(last '["processes"][0]["actions"]["trimmed"]')" = "$(actions trimmed)" ]
 	[ "$(last '["processes"][0]["actions"]["released_bytes"]')" -ge $((3 * 30 << 20)) ]
-	# Without trims it never comes below what it had once.
+	# Without trims it never falls below an earlier level.
 	[ "$(last '["processes"][0]["last_bytes"]')" -ge $((32 << 20)) ]
 	alive "$VICTIM"
 }
@@ -80,7 +80,7 @@ last() {
 @test "a process without anything to release is left alone after three trims" {
 	start_victim watched flat 0 300 64 "$LOG"
 	watch --log "$LOG" --rounds 8 --auto --cool-down 50ms --max-ineffective 2 --min-release 8MiB
-	# A main thread in a short sleep can be borrowed; where it never could, nothing was tried.
+	# A main thread in a short sleep can be borrowed; if it never could, nothing was tried.
 	if [ "$(actions trimmed)" -ge 2 ]; then
 		[ "$(actions trimmed)" -eq 2 ]
 		[ "$(actions paused)" -eq 1 ]
@@ -118,7 +118,7 @@ last() {
 	assert_output 'trimmed [0-9]+ times?: RSS lowered by .*, threads borrowed'
 }
 
-# rounds PID: of this process in $JSON.
+# rounds PID: prints the rounds of this process in $JSON.
 rounds() {
 	grep '"type":"round"' "$JSON" | grep -c "\"pid\":$1," || true
 }
@@ -150,7 +150,7 @@ rounds() {
 	wait_until 60 grep -q "\"pid\":$first," "$JSON"
 	kill "$first"
 	start_victim "$app"
-	# A look for new processes comes every 5 s.
+	# flmem searches for new processes every 5 s.
 	wait_until 60 grep -q "\"pid\":$VICTIM," "$JSON"
 	kill -TERM "$watch"
 	wait "$watch"
@@ -169,12 +169,12 @@ rounds() {
 	watch --duration 4s --auto --when 'rss > 1' --cool-down 100ms --timeout 2s
 	[ "$(actions refused)" -ge 1 ]
 	[ "$(actions trimmed)" -eq 0 ]
-	# Had they waited, there would be one look, and then the refusal.
+	# If the samples had waited, there would be one search, and then the refusal.
 	[ "$(sed '/"refused"/q' "$JSON" | grep -c '"type":"sample"')" -ge 8 ]
 	alive "$VICTIM"
 }
 
-# A control group of version 1 or 2 with a limit of 160 MiB, below that of this test, as GROUP.
+# Makes GROUP, a control group of version 1 or 2 with a limit of 160 MiB, below that of this test.
 make_group() {
 	local parent limit
 	parent=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)

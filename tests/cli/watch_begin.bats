@@ -6,7 +6,7 @@
 # shellcheck disable=SC2030,SC2031,SC2153 # each test is a shell of its own; helpers.bash sets VICTIM
 load helpers
 
-# field PATH: of the object in `output`.
+# field PATH: prints a value of the object in `output`.
 field() {
 	printf '%s' "$output" | python -c '
 import json, sys
@@ -108,7 +108,7 @@ threading.Event().wait()'
 	: >"$BATS_TEST_TMPDIR/empty.rec"
 	flmem watch --replay "$BATS_TEST_TMPDIR/empty.rec"
 	assert_error 2 "the recording '.*empty.rec' has no process"
-	# A whole block: a session of version 2 of the format.
+	# A whole block, with a session of version 2 of the format.
 	printf 'FLMB\x04\x00\x00\x00\xdd\x6c\x61\x97\x01\x02\x05\x05' >"$BATS_TEST_TMPDIR/newer.rec"
 	flmem watch --replay "$BATS_TEST_TMPDIR/newer.rec"
 	assert_error 2 "the recording '.*newer.rec' was written by a newer flmem"

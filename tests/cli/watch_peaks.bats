@@ -7,8 +7,8 @@ load helpers
 
 SPIKE=$((64 << 20))
 
-# Reads commands from a FIFO: "round N" writes a line of the log, "spike" takes memory and releases
-# it at once, and each is answered in a file.
+# Starts a victim that reads commands from a FIFO: "round N" writes a line of the log, "spike" takes
+# memory and releases it at once, and each is answered in a file.
 start_spiking() {
 	log=$BATS_TEST_TMPDIR/log.txt
 	: >"$log"
@@ -36,12 +36,12 @@ order() {
 	wait_until 120 grep -qx "$1" "$BATS_TEST_TMPDIR/answers"
 }
 
-# The watch has seen the round: samples in it are in its output.
+# Waits until the watch has seen the round: its output has samples in it.
 await_round() {
 	wait_until 120 grep -q "\"type\":\"sample\".*\"round\":$1," "$BATS_TEST_TMPDIR/out"
 }
 
-# Watches three rounds with a spike in the second: watch_spike OPTION...
+# watch_spike OPTION...: watches three rounds with a spike in the second.
 watch_spike() {
 	"$FLMEM" watch --pid "$VICTIM" --log "$log" --interval 400ms --rounds 3 --json "$@" \
 		>"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 7>&- 3>&- &

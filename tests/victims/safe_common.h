@@ -61,7 +61,7 @@ void thread_started(void);
 /* Starts threads that do nothing but sleep, with all signals blocked. */
 void idle_threads_start(long count);
 
-/* Calls a function with (almost) nothing left of the stack above the address `floor`. */
+/* Calls a function when almost nothing is left of the stack down to the address `floor`. */
 void call_deep_down(uintptr_t floor, void (*run)(void *), void *argument);
 
 /* Returns the next pseudo-random number of a sequence; the state must not be 0. */

@@ -8,7 +8,7 @@
 struct silent_fuse {
 	bool async;	/* reads are sent in the background, and may be killed while they wait */
 	bool gives_up;	/* a request ends with EINTR if its caller was interrupted */
-	bool opened;	/* answers requests until the file is open and it is set to be silent */
+	bool opened;	/* answers requests that open a file until it is set to be silent */
 	unsigned reads; /* number of reads that are answered; nothing is after them */
 	int content;	/* a file with the bytes, where `reads` is set */
 };
