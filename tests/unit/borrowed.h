@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_BORROWED_H
 #define FLMEM_TESTS_BORROWED_H
 
-/* A child of the test that is opened as a target whose threads can be borrowed. */
+/* Shared by tests that open a child of the test as a target whose threads can be borrowed. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,7 @@ static inline pid_t child_start(void (*be_child)(void))
 	return child < 0 ? 0 : child;
 }
 
-/* Memory that a child started afterwards shares with the test; NULL on failure. */
+/* Returns memory that a child started afterwards shares with the test; NULL on failure. */
 static inline void *child_share(size_t size)
 {
 	void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -93,8 +93,8 @@ static inline void child_end(pid_t child)
 }
 
 /*
- * The set-up of a test: a page of memory, put into the pointer at `ret_page` before the child is
- * started, which shares it. 0, or 1 on failure.
+ * Sets up a test: a page of memory, put into the pointer at `ret_page` before the child is started,
+ * which shares it. Returns 0, or 1 on failure.
  */
 static inline int child_open(void (*be_child)(void), size_t size, void *ret_page, pid_t *ret_child)
 {
@@ -105,7 +105,7 @@ static inline int child_open(void (*be_child)(void), size_t size, void *ret_page
 	return !*ret_child;
 }
 
-/* Its tear-down. */
+/* Tears down what child_open() has set up. */
 static inline int child_close(pid_t child, void *page, size_t size)
 {
 	child_end(child);
@@ -119,8 +119,8 @@ static inline void pipe_close(const int ends[2])
 }
 
 /*
- * The system call after ptrace(), for tests that put a function in its place: the C library
- * returns the word that the kernel stores.
+ * Makes the system call behind ptrace(), for tests that replace the function: the C library returns
+ * the word that the kernel stores.
  */
 static inline long ptrace_in_kernel(enum __ptrace_request request, long tid, long address,
 				    long data)
@@ -135,7 +135,10 @@ static inline long ptrace_in_kernel(enum __ptrace_request request, long tid, lon
 	return rc == 0 && peeks ? word : rc;
 }
 
-/* ptrace() of a test, whose arguments a function of it gets: the C library has them variable. */
+/*
+ * Replaces ptrace() by a function of the test with fixed arguments; the C library's has variable
+ * ones.
+ */
 #define REPLACE_PTRACE(function)                                \
 	long ptrace(enum __ptrace_request request, ...)         \
 	{                                                       \
@@ -167,7 +170,7 @@ static inline void require_met(bool met, const char *condition)
 		fail_msg("never true: %s", condition);
 }
 
-/* The condition is met once: it may hold for a moment only. */
+/* Waits until the condition is met once; it may hold for a moment only. */
 #define await_true(condition)                                 \
 	do {                                                  \
 		bool met_ = (condition);                      \
@@ -179,7 +182,10 @@ static inline void require_met(bool met, const char *condition)
 		require_met(met_, #condition);                \
 	} while (0)
 
-/* Whether a thread is blocked in that call, or may not be read. One that is not there is not. */
+/*
+ * Reports whether a thread is blocked in that call, or may not be read. False for a thread that
+ * does not exist.
+ */
 static inline bool is_blocked_in(pid_t tid, long number)
 {
 	char path[40], text[24];
@@ -196,7 +202,7 @@ static inline bool is_blocked_in(pid_t tid, long number)
 	return !known || (text[0] != 'r' && strtol(text, NULL, 10) == number);
 }
 
-/* The state of a thread, as flmem keeps it of one that it borrows. */
+/* Reads the state of a thread, as flmem keeps it for a thread that it borrows. */
 static inline bool thread_read_state(pid_t leader, pid_t tid, struct flmem_thread_state *ret_state)
 {
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};

@@ -3,8 +3,8 @@
 #define BPF_MACHINE_H
 
 /*
- * A plain interpreter of seccomp filters, for one call of which everything is known: what the
- * library's evaluator is compared with. It shares no code with it.
+ * A plain interpreter of seccomp filters, for one call whose data are all known. The library's
+ * evaluator is compared with it; it shares no code with it.
  */
 
 #include <linux/filter.h>
@@ -143,7 +143,7 @@ static bool step(struct machine *m, const struct sock_filter *i, size_t *ret_ski
 	}
 }
 
-/* What Documentation/userspace-api/seccomp_filter.rst leaves of classic BPF. */
+/* Instructions of classic BPF that Documentation/userspace-api/seccomp_filter.rst allows. */
 static bool is_known_code(unsigned code)
 {
 	static const unsigned codes[] = {
@@ -209,7 +209,10 @@ static bool is_bad_constant(const struct sock_filter *i)
 	}
 }
 
-/* SECCOMP_RET_*; SECCOMP_RET_KILL_PROCESS for a program that is not well-formed. */
+/*
+ * Runs a filter. Returns SECCOMP_RET_*; SECCOMP_RET_KILL_PROCESS for a program that is not
+ * well-formed.
+ */
 static uint32_t bpf_run(const struct sock_filter *program, size_t length,
 			const struct seccomp_data *data)
 {

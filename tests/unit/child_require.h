@@ -2,7 +2,10 @@
 #ifndef FLMEM_TESTS_CHILD_REQUIRE_H
 #define FLMEM_TESTS_CHILD_REQUIRE_H
 
-/* Checks in a child process, where a failed assertion of cmocka would go on with other tests. */
+/*
+ * Checks for a child process, in which a failed assertion of cmocka would continue with other
+ * tests.
+ */
 
 #include <stdbool.h>
 #include <unistd.h>

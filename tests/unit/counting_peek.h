@@ -42,7 +42,7 @@ static int counting_read(void *context, const struct iovec *local, const struct 
 	return (size_t)got == wanted ? 0 : -EFAULT;
 }
 
-/* Stays where it is until counting_peek_close(). */
+/* The peek must not move until counting_peek_close(). */
 static inline void counting_peek_open(const struct flmem_process *process,
 				      struct counting_peek *counting)
 {

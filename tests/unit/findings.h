@@ -2,13 +2,13 @@
 #ifndef FLMEM_TESTS_FINDINGS_H
 #define FLMEM_TESTS_FINDINGS_H
 
-/* What the tests of rules ask of a check's findings. */
+/* Queries of tests on a check's findings. */
 
 #include <string.h>
 
 #include <flmem/recommend.h>
 
-/* How often a rule fired; *ret_last is the last such finding, or NULL. */
+/* Returns how often a rule fired; *ret_last is the last such finding, or NULL. */
 static inline size_t findings_of(const struct flmem_recommendations *found, const char *rule,
 				 const struct flmem_finding **ret_last)
 {

@@ -5,7 +5,7 @@
 /*
  * A process image with glibc's heaps in it, made by the layout of any release: main_arena and
  * malloc_par in a library's data, a heap with chunks in use, free, and in a fastbin, a second arena
- * in its own heap, a block with its own mapping. What it holds is known exactly.
+ * in its own heap, a block with its own mapping. Its content is known exactly.
  */
 
 #include <errno.h>
@@ -30,13 +30,13 @@ struct glibc_image {
 	const struct flmem_glibc_layout *layout;
 	unsigned char areas[IMAGE_AREAS][IMAGE_PAGES * IMAGE_PAGE];
 	uint64_t absent[IMAGE_AREAS];  /* bit per page */
-	uint64_t swapped[IMAGE_AREAS]; /* those of them that the kernel has swapped out */
+	uint64_t swapped[IMAGE_AREAS]; /* pages of `absent` that the kernel has swapped out */
 	unsigned touched; /* pages of the heap that the program touches between two queries */
-	bool kept;	  /* those that are swapped out were asked for */
-	bool changing;	  /* main_arena does, between any two queries */
+	bool kept;	  /* the caller asked to read swapped pages */
+	bool changing;	  /* main_arena changes between any two queries */
 	struct flmem_map maps[IMAGE_AREAS];
 	struct flmem_maps list;
-	/* What is in it. */
+	/* The amounts that the image contains. */
 	uint64_t free, trimmable, cached, mmapped;
 };
 
@@ -69,7 +69,7 @@ static inline uint64_t image_main(void)
 	return image_start[IMAGE_DATA] + IMAGE_ARENA_AT;
 }
 
-/* Empty lists, a top, its place in the ring. */
+/* Initialises an arena: empty lists, a top, its place in the ring. */
 static inline void image_arena(struct glibc_image *image, unsigned area, uint64_t offset,
 			       uint64_t top, uint64_t next)
 {
@@ -109,7 +109,7 @@ static inline void image_params(struct glibc_image *image)
 		image_put(image, IMAGE_DATA, at + l->mp.tcache_count, 7);
 }
 
-/* No block has its own mapping, nor had. */
+/* Makes it a process in which no block has, or had, its own mapping. */
 static inline void image_no_mappings(struct glibc_image *image)
 {
 	const struct flmem_glibc_layout *l = image->layout;
@@ -124,7 +124,10 @@ static inline void image_no_mappings(struct glibc_image *image)
 	image->mmapped = 0;
 }
 
-/* The rule of malloc_trim, written again: whole pages after the chunk's first 48 bytes. */
+/*
+ * Marks a chunk as free. It counts trimmable bytes by malloc_trim's rule, implemented once more
+ * here: whole pages after the chunk's first 48 bytes.
+ */
 static inline void image_free(struct glibc_image *image, uint64_t offset, uint64_t size)
 {
 	uint64_t first = (offset + 48 + IMAGE_PAGE - 1) / IMAGE_PAGE,
@@ -154,7 +157,10 @@ static inline uint64_t image_tcache(struct glibc_image *image)
 	return size + 0x20;
 }
 
-/* Sizes in turn; every third chunk is free, every fifth small one is in a fastbin. */
+/*
+ * Fills a heap with chunks of sizes in turn; every third chunk is free, every fifth small one is in
+ * a fastbin.
+ */
 static inline uint64_t image_chunks(struct glibc_image *image, unsigned area, uint64_t offset,
 				    uint64_t mark)
 {
@@ -172,7 +178,7 @@ static inline uint64_t image_chunks(struct glibc_image *image, unsigned area, ui
 		before = freed ? size : 0;
 		if (freed)
 			image_free(image, offset, size);
-		/* By itself: both neighbours are in use. */
+		/* This chunk is alone: both neighbours are in use. */
 		if (lists && i % 8 == 4) {
 			image_put(image, area, offset + 16,
 				  image->layout->mangles ? (at + 16) >> 12 ^ head : head);
@@ -183,7 +189,7 @@ static inline uint64_t image_chunks(struct glibc_image *image, unsigned area, ui
 	}
 	if (lists)
 		image_put(image, IMAGE_DATA, IMAGE_ARENA_AT + image->layout->fastbins, head);
-	/* Nothing free touches the top. */
+	/* The last chunk before the top is in use. */
 	image_put(image, area, offset, before);
 	image_put(image, area, offset + 8, 0x20 | mark | (before ? 0 : 1));
 	return offset + 0x20;
@@ -248,7 +254,10 @@ static inline bool image_is_present(const struct glibc_image *image, unsigned ar
 	return !(image->absent[area] >> page & 1);
 }
 
-/* Between two queries: the most that main_arena ever had grows, absent pages become resident. */
+/*
+ * Lets the program run between two queries: main_arena's maximum grows, absent pages become
+ * resident.
+ */
 static inline void image_run(struct glibc_image *image, bool heap_queried)
 {
 	const unsigned most = image->layout->bins + (image->layout->minor >= 24 ? 2080U : 2072U);
@@ -305,7 +314,7 @@ static inline bool image_is_swapped(void *context, uint64_t address)
 	return false;
 }
 
-/* What is not there must not be asked for. */
+/* Fails if memory is requested that does not exist. */
 static inline int image_read(void *context, const struct iovec *local, const struct iovec *remote,
 			     size_t count)
 {

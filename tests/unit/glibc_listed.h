@@ -27,7 +27,7 @@ static inline uint64_t image_size_at(const struct glibc_image *image, uint64_t o
 	return image_word(image, IMAGE_BRK, offset + 8) & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
 }
 
-/* Offset in the library's data of the unsorted bin's fd. */
+/* Returns the offset in the library's data of the unsorted bin's fd. */
 static inline uint64_t image_bin_at(const struct glibc_image *image)
 {
 	return IMAGE_ARENA_AT + image->layout->bins + 16 * UNSORTED;

@@ -3,9 +3,9 @@
 #define FLMEM_TESTS_KEPT_H
 
 /*
- * Texts of what a module returns, held against those in tests/fixtures/golden. With
- * FLMEM_GOLDEN_WRITE in the environment the texts are written anew: read the difference before it
- * is committed. They hold nothing that depends on the machine or the compiler.
+ * Compares texts of a module's results with those in tests/fixtures/golden. With FLMEM_GOLDEN_WRITE
+ * in the environment the files are written: review the difference before it is committed. The texts
+ * contain nothing that depends on the machine or the compiler.
  */
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static inline void kept_write(const char *name, const struct flmem_buf *text)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* Shows the first line that differs. */
+/* Prints the first line that differs. */
 static inline void kept_compare(const char *name, const struct flmem_buf *text)
 {
 	FLMEM_AUTO_BUF struct flmem_buf kept = FLMEM_BUF_INIT;
@@ -64,8 +64,8 @@ static inline void kept_compare(const char *name, const struct flmem_buf *text)
 }
 
 /*
- * FLMEM_VARIATIONS names a file that gets what is only in a checksum, to compare it before and
- * after a change.
+ * Writes texts of which only a checksum is kept to the file that FLMEM_VARIATIONS names, to compare
+ * them before and after a change.
  */
 static inline void kept_show(const char *text, const struct flmem_buf *found)
 {
@@ -78,12 +78,13 @@ static inline void kept_show(const char *text, const struct flmem_buf *found)
 	fclose(file);
 }
 
-/* As many texts are in one checksum. */
+/* Number of texts per checksum. */
 #define KEPT_AT_ONCE 100
 
 /*
- * NAME.txt has the texts for the first seeds, NAME.sums a checksum for each hundred of the others:
- * they reach states that the first do not, and would fill files that nobody reads.
+ * Compares texts of many seeds: NAME.txt has the texts for the first seeds, NAME.sums a checksum
+ * for each hundred of the others. They reach states that the first do not, and would fill files
+ * that nobody reads.
  */
 static inline void kept_compare_seeds(const char *name, uint64_t texts, uint64_t last,
 				      void (*put)(uint64_t seed, struct flmem_buf *out))

@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_KEPT_RULES_H
 #define FLMEM_TESTS_KEPT_RULES_H
 
-/* Cases of rules/NAME.cases: small folders of files, and the text of what is found in them. */
+/* Cases of rules/NAME.cases: small folders of files, and the text of the findings in them. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #define FILE_MARK "==> "
 #define VERSIONS  "@versions "
 
-/* At most so many bytes: what matters is which rule fired, where, and with which numbers. */
+/* Puts at most so many bytes: what matters is which rule fired, where, and with which numbers. */
 static inline void put_text(struct flmem_buf *out, const char *text, size_t most)
 {
 	for (; *text && most; text++, most--)
@@ -31,7 +31,7 @@ static inline void put_text(struct flmem_buf *out, const char *text, size_t most
 			flmem_buf_putc(out, *text);
 }
 
-/* The message without the part that is the rule's own. */
+/* Returns the message without the fixed part of the rule. */
 static const char *detail_of(const struct flmem_finding *f)
 {
 	size_t length = strlen(f->rule->message);
@@ -122,7 +122,7 @@ static inline void put_corrections(struct flmem_buf *out)
 	flmem_corrections_clear(&corrections);
 }
 
-/* One folder after another; ret_versions gets what the case is checked with besides. */
+/* Writes one folder after another; ret_versions gets the versions for the check. */
 static inline void write_files(const struct tree *tree, const char *from, const char *end,
 			       char ret_versions[64])
 {
@@ -142,7 +142,7 @@ static inline void write_files(const struct tree *tree, const char *from, const 
 	}
 }
 
-/* A test of each file of cases; the test gets the name as its state. */
+/* Makes a test of each file of cases; the test gets the name as its state. */
 #define KEPT_RULE_TESTS(test)                                                                 \
 	{"flower", test, NULL, NULL, "flower"}, {"appfl", test, NULL, NULL, "appfl"},         \
 		{"scripts", test, NULL, NULL, "scripts"}, {"jobs", test, NULL, NULL, "jobs"}, \
@@ -150,7 +150,7 @@ static inline void write_files(const struct tree *tree, const char *from, const 
 		"launch", test, NULL, NULL, "launch"                                          \
 	}
 
-/* What `put` writes for each case of rules/NAME.cases, held against rules/NAME.ENDING. */
+/* Compares the output of `put` for each case of rules/NAME.cases with rules/NAME.ENDING. */
 static inline void compare_cases(const char *name, const char *ending,
 				 void (*put)(size_t number, const char *from, const char *end,
 					     struct flmem_buf *out))

@@ -28,7 +28,7 @@
 struct row {
 	const char *rule, *text;
 	size_t hits;
-	const char *says; /* of the last finding; NULL: anything */
+	const char *says; /* text of the last finding; NULL: any text */
 };
 
 struct file_row {
@@ -36,7 +36,7 @@ struct file_row {
 	struct row row;
 };
 
-/* Whether the rule fired as often as it should, with the text that it should have. */
+/* Reports whether the rule fired as often as expected, with the expected text. */
 static inline bool row_is_right(const char *file, const struct row *row)
 {
 	struct flmem_recommendations found = {0};
@@ -60,7 +60,7 @@ static inline bool row_is_right(const char *file, const struct row *row)
 	return right;
 }
 
-/* All rows are tried, also after one that is wrong. */
+/* Tries all rows, also after a wrong one. */
 static inline bool scripts_are_right(const struct row *rows, size_t count)
 {
 	bool right = true;

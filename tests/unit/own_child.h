@@ -2,7 +2,9 @@
 #ifndef FLMEM_TESTS_OWN_CHILD_H
 #define FLMEM_TESTS_OWN_CHILD_H
 
-/* For groups of tests that each start a child of their own, one at a time, over one shared page. */
+/*
+ * Shared by groups of tests that each start a separate child, one at a time, over one shared page.
+ */
 
 #include "borrowed.h"
 
@@ -14,7 +16,7 @@ static inline void start_child(void (*be_child)(void))
 	assert_true(child);
 }
 
-/* The tear-down of each test. */
+/* Tears down each test. */
 static inline int end_child(void **state)
 {
 	(void)state;
@@ -24,7 +26,7 @@ static inline int end_child(void **state)
 	return 0;
 }
 
-/* The set-up of the group: puts the page into the pointer at `ret_page`. */
+/* Sets up the group: puts the page into the pointer at `ret_page`. */
 static inline int share_page(void *ret_page, size_t size)
 {
 	void *page = child_share(size);

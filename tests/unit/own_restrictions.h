@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_OWN_RESTRICTIONS_H
 #define FLMEM_TESTS_OWN_RESTRICTIONS_H
 
-/* What a program does to itself that keeps flmem from touching it. */
+/* Restrictions that a program sets for itself and that keep flmem from touching it. */
 
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -18,13 +18,16 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-/* For the page faults of its own memory; negative where that is not permitted. */
+/*
+ * Opens a descriptor for the page faults of this program's memory; negative where that is not
+ * permitted.
+ */
 static inline int userfaults_open(void)
 {
 	return (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 }
 
-/* Allows everything, or kills for openat(). */
+/* Sets a filter that allows everything, or kills for openat(). */
 static inline bool filter_own_calls(bool kills)
 {
 	struct sock_filter rows[] = {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linked into tests whose subject is no time limit of the library. On a busy machine a borrowed
- * thread restores itself before flmem comes for it, and a thread stops, or falls asleep, later than
- * flmem waits for that: answers that the library has to give, but not those that are asked for
- * here. So the clock of these programs goes slower, and borrowed threads wait until they are given
- * back.
+ * Linked into tests that do not test a time limit of the library. On a busy machine a borrowed
+ * thread restores itself before flmem returns for it, and a thread stops, or falls asleep, later
+ * than flmem waits for: correct answers of the library, but not those that these tests check. So
+ * the clock of these programs runs slower, and borrowed threads wait until they are given back.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -72,7 +71,10 @@ uint64_t __real_flmem_chain_put(struct flmem_chain *chain, const void *bytes, si
 uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
 uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length)
 {
-	/* borrow.c: of a thread of the program, and of one that flmem has started. */
+	/*
+	 * Replaces the limits of borrow.c: for a thread of the program, and for one that flmem has
+	 * started.
+	 */
 	static const struct timespec parks[] = {{.tv_nsec = 50000000}, {.tv_sec = 2}};
 	static const struct timespec longer = {.tv_sec = LONG_PARK_S};
 

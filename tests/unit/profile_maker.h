@@ -60,7 +60,7 @@ static inline void maker_init(struct profile_maker *maker)
 			.offset = size, .record_size = sizes[i], .capacity = MADE_CAPACITY};
 		size += (size_t)sizes[i] * MADE_CAPACITY;
 	}
-	MADE_SECTION(maker, NODES)->used = 1; /* the root */
+	MADE_SECTION(maker, NODES)->used = 1; /* the root node */
 }
 
 static inline void maker_clear(struct profile_maker *maker)
@@ -69,7 +69,7 @@ static inline void maker_clear(struct profile_maker *maker)
 	maker->bytes = NULL;
 }
 
-/* The next records of a section. */
+/* Appends records to a section and returns them. */
 static inline void *maker_take(struct profile_maker *maker, struct flmem_profile_section *section,
 			       uint32_t count, uint32_t *ret_index)
 {

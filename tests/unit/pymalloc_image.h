@@ -22,7 +22,7 @@
 
 #define IMAGE_ARENAS  4U
 #define IMAGE_OBJECTS 32U
-#define IMAGE_HEAD    48U /* bytes of a pool's head, and of an arena_object */
+#define IMAGE_HEAD    48U /* length of a pool's head, and of an arena_object */
 
 struct pymalloc_image {
 	uint64_t large; /* odd: arenas of 1 MiB, else of 256 KiB */
@@ -31,7 +31,7 @@ struct pymalloc_image {
 	unsigned char heads[IMAGE_ARENAS][64][IMAGE_HEAD];
 };
 
-/* Reading it, and one page that is as if it were swapped out. */
+/* A reader of the image, with one page that seems swapped out. */
 struct image_source {
 	const struct pymalloc_image *image;
 	uint64_t absent;
@@ -42,7 +42,7 @@ static inline uint64_t image_pool_bytes(const struct pymalloc_image *image)
 	return image->large & 1 ? 16384 : 4096;
 }
 
-/* What of the image lies at this address; NULL: a zero. */
+/* Returns the image's byte at this address; NULL: a zero. */
 static inline const unsigned char *image_at(const struct pymalloc_image *image, uint64_t address)
 {
 	const uint64_t pool = image_pool_bytes(image);
@@ -92,7 +92,7 @@ static inline int image_each(void *context, uint64_t start, uint64_t end, flmem_
 	return 0;
 }
 
-/* With `place` as of another process, or NULL. */
+/* Searches with `place` as if in another process, or NULL. */
 static inline int image_search_from(struct image_source *source, uint64_t *place,
 				    struct flmem_pymalloc *ret_pymalloc)
 {

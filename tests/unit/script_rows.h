@@ -36,7 +36,7 @@
 struct row {
 	const char *rule, *script, *version;
 	size_t hits;
-	unsigned line; /* of the last */
+	unsigned line; /* line of the last finding */
 	const char *says, *proposed;
 	enum flmem_severity severity; /* where it says something */
 };

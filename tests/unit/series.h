@@ -2,7 +2,7 @@
 #ifndef FLMEM_TESTS_SERIES_H
 #define FLMEM_TESTS_SERIES_H
 
-/* Made-up memory histories with a noise that is the same in every run. */
+/* Generated memory histories with a noise that is the same in every run. */
 
 #include <stdint.h>
 
@@ -15,7 +15,7 @@ static inline double noise_uniform(uint64_t *state)
 	return (double)((*state * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
 }
 
-/* About normal, mean 0 and deviation 1: twelve uniform ones less six. */
+/* Approximately normal, mean 0 and deviation 1: the sum of twelve uniform numbers, less six. */
 static inline double noise_normal(uint64_t *state)
 {
 	double sum = -6;

@@ -30,15 +30,15 @@ struct expected {
 	enum flmem_allocator_kind kind;
 	enum flmem_linkage linkage;
 	bool serves_malloc;
-	const char *prefix;   /* NULL: unknown */
-	const char *version;  /* begin of it; NULL: unknown */
-	const char *evidence; /* part of it; NULL: anything */
+	const char *prefix;   /* NULL: the prefix is unknown */
+	const char *version;  /* beginning of the version; NULL: unknown */
+	const char *evidence; /* a part of the text; NULL: any text */
 };
 
 struct row {
 	const char *name;
-	const char *program[4]; /* and arguments */
-	const char *preload;	/* as in LD_PRELOAD */
+	const char *program[4]; /* the program and its arguments */
+	const char *preload;	/* value of LD_PRELOAD */
 	struct expected found[4];
 };
 
@@ -74,7 +74,7 @@ static const struct row rows[] = {
 	{"glibc, static, stripped", {VICTIM("glibc-static-stripped")}, NULL,
 	 {{FLMEM_ALLOCATOR_GLIBC, STATIC, true, NULL, NULL, "messages"}}},
 
-	/* The sampler hands calls on to the next malloc(). */
+	/* The sampler passes calls to the next malloc(). */
 	{"glibc behind the sampler", {VICTIM("glibc")}, SAMPLER, {GLIBC(true)}},
 	{"jemalloc behind the sampler", {VICTIM("glibc")}, SAMPLER ":libjemalloc.so.2",
 	 {GLIBC(false), JEMALLOC(SHARED, true, "")}},
@@ -166,7 +166,7 @@ static const struct row rows[] = {
 };
 /* clang-format on */
 
-/* Released by teardown, also after a failed check. */
+/* The objects that teardown releases, also after a failed check. */
 static struct scene {
 	pid_t child;
 	int input[2], output[2];
@@ -202,7 +202,7 @@ static int tear_down(void **state)
 	return set_up(state);
 }
 
-/* Whether the program of a row is here; if not, says so. */
+/* Reports whether the program of a row exists; prints a message if not. */
 static bool is_here(const struct row *row)
 {
 	for (int i = 0; i < 2 && row->program[i]; i++) {
@@ -222,7 +222,7 @@ static void become(const struct row *row)
 	dup2(scene.output[1], STDOUT_FILENO);
 	close(scene.input[1]);
 	close(scene.output[0]);
-	/* Room for libraries that want to be loaded at the start of a program only. */
+	/* Static TLS for libraries that must otherwise be loaded at the start of a program. */
 	setenv("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536", 1);
 	unsetenv("LD_PRELOAD");
 	if (row->preload)
@@ -231,7 +231,7 @@ static void become(const struct row *row)
 	_exit(127);
 }
 
-/* False when the program says by exit status 77 that it cannot show this here. */
+/* Starts a program; false when its exit status 77 means that it cannot show this here. */
 static bool start(const struct row *row)
 {
 	struct pollfd poller;
@@ -333,7 +333,7 @@ static void recognise(void **state)
 	check(row);
 }
 
-/* The second time the answers come from the notes of the cached images. */
+/* The second answers come from the notes of the cached images. */
 static void asking_again_gives_the_same(void **state)
 {
 	static const struct row row = {"glibc", {VICTIM("glibc")}, NULL, {GLIBC(true)}};
@@ -348,13 +348,13 @@ static void asking_again_gives_the_same(void **state)
 	assert_memory_equal(&again, &scene.list, sizeof(again));
 }
 
-/* By the version alone: one call leaves some behind in 4.1 to 4.5. */
+/* The version alone decides: one call leaves some dirty pages in 4.1 to 4.5. */
 static void some_versions_of_jemalloc_are_purged_more_than_once(void **state)
 {
 	static const struct row row = {"jemalloc", {VICTIM("jemalloc")}, NULL, {{0}}};
 	static const struct {
 		const char *version;
-		size_t calls; /* with that for the thread's own cache */
+		size_t calls; /* number of calls, with the one for the thread's cache */
 	} versions[] = {
 		{"3.6.0-0-g46", 2}, {"4.0.4-0-g91", 2}, {"4.1.1-0-ge0", 4},
 		{"4.5.0-0-g04", 4}, {"5.3.0-0-g54", 2}, {"", 4}, /* unknown */
@@ -384,7 +384,9 @@ static void own_markers_fool_nobody(void **state)
 {
 	(void)state;
 	look(getpid());
-	/* This program holds every marker's text; under AddressSanitizer its malloc is unknown. */
+	/*
+	 * This program contains every marker's text; under AddressSanitizer its malloc is unknown.
+	 */
 	for (size_t i = 0; i < scene.list.count; i++) {
 		enum flmem_allocator_kind kind = scene.list.rows[i].ops->kind;
 

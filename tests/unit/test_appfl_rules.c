@@ -390,7 +390,7 @@ static void every_rule_is_tried_both_ways(void **state)
 	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
 		size_t tried[2] = {0};
 
-		/* Those about heap profiles, Python and scripts have tests of their own. */
+		/* Rules about heap profiles, Python and scripts have separate tests. */
 		if (rule->framework != FLMEM_FRAMEWORK_APPFL || strstr(rule->id, "-HEAP-") ||
 		    strstr(rule->id, "-IN-PYTHON") || strstr(rule->id, "-LAUNCH-"))
 			continue;
@@ -402,7 +402,7 @@ static void every_rule_is_tried_both_ways(void **state)
 	}
 }
 
-/* What a script sets is not what the YAML has. */
+/* A setting in a script overrides the one in the YAML. */
 static void settings_in_python_are_reported(void **state)
 {
 	static const struct {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registers of a borrowed thread, step by step, on a child that the test itself traces. */
+/*
+ * Checks the registers of a borrowed thread, step by step, on a child that the test itself traces.
+ */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -98,7 +100,9 @@ static void what_is_armed_begins_clean(void **state)
 	assert_int_equal(now->regs.eflags & (FLAG_TRAP | FLAG_REVERSE), 0);
 	assert_int_equal(now->regs.rip, RESTORER);
 	assert_int_equal(now->regs.rsp, scratch.entry);
-	/* Else the kernel would take the restorer's first instruction for an interrupted call. */
+	/*
+	 * Otherwise the kernel would take the restorer's first instruction for an interrupted call.
+	 */
 	assert_int_equal((long)now->regs.orig_rax, -1);
 	assert_int_equal(now->regs.rax, 0);
 	assert_int_equal(ptrace(PTRACE_GETSIGMASK, child, sizeof(signals), &signals), 0);
@@ -121,7 +125,7 @@ static void what_is_restored_is_what_was_read(void **state)
 	assert_non_null(now);
 	assert_int_equal(thread->signal_mask, UINT64_C(1) << (SIGUSR2 - 1));
 	assert_int_equal(flmem_arch_arm(child, thread, &scratch, RESTORER), 0);
-	/* Vector state that the calls have left. */
+	/* The calls have changed the vector state. */
 	*now = *thread;
 	now->xstate[160] ^= 0xffU; /* xmm0 */
 	now->xstate[512] |= 2U;	   /* XSTATE_BV: SSE is in use */
@@ -190,11 +194,11 @@ static void a_plain_eintr_becomes_a_repetition(void **state)
 	assert_int_equal((long)thread->regs.rax, -514); /* ERESTARTNOHAND */
 	assert_int_equal(flmem_arch_read_registers(child, now), 0);
 	assert_int_equal((long)now->regs.rax, -514);
-	/* Lost restart blocks: what they say is not what the thread would do. */
+	/* A lost restart block: it does not describe what the thread would do. */
 	thread->regs.rax = (unsigned long)-516;
 	assert_int_equal(flmem_arch_make_resumable(child, thread), 0);
 	assert_int_equal((long)thread->regs.rax, -514);
-	/* A thread that computes has no call: what its register holds is its own. */
+	/* A thread that computes is in no call: its register holds a value of the program. */
 	thread->regs.orig_rax = (unsigned long)-1;
 	thread->regs.rax = (unsigned long)-EINTR;
 	assert_int_equal(flmem_arch_make_resumable(child, thread), 0);
@@ -204,7 +208,7 @@ static void a_plain_eintr_becomes_a_repetition(void **state)
 	free(thread);
 }
 
-/* A thread that is in call 1 of a chain of two, as the kernel shows it. */
+/* Makes the state of a thread in call 1 of a chain of two, as the kernel shows it. */
 static void put_in_call(const struct flmem_chain *chain, const struct flmem_scratch *scratch,
 			const struct flmem_gadgets *gadgets, struct flmem_thread_state *ret_thread)
 {
@@ -237,7 +241,7 @@ static void a_thread_is_parked_only_with_all_its_registers(void **state)
 	other = thread;
 	other.regs.rip += 100;
 	assert_false(flmem_arch_is_in_call(&other, &chain, 1, &scratch, &gadgets));
-	/* At the same place with other arguments: the program's own call. */
+	/* The same place with other arguments is a call of the program. */
 	other = thread;
 	other.regs.rdi += 8;
 	assert_false(flmem_arch_is_in_call(&other, &chain, 1, &scratch, &gadgets));
@@ -247,7 +251,7 @@ static void a_thread_is_parked_only_with_all_its_registers(void **state)
 	other = thread;
 	other.regs.rdx = 1;
 	assert_false(flmem_arch_is_in_call(&other, &chain, 1, &scratch, &gadgets));
-	/* On its way out of the call. */
+	/* The thread is leaving the call. */
 	other = thread;
 	other.regs.rsp += 8;
 	other.regs.rip = gadgets.restorer;
@@ -272,7 +276,7 @@ static void a_signal_frame_is_known_by_its_shape(void **state)
 	assert_false(flmem_arch_is_signal_frame(words, 38, &mask));
 	words[21] = 0;
 	assert_false(flmem_arch_is_signal_frame(words, 64, &mask));
-	words[21] = 0x1000; /* a stack below: the frame is on an alternate one */
+	words[21] = 0x1000; /* a lower stack: the frame is on an alternate one */
 	assert_true(flmem_arch_is_signal_frame(words, 64, &mask));
 	words[24] = 0x2b;
 	assert_false(flmem_arch_is_signal_frame(words, 64, &mask));
@@ -291,7 +295,10 @@ static uint64_t word_at(const struct flmem_scratch *scratch, uint64_t address)
 	return word;
 }
 
-/* Places of struct rt_sigframe, in words: its restorer, five of ucontext, then the registers. */
+/*
+ * Offsets in struct rt_sigframe, in words: the restorer, five words of ucontext, then the
+ * registers.
+ */
 static void the_last_frame_holds_the_thread(void **state)
 {
 	struct flmem_thread_state *thread = read_child();
@@ -307,12 +314,14 @@ static void the_last_frame_holds_the_thread(void **state)
 	assert_true(scratch.address + scratch.length <= thread->regs.rsp - 128);
 	frame = scratch.address + 320;
 	assert_int_equal(word_at(&scratch, frame), RESTORER);
-	/* Not a state that an alternate stack can have: rt_sigreturn leaves the program's alone. */
+	/*
+	 * An alternate stack cannot have this state: rt_sigreturn leaves the program's unchanged.
+	 */
 	assert_int_equal(word_at(&scratch, frame + WORD(4)) & UINT32_MAX, 0x10);
 	assert_int_equal(word_at(&scratch, frame + WORD(12)), thread->regs.r14);
 	assert_int_equal(word_at(&scratch, frame + WORD(14)), thread->regs.rdi);
 	assert_int_equal(word_at(&scratch, frame + WORD(16)), thread->regs.rbp);
-	/* The call is made again: its number, at the instruction that makes it. */
+	/* The call is made again: the frame has its number, and the instruction that makes it. */
 	assert_int_equal(word_at(&scratch, frame + WORD(19)), SYS_pause);
 	assert_int_equal(word_at(&scratch, frame + WORD(21)), thread->regs.rsp);
 	assert_int_equal(word_at(&scratch, frame + WORD(22)), thread->regs.rip - 2);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables that functions of allocators use, from their machine code for aarch64. */
+/*
+ * Tests the search for variables that functions of allocators use, in their machine code for
+ * aarch64.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,11 +21,11 @@ struct row {
 	const char *name;
 	uint64_t at;
 	enum flmem_arm_use use;
-	uint64_t expected; /* 0: none is found */
+	uint64_t expected; /* 0: no variable is found */
 	uint32_t code[WORDS];
 };
 
-/* Debian 12's gperftools 2.10 and mimalloc 2.0.9, where it says so. */
+/* Rows marked so are from Debian 12's gperftools 2.10 and mimalloc 2.0.9. */
 static const struct row rows[] = {
 	{"MallocExtension::instance()",
 	 0x1b2b0,
@@ -113,7 +116,7 @@ static void variables_are_found_in_code(void **state)
 	}
 }
 
-/* No instruction after the bytes that were read is looked at. */
+/* No instruction after the given bytes may be decoded. */
 static void code_ends_where_it_was_read(void **state)
 {
 	const struct row *row = &rows[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of a profile for a process that runs, here this one. */
+/* Tests the file of a profile for a running process, here this one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 static char folder[] = "/dev/shm/flmem-attached-XXXXXX";
 static char path[64], moved[64];
-static bool becomes_pipe; /* the old file, while the new one is written */
+static bool becomes_pipe; /* the old file is replaced by a pipe while the new one is written */
 
 int __real_flmem_profile_file_fill(int fd, const struct flmem_profile_header *header,
 				   bool is_mapped, const char *name, struct flmem_error *err);
@@ -112,7 +112,7 @@ static void what_was_created_is_removed(void **state)
 	assert_false(is_there(path));
 }
 
-/* The number of a file that is gone is soon that of the next one. */
+/* The inode number of a deleted file is soon that of the next one. */
 static void another_file_of_that_name_stays(void **state)
 {
 	struct flmem_attached_file file = create(false);
@@ -144,7 +144,7 @@ static void what_was_replaced_comes_back(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* Whoever reads from it would wait for good. */
+/* A reader of the pipe would wait for ever. */
 static void what_has_become_a_pipe_is_not_replaced(void **state)
 {
 	struct flmem_attached_file file;
@@ -153,7 +153,7 @@ static void what_has_become_a_pipe_is_not_replaced(void **state)
 
 	(void)state;
 	write_old("old");
-	file = create(true); /* or this tests nothing */
+	file = create(true); /* otherwise this tests nothing */
 	flmem_attached_file_clear(&file);
 	becomes_pipe = true;
 	assert_int_equal(try_create(true, &file, &err), FLMEM_EUSAGE);

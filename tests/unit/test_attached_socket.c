@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What flmem believes of a process that answers on its socket. */
+/* Tests which answers of a process's socket flmem accepts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void test_state(void **state)
 	struct flmem_sampler_state bytes = {0}, got;
 
 	(void)state;
-	/* Of a process that nobody attached to. */
+	/* The state of a process that nobody attached to. */
 	assert_int_equal(parse_state(&bytes, sizeof(bytes), &got), 0);
 	assert_int_equal(got.phase, FLMEM_SAMPLER_IDLE);
 	assert_int_equal(parse_state(&bytes, sizeof(bytes) - 1, &got), FLMEM_EFAILED);

@@ -53,7 +53,7 @@ static void other_filters_are_refused(void **state)
 	assert_int_equal(check_with(tree, SECCOMP(2, 1), SECCOMP(2, 2)), FLMEM_EUNSUPPORTED);
 }
 
-/* Strict mode has no filters, and before Linux 5.9 their number is not there. */
+/* Strict mode has no filters, and before Linux 5.9 the status lacks their number. */
 static void another_mode_is_refused(void **state)
 {
 	const struct tree *tree = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work that is given up when one read is not answered, and is not when it only takes long. */
+/* Work is given up when one read is not answered, but not when it only takes long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,34 +25,35 @@
 #include "proc/process.h"
 
 #define PATIENCE_MS 400U
-#define PATIENCE    (PATIENCE_MS / 50U + 1U) /* in slices, the steps in which attempt.c waits */
-#define TOTAL	    (PATIENCE * FLMEM_ATTEMPT_TOTAL_FACTOR)
-#define CODE	    FLMEM_EUNSUPPORTED
+/* Patience in slices, the steps in which attempt.c waits. */
+#define PATIENCE (PATIENCE_MS / 50U + 1U)
+#define TOTAL	 (PATIENCE * FLMEM_ATTEMPT_TOTAL_FACTOR)
+#define CODE	 FLMEM_EUNSUPPORTED
 
-#define ABANDONED_MAX 64U /* as in attempt.c */
+#define ABANDONED_MAX 64U /* the limit in attempt.c */
 
 struct work {
-	int ends[2]; /* a pipe, the file that does not answer */
+	int ends[2]; /* a pipe, which plays the file that does not answer */
 	size_t reads;
 	sigset_t blocked;
 	unsigned long long waiting_blocks, descriptors;
 	pthread_t thread;
 	_Atomic pid_t tid;
 	_Atomic size_t reads_done;
-	_Atomic int write_rc; /* of a write to this process after the answer */
+	_Atomic int write_rc; /* result of a write to this process after the answer */
 	_Atomic bool lost, returned, released, started, finished;
 };
 
 /*
- * Slices that pass when the test lets them, instead of after 50 ms: each ends with the thread that
- * works blocked in `call`, however long the machine takes for that. After each `slices_per_answer`
- * of them the thread is given what it waits for.
+ * Slices that pass when the test lets them, instead of after 50 ms: each ends when the worker is
+ * blocked in `call`, however long the machine takes for that. After `slices_per_answer` of them the
+ * worker gets the data that it waits for.
  */
 static struct script {
-	struct work *work; /* NULL: slices take their time */
+	struct work *work; /* NULL: slices take their real time */
 	long call;
 	size_t slices_per_answer, answers;
-	size_t slices; /* so far */
+	size_t slices; /* number of slices so far */
 } script;
 
 static int work_open(void **state)
@@ -90,7 +91,7 @@ static int attempt(struct work *work, int (*run)(void *context, struct flmem_err
 	return flmem_attempt_run(&how, work, ret_lost, err);
 }
 
-/* Gives the reader what it waits for. */
+/* Gives the reader the data that it waits for. */
 static void answer(struct work *work)
 {
 	assert_int_equal(write(work->ends[1], "x", 1), 1);
@@ -111,7 +112,7 @@ static bool is_blocked(const struct work *work, long call)
 	return text[0] >= '0' && text[0] <= '9' && strtol(text, NULL, 10) == call;
 }
 
-/* False: it has been given the last answer and is going to end. */
+/* Passes a slice; false if the worker has got the last answer and is about to end. */
 static bool pass_slice(void)
 {
 	struct work *work = script.work;
@@ -127,7 +128,10 @@ static bool pass_slice(void)
 	return true;
 }
 
-/* What attempt.c waits with. The other thread takes the mutex only when it ends. */
+/*
+ * Replaces the function with which attempt.c waits. The other thread takes the mutex only when it
+ * ends.
+ */
 int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 			   const struct timespec *until)
 {
@@ -166,7 +170,7 @@ static int read_once(void *context, struct flmem_error *err)
 	return flmem_error_set(err, CODE, 0, "read");
 }
 
-/* Waits in a call that ends by itself, so that it is not abandoned on a slow machine. */
+/* Waits in a call that ends by itself, so that the work is not abandoned on a slow machine. */
 static int read_until_told(void *context, struct flmem_error *err)
 {
 	struct work *work = context;
@@ -208,7 +212,7 @@ static void what_is_answered_is_the_caller_s(void **state)
 	assert_false(lost || work->lost || work->released);
 }
 
-/* Each into another place, as the parts of a target's memory go into. */
+/* Reads into different places, like the parts of a target's memory. */
 static int read_many(void *context, struct flmem_error *err)
 {
 	struct work *work = context;
@@ -233,7 +237,7 @@ static void write_script(struct work *work, size_t reads, size_t slices_per_answ
 				 .answers = reads};
 }
 
-/* The rest of what it reads, once it was given up. */
+/* Answers the rest of the reads of abandoned work. */
 static void answer_all(struct work *work)
 {
 	for (size_t i = 0; i < work->reads; i++)
@@ -241,7 +245,7 @@ static void answer_all(struct work *work)
 	await(&work->released);
 }
 
-/* Too long for one read, and less than what many may take. */
+/* The time is too long for one read, and less than the limit for many. */
 static void reads_that_are_answered_are_awaited(void **state)
 {
 	struct work *work = *state;
@@ -263,7 +267,10 @@ static int attempt_on(struct work *work, pid_t subject, bool *ret_lost)
 	return flmem_attempt_run(&how, work, ret_lost, NULL);
 }
 
-/* Also one that would be answered: only the first of them waits, and only for its process. */
+/*
+ * Further attempts are refused even if they would be answered: only the first one waits, and only
+ * for its process.
+ */
 static void one_attempt_at_a_time_waits_for_a_process(void **state)
 {
 	struct work *work = *state, other = {0};
@@ -286,7 +293,7 @@ static void one_attempt_at_a_time_waits_for_a_process(void **state)
 	close(other.ends[1]);
 }
 
-/* Its thread exists in the parent only. */
+/* The attempt's thread exists in the parent only. */
 static void a_child_has_no_attempt_of_its_parent(void **state)
 {
 	struct work *work = *state, other = {0};
@@ -308,7 +315,7 @@ static void a_child_has_no_attempt_of_its_parent(void **state)
 	close(other.ends[1]);
 }
 
-/* However many processes there are that never answer. */
+/* The limit holds for any number of processes that never answer. */
 static void abandoned_attempts_are_limited(void **state)
 {
 	struct work *work = *state, last = {0};
@@ -341,7 +348,7 @@ static void abandoned_attempts_are_limited(void **state)
 void __asan_handle_no_return(void);
 #endif
 
-/* The end of a thread runs in the frames that it leaves, of which AddressSanitizer is not told. */
+/* A thread ends in frames that it leaves, which AddressSanitizer does not know. */
 static void leave_frames(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -377,7 +384,7 @@ static void a_thread_that_waits_cannot_be_cancelled(void **state)
 	assert_false(work->lost);
 }
 
-/* As long as many reads may take, one may not. */
+/* One read may not take as long as many reads together. */
 static void an_answer_that_comes_too_late_is_not_awaited(void **state)
 {
 	struct work *work = *state;
@@ -412,7 +419,7 @@ static int wait_long(void *context, struct flmem_error *err)
 	return syscall(SYS_ppoll, &file, 1UL, NULL, NULL, 0UL) != 1;
 }
 
-/* It ends by itself, whatever a target does. */
+/* The sleep ends by itself, whatever a target does. */
 static void a_long_sleep_is_no_missing_answer(void **state)
 {
 	struct work *work = *state;
@@ -457,7 +464,7 @@ static bool takes(const sigset_t *blocked, int number)
 	return sigismember(blocked, number) == 0;
 }
 
-/* The thread that may hold a thread of a target knows when it must not be stopped. */
+/* The worker may hold a thread of a target, and knows when it must not be stopped. */
 static void stops_of_terminals_go_to_the_thread_that_works(void **state)
 {
 	struct work *work = *state;
@@ -470,12 +477,12 @@ static void stops_of_terminals_go_to_the_thread_that_works(void **state)
 	assert_int_equal(attempt(work, note_thread, &lost, NULL), 0);
 	pthread_sigmask(SIG_SETMASK, &before, &now);
 	assert_true(takes(&work->blocked, SIGTSTP) && takes(&work->blocked, SIGTTOU));
-	assert_false(takes(&work->blocked, SIGTTIN)); /* the caller's own wish */
+	assert_false(takes(&work->blocked, SIGTTIN)); /* the caller blocks it itself */
 	assert_false(takes(&work->blocked, SIGTERM));
 	assert_true(takes(&now, SIGTSTP) && takes(&now, SIGTTOU) && !takes(&now, SIGTTIN));
 }
 
-/* A line of /proc/self/status, of the main thread of this program. */
+/* Returns a line of /proc/self/status, of the main thread of this program. */
 static unsigned long long read_status(const char *name, int base)
 {
 	FILE *file = fopen("/proc/self/status", "re");
@@ -501,7 +508,7 @@ static int note_status(void *context, struct flmem_error *err)
 	return 0;
 }
 
-/* The stop of a traced thread sends it. */
+/* The stop of a traced thread sends SIGCHLD. */
 static void sigchld_does_not_wake_the_waiting_thread(void **state)
 {
 	struct work *work = *state;
@@ -513,7 +520,7 @@ static void sigchld_does_not_wake_the_waiting_thread(void **state)
 	assert_false(read_status("SigBlk:", 16) & (1ULL << (SIGCHLD - 1)));
 }
 
-/* In a process that has few files open: fork() makes the table as small as they allow. */
+/* A process with few open files: fork() makes the table as small as they allow. */
 static int grow_in_child(struct work *work)
 {
 	bool lost = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory and files of this very process. */
+/* Tests shared memory and files of this process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,7 +149,7 @@ static void pieces_of_shared_anonymous_memory_are_one(void **state)
 		munmap(areas[i], LENGTH);
 }
 
-/* torch.load(mmap=True) maps like this: what is written to becomes anonymous memory. */
+/* torch.load(mmap=True) maps like this: pages that are written to become anonymous memory. */
 static void copied_pages_of_a_file_are_not_the_files(void **state)
 {
 	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
@@ -171,7 +171,9 @@ static void copied_pages_of_a_file_are_not_the_files(void **state)
 	munmap(area, LENGTH);
 }
 
-/* As the loader does: it relocates the begin of the data and makes it read-only then (RELRO). */
+/*
+ * Does as the loader: it relocates the beginning of the data and then makes it read-only (RELRO).
+ */
 static void relocated_pages_of_a_file_are_not_the_files(void **state)
 {
 	FLMEM_AUTO_BACKINGS struct flmem_backings backings = {0};
@@ -212,7 +214,7 @@ static void the_largest_comes_first_and_each_file_once(void **state)
 				     backings.rows[i].inode == backings.rows[k].inode);
 }
 
-/* Mappings that they do not need are not read, and make no difference. */
+/* The largest mappings suffice: the others are not read, and make no difference. */
 static void few_are_the_largest_of_all(void **state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;

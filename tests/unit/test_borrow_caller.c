@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a borrowed thread costs its borrower, and the locks that it asks about first. */
+/* Tests how a borrower affects its own thread, and the locks that it checks first. */
 #include "borrowed.h"
 
 #include <pthread.h>
@@ -16,15 +16,17 @@
 
 struct page {
 	_Atomic uint64_t ready, calls;
-	_Atomic uint32_t lock; /* one that an allocator might have */
-	_Atomic bool goes_on;  /* a call that waits */
+	_Atomic uint32_t lock; /* a lock like one of an allocator */
+	_Atomic bool goes_on;  /* lets a waiting call go on */
 };
 
 static struct page *page;
 static pid_t child;
 
 #ifdef __x86_64__
-/* What chains call: at the same address in the child, which is a copy of this test. */
+/*
+ * Called by chains: the function has the same address in the child, which is a copy of this test.
+ */
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
 {
 	atomic_fetch_add(&page->calls, 1);
@@ -38,7 +40,7 @@ __attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_
 
 static void be_waiting(void)
 {
-	atomic_store(&page->ready, 1); /* else the page is not there for this process */
+	atomic_store(&page->ready, 1); /* otherwise the page is not mapped for this process */
 	for (;;)
 		pause();
 }
@@ -72,7 +74,7 @@ static int borrow(const struct target *target, void (*function)(void),
 	return flmem_borrow_run(&target->view, &chain, &options, &result, err);
 }
 
-/* What flmem changes of the thread that calls it while it holds another one. */
+/* State of the calling thread that flmem changes while it holds another one. */
 struct caller {
 	sigset_t mask;
 	int nice, slack;
@@ -80,7 +82,7 @@ struct caller {
 
 static struct caller at_first, during;
 static pid_t calling;
-static uint64_t caller_blocks; /* meanwhile */
+static uint64_t caller_blocks; /* the caller's signal mask meanwhile */
 
 static struct caller read_caller(void)
 {
@@ -109,7 +111,7 @@ static bool note_caller(void *context, const struct flmem_candidate *candidate, 
 	return true;
 }
 
-/* Stopped itself it would hold the thread up; afterwards it is what it was. */
+/* A stopped caller would hold the thread up; afterwards its state is as before. */
 static void nobody_stops_the_caller_while_it_holds_a_thread(void **state)
 {
 	static const int stopping[] = {SIGTSTP, SIGTTIN, SIGTTOU, SIGINT, SIGTERM, SIGHUP};
@@ -177,7 +179,7 @@ static void a_held_lock_of_the_allocator_is_a_refusal(void **state)
 	target_close(&target);
 }
 
-static unsigned waits; /* that were seen in the call */
+static unsigned waits; /* number of waits seen in the call */
 
 bool __wrap_flmem_tracee_thread_must_exit(void);
 bool __wrap_flmem_tracee_thread_must_exit(void)
@@ -192,7 +194,7 @@ static void note_wait(void *context, bool waits_for_call)
 		atomic_store(&page->goes_on, true);
 }
 
-/* Its end alone lets go of what it traces; the borrowed thread restores itself. */
+/* The end of the caller releases its tracees; the borrowed thread restores itself. */
 static void a_caller_that_has_to_end_does_not_wait_for_the_call(void **state)
 {
 	const struct flmem_borrow_options options = {.observe = note_wait};

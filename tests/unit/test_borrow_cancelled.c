@@ -10,7 +10,7 @@
 
 #include "remote/rescue.h"
 
-/* How often flmem looks after the thread before the lock that it waits for is released. */
+/* Number of flmem's checks of the thread before the lock that it waits for is released. */
 #define LOOKS	   3U
 #define TIMEOUT_US 20000000U
 
@@ -67,7 +67,7 @@ static void *be_reader(void *context)
 	return NULL;
 }
 
-/* What an allocator does that takes one lock and waits for the next. */
+/* Behaves like an allocator that takes one lock and waits for the next. */
 static void take_locks(void)
 {
 	atomic_store(&page->held, true);
@@ -139,11 +139,11 @@ static void it_ends_after_its_calls(void **state)
 	await_reader();
 	borrow_reader();
 	assert_false(atomic_load(&page->held));
-	assert_int_equal(due, 0); /* nothing to stop it for */
+	assert_int_equal(due, 0); /* there is no reason to stop it */
 	await_true(atomic_load(&page->ended));
 }
 
-/* A signal that stops the world is handled meanwhile, and does not bring the other one with it. */
+/* A signal that stops the world is handled meanwhile, and does not let the other one through. */
 static void another_signal_is_handled_meanwhile(void **state)
 {
 	(void)state;

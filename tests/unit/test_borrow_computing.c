@@ -8,7 +8,7 @@
 #define TIMES_FAULTY 20
 #define PAGE	     4096U
 
-/* What the child says about itself. */
+/* Reports of the child about itself. */
 struct page {
 	volatile uint64_t rounds, faults;
 };
@@ -18,8 +18,8 @@ static pid_t child;
 
 #ifdef __x86_64__
 /*
- * Values in all integer registers that are free, in vector registers, in the flags and below the
- * stack pointer, held over some thousand instructions: 0 when one of them has changed.
+ * Keeps values in all free integer registers, in vector registers, in the flags and below the stack
+ * pointer over some thousand instructions; returns 0 when one of them has changed.
  */
 __attribute__((noinline)) static int keeps_its_state(void)
 {
@@ -75,7 +75,10 @@ static void be_child(void)
 
 extern const char load_begin[], load_end[];
 
-/* As a program that emulates what cannot be read: only of the instruction that it knows. */
+/*
+ * A handler like that of a program that emulates reads of absent memory: it skips the instruction
+ * that it knows.
+ */
 static void skip_load(int number, siginfo_t *info, void *context)
 {
 	greg_t *place = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
@@ -167,7 +170,10 @@ static void a_computing_thread_goes_on_with_all_its_state(void **state)
 	borrow_often(TIMES);
 }
 
-/* Stopped between a fault and its handler, whose registers would be those of the calls. */
+/*
+ * The thread is stopped between a fault and its handler, which would get the registers of the
+ * calls.
+ */
 static void a_fault_is_handled_where_it_happened(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that end, or whose process executes another program, between their seizure and their
- * stop: another thread is borrowed, or none, and nothing is written into the new program.
+ * Tests threads that end, or whose process executes another program, between their seizure and
+ * their stop: another thread is borrowed, or none, and nothing is written into the new program.
  */
 #include "borrowed.h"
 
@@ -15,7 +15,7 @@
 
 #include "proc/task.h"
 
-#define THREADS 3U /* the first one, and two more */
+#define THREADS 3U /* the first thread, and two more */
 
 struct page {
 	_Atomic pid_t threads[THREADS];
@@ -27,7 +27,7 @@ static struct page *page;
 static pid_t child;
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/* What is to happen before the stop of a thread; it is given which. */
+/* Called before the stop of a thread, with the thread. */
 static void (*before_stop)(pid_t tid);
 
 static long answer_borrow_ended(enum __ptrace_request request, long tid, long address, long data)
@@ -106,7 +106,7 @@ static int end_child(void **state)
 	return child_close(child, page, sizeof(*page));
 }
 
-/* A field of the status of a thread; "" when there is none. */
+/* Reads a field of the status of a thread; "" when there is none. */
 static void read_field(pid_t tid, const char *name, char *out, size_t size)
 {
 	char path[40], line[256];
@@ -151,14 +151,14 @@ static void end_it(pid_t tid)
 	await_true(is_gone(tid));
 }
 
-/* A thread that is not seized does it; it waits until the seized one has ended. */
+/* Lets a thread that is not seized execute a program; it waits until the seized one has ended. */
 static void execute(pid_t tid)
 {
 	ring(page->threads[1] == tid ? 2 : 1, "x");
 	await_true(is_gone(tid) || shows(child, "Name:", "Name:\tsleep"));
 }
 
-/* All but the first one, when no single thread is asked for. */
+/* Accepts all threads but the first, when no single thread is requested. */
 static bool accepts(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
 		    const char **ret_reason)
 {
@@ -177,7 +177,7 @@ static int borrow(pid_t only, struct flmem_borrow_result *result)
 	struct target target;
 	int rc;
 
-	/* Their stacks are mapped before the mappings are read. */
+	/* Their stacks must be mapped before the mappings are read. */
 	await_true(page->threads[1] && page->threads[2]);
 	target_open(child, &target);
 	await_true(are_blocked(&target.process));
@@ -202,7 +202,7 @@ static void another_thread_is_taken_for_one_that_ended(void **state)
 	assert_false(is_gone(result.tid));
 }
 
-/* The process goes on without it, but shows nothing of itself any more. */
+/* The process continues without its first thread, but shows nothing of itself any more. */
 static void a_first_thread_that_ended_is_not_waited_for(void **state)
 {
 	struct flmem_borrow_result result;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of a chain may set errno of their thread, which has its own again after them. */
+/*
+ * The calls of a chain may set errno of their thread; after them the thread has its previous value
+ * again.
+ */
 #include "borrowed.h"
 
 #include <pthread.h>
@@ -15,7 +18,7 @@
 
 struct page {
 	_Atomic pid_t waiter;
-	_Atomic uintptr_t place; /* of its errno */
+	_Atomic uintptr_t place; /* address of the thread's errno */
 	_Atomic int before, after;
 	_Atomic bool called;
 };

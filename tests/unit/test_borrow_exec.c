@@ -32,7 +32,7 @@ static int bell[2], page_fd;
 #ifdef __x86_64__
 #define ARGUMENT "be-the-program"
 
-/* Fills the stack far below whoever calls it. */
+/* Fills the stack far below its caller. */
 __attribute__((noinline)) static void fill_stack(void)
 {
 	volatile unsigned char room[STACK_BYTES];
@@ -42,7 +42,10 @@ __attribute__((noinline)) static void fill_stack(void)
 	(void)room[0];
 }
 
-/* The same call from the same place in each program, over a stack that shows what was written. */
+/*
+ * Makes the same call from the same place in each program, over a stack that shows what was
+ * written.
+ */
 __attribute__((noinline)) static long wait_for_bell(char *ret_byte)
 {
 	const volatile unsigned char *frame = __builtin_frame_address(0);
@@ -59,7 +62,7 @@ __attribute__((noinline)) static long wait_for_bell(char *ret_byte)
 	return got;
 }
 
-/* Another process that lives in the same memory, as the child of a vfork() does for a while. */
+/* Another process that shares the memory, as the child of a vfork() does for a while. */
 static int live_on(void *unused)
 {
 	(void)unused;
@@ -77,7 +80,7 @@ static void share_memory(void)
 		_exit(4);
 }
 
-/* Executed with the numbers of the descriptors: pipe and page. */
+/* Runs as the program, with the numbers of the descriptors: pipe and page. */
 static void be_program(char **argv)
 {
 	char byte = 0;
@@ -154,7 +157,10 @@ static void expect_same_place(const struct flmem_process *process, char how,
 	atomic_store(&page->dirty, 0);
 }
 
-/* Whether or not the memory of the first program still has somebody who lives in it. */
+/*
+ * Checks that the new program is not touched, whether or not another process still has the memory
+ * of the first one.
+ */
 static void expect_not_touched(char how)
 {
 	const struct flmem_borrow_options options = {.timeout_us = 20000000, .repeatable = true};
@@ -192,7 +198,7 @@ static void another_program_is_not_touched_while_its_old_memory_lives(void **sta
 	expect_not_touched('s');
 }
 
-/* What was opened before an execve stays silent after it. */
+/* A descriptor of memory that was opened before an execve reads nothing after it. */
 static void the_pinned_memory_is_that_of_one_program(void **state)
 {
 	struct flmem_task_wait wait;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flmem that is stopped or frozen while its calls run: nobody may have to wait for it. */
+/*
+ * Tests a flmem that is stopped or frozen while its calls run: no thread may have to wait for it.
+ */
 #include "borrowed.h"
 
 #include <linux/futex.h>
@@ -16,11 +18,11 @@
 
 struct page {
 	_Atomic bool called; /* the chain has reached its call */
-	_Atomic bool over;   /* and left it */
-	_Atomic bool ended;  /* flmem is done */
+	_Atomic bool over;   /* the chain has left its call */
+	_Atomic bool ended;  /* flmem has ended */
 	_Atomic int code;
 	_Atomic uint64_t handled, rounds, faults;
-	_Atomic uint32_t word; /* a lock, 1: released */
+	_Atomic uint32_t word; /* a lock; 1: released */
 };
 
 static struct page *page;
@@ -34,7 +36,10 @@ static void handle(int number)
 	atomic_fetch_add(&page->handled, 1);
 }
 
-/* In the child, called by the chain; the test is the same program and so at the same address. */
+/*
+ * Called by the chain in the child, which is the same program and has the function at the same
+ * address.
+ */
 __attribute__((noinline)) static void call_for_long(void)
 {
 	atomic_store(&page->called, true);
@@ -119,7 +124,7 @@ static void start_borrower(void (*work)(void))
 	}
 }
 
-/* The signal is handled, the call comes to its end, and the thread goes on with its own. */
+/* Checks that the signal is handled, the call ends, and the thread continues its own. */
 static void expect_target_goes_on(void)
 {
 	kill(child, SIGUSR1);
@@ -140,7 +145,7 @@ static void the_target_does_not_wait_for_a_stopped_one(void **state)
 	await_true(state_of(borrower) == 'T');
 	assert_false(page->over);
 	expect_target_goes_on();
-	/* It comes back to a thread that is its own again, and says so. */
+	/* flmem returns to a thread that runs its program again, and reports that. */
 	kill(borrower, SIGCONT);
 	await_true(page->ended);
 	assert_int_equal(page->code, FLMEM_EFAILED);
@@ -149,7 +154,7 @@ static void the_target_does_not_wait_for_a_stopped_one(void **state)
 	assert_int_equal(page->faults, 0);
 }
 
-/* Stopped at the worst place, while it holds the thread. */
+/* Stops flmem at the worst place, while it holds the thread. */
 static bool stop_in_the_middle(void *context, const struct flmem_candidate *candidate,
 			       uint64_t pointer, const char **ret_reason)
 {
@@ -184,7 +189,7 @@ static void a_command_that_is_stopped_with_a_thread_in_its_hands_is_killed(void 
 	assert_int_equal(page->faults, 0);
 }
 
-/* Longer than a command may hold a thread. */
+/* Runs longer than a command may hold a thread. */
 __attribute__((noinline)) static void call_past_the_limit(void)
 {
 	atomic_store(&page->called, true);
@@ -216,7 +221,7 @@ static void be_command_without_timers(void)
 	be_command();
 }
 
-/* Nothing would free the thread if it were stopped now. */
+/* If flmem were stopped now, nothing would free the thread. */
 static void a_command_that_cannot_be_killed_in_time_holds_no_thread(void **state)
 {
 	(void)state;
@@ -235,7 +240,10 @@ static void a_command_that_cannot_be_killed_in_time_holds_no_thread(void **state
 	assert_int_equal(page->faults, 0);
 }
 
-/* In the child, called by the chain: waits for a lock, and its own signal waits for it. */
+/*
+ * Called by the chain in the child: waits for a lock, while a signal of the thread waits for the
+ * call.
+ */
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_with_signal(void)
 {
 	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1);
@@ -245,7 +253,7 @@ __attribute__((noinline, no_sanitize("address", "undefined"))) static void wait_
 	atomic_store(&page->over, true);
 }
 
-/* When the thread is stopped: what the user had left of pending signals is used up after that. */
+/* Called when the thread is stopped: uses up the user's limit of pending signals. */
 static bool use_up_timers(void *context, const struct flmem_candidate *candidate, uint64_t pointer,
 			  const char **ret_reason)
 {
@@ -263,7 +271,7 @@ static void be_command_with_one_timer(void)
 	borrow_for(&filter, wait_with_signal);
 }
 
-/* Who sent the signal may hold the lock. */
+/* The sender of the signal may hold the lock. */
 static void a_signal_is_handled_where_no_second_timer_can_be_made(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flmem that gets no processor for longer than the borrowed thread waits for it. */
+/* Tests a flmem that gets no processor for longer than the borrowed thread waits for it. */
 #include "borrowed.h"
 
 #include <sched.h>
@@ -10,16 +10,16 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-/* Deep enough to be below the thread's scratch area's begin, not below its end. */
+/* Deep enough to be below the beginning of the thread's scratch area, but above its end. */
 #define DEEP_BYTES 3000
 #define CALL_US	   20000
 
 struct page {
-	_Atomic bool overwrite; /* the child fills its stack once it goes on */
-	_Atomic uint64_t deep;	/* times that it has begun to compute deep in its stack */
-	_Atomic bool leave;	/* it may end that */
+	_Atomic bool overwrite; /* the child fills its stack when it continues */
+	_Atomic uint64_t deep;	/* how often the child has begun to compute deep in its stack */
+	_Atomic bool leave;	/* lets the child end that */
 	_Atomic uint64_t left;
-	_Atomic uint64_t faults; /* read() that gave no byte */
+	_Atomic uint64_t faults; /* number of read() calls that returned no byte */
 };
 
 static struct page *page;
@@ -29,14 +29,14 @@ static int bell[2];
 #if defined(__x86_64__) || defined(__aarch64__)
 static bool sleeps_at_stop, sleeps_at_check, let_run, armed;
 
-/* Rings, so that the child goes on as soon as it is its own again, and waits until it has. */
+/* Wakes the child, so that it continues once it is restored, and waits until it has. */
 static void come_late(void)
 {
 	assert_int_equal(write(bell[1], "x", 1), 1);
 	await_true(page->deep);
 }
 
-/* flmem's own; its second stop is the one that ends the park. */
+/* Replaces flmem's ptrace(); its second stop is the one that ends the park. */
 static long answer_borrow_late(enum __ptrace_request request, long tid, long address, long data)
 {
 	let_run = armed && request == PTRACE_DETACH;
@@ -50,7 +50,7 @@ static long answer_borrow_late(enum __ptrace_request request, long tid, long add
 
 REPLACE_PTRACE(answer_borrow_late)
 
-/* What flmem does between two checks of calls that are not done yet: one or the other. */
+/* Replaces flmem's pause between two checks of calls that are not complete. */
 static void pause_between_checks(void)
 {
 	if (sleeps_at_check && let_run) {
@@ -76,7 +76,7 @@ __attribute__((noinline)) static void compute_deep_down(void)
 {
 	volatile unsigned char room[DEEP_BYTES];
 
-	/* Else what lies there stays: nobody says that a program fills its stack at once. */
+	/* Otherwise the old content stays: a program may fill its stack later. */
 	for (size_t i = 0; i < DEEP_BYTES && atomic_load(&page->overwrite); i++)
 		room[i] = 0x5a;
 	atomic_fetch_add(&page->deep, 1);
@@ -122,7 +122,9 @@ static int borrow(const struct target *target, bool repeatable,
 	return flmem_borrow_run(&target->view, &chain, &options, ret_result, err);
 }
 
-/* The child computes when flmem comes; it must do so until the test says otherwise. */
+/*
+ * Checks that a thread that computes when flmem returns goes on computing until the test ends that.
+ */
 static void expect_left_alone(void)
 {
 	struct flmem_borrow_result result;

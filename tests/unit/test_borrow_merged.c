@@ -17,7 +17,7 @@
 #endif
 
 #define ARENA_BYTES ((size_t)1 << 20)
-#define STACK_BYTES ((size_t)32 << 10) /* of the coroutine, at the upper end of the arena */
+#define STACK_BYTES ((size_t)32 << 10) /* stack of the coroutine, at the upper end of the arena */
 #define BELOW_BYTES (ARENA_BYTES - STACK_BYTES)
 #define GUARD_BYTES 4096U
 #define PATTERN	    0xa5
@@ -26,7 +26,7 @@
 struct page {
 	_Atomic bool ready;
 	_Atomic uint64_t calls;
-	_Atomic pid_t coroutine, plain; /* threads; 0: there are no such guard pages here */
+	_Atomic pid_t coroutine, plain; /* the threads; 0: this kernel has no such guard pages */
 	_Atomic uintptr_t arena;
 };
 
@@ -45,7 +45,7 @@ static void wait_here(void)
 		pause();
 }
 
-/* As with a C library that does not note where the stack of a thread begins, as glibc does. */
+/* Clears the beginning of the thread's stack, which glibc notes and other C libraries do not. */
 static void forget_own_stack(unsigned char *arena)
 {
 	uintptr_t *const end = (uintptr_t *)(void *)(arena + 2 * ARENA_BYTES);
@@ -55,7 +55,7 @@ static void forget_own_stack(unsigned char *arena)
 			*word = 0;
 }
 
-/* Its own stack follows the arena and the guard page. */
+/* Runs on a stack below the thread's own, which follows the arena and the guard page. */
 static void *run_below_own_stack(void *data)
 {
 	unsigned char *arena = data;
@@ -159,7 +159,7 @@ static void a_coroutine_below_the_stack_of_its_thread_is_left_alone(void **state
 	await_true(page->coroutine && is_blocked_in(page->coroutine, SYS_pause));
 	await_true(page->plain && is_blocked_in(page->plain, SYS_pause));
 	target_open(child, &target);
-	/* The thread that runs on such a stack itself is borrowed, or nothing is shown. */
+	/* The thread that runs on its own stack must be borrowed, or the test shows nothing. */
 	expect_borrowed(borrow(&target, page->plain, &err), &err);
 	assert_int_equal(page->calls, 1);
 	assert_int_equal(borrow(&target, page->coroutine, &err), FLMEM_EUNSAFE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that do something else by the time they are stopped. */
+/* Tests threads that do something else when they are stopped. */
 #include "borrowed.h"
 
 #include <linux/futex.h>
@@ -21,7 +21,7 @@
 struct page {
 	_Atomic uint64_t ready, calls, rounds, faults;
 	_Atomic uint32_t words[2]; /* futexes of the child */
-	_Atomic bool block;	   /* the computing child goes into a system call */
+	_Atomic bool block;	   /* makes the computing child enter a system call */
 };
 
 static struct page *page;
@@ -29,7 +29,7 @@ static pid_t child;
 static int bell[2];
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/* What is to happen to the child before the real request. */
+/* Called for the child before the real request. */
 static void (*before_seize)(void);
 
 static long answer_borrow_moved(enum __ptrace_request request, long tid, long address, long data)
@@ -50,7 +50,7 @@ __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_
 	atomic_fetch_add(&page->calls, 1);
 }
 
-/* The system call that the child is in; "running" when in none. */
+/* Reads the system call that the child is in; "running" when it is in none. */
 static void read_call(char *out, size_t size)
 {
 	char path[40];
@@ -64,7 +64,7 @@ static void read_call(char *out, size_t size)
 		fclose(file);
 }
 
-/* In a futex call that waits for `value`. */
+/* True in a futex call that waits for `value`. */
 static bool waits_for(uint32_t value)
 {
 	unsigned long number, address, operation, seen;
@@ -78,7 +78,9 @@ static bool waits_for(uint32_t value)
 	return number == SYS_futex && address && operation == FUTEX_WAIT && seen == value;
 }
 
-/* One and the same call, first as an event, then as a lock that others wait for as well. */
+/*
+ * Makes one and the same call, first as an event, then as a lock that other threads wait for, too.
+ */
 static void be_locking(void)
 {
 	for (uint32_t value = 1;; value = 2) {
@@ -90,7 +92,7 @@ static void be_locking(void)
 	}
 }
 
-/* Always in the same call, whatever happens to it. */
+/* Always is in the same call, whatever happens to it. */
 static void be_waiting(void)
 {
 	for (;;) {
@@ -99,7 +101,7 @@ static void be_waiting(void)
 	}
 }
 
-/* Once woken, it waits for a child as vfork() does: no signal and no tracer interrupts that. */
+/* Once woken, waits for a child as vfork() does: no signal and no tracer interrupts that. */
 static void be_vforking(void)
 {
 	char byte;
@@ -151,7 +153,7 @@ static uint64_t times_asleep(void)
 	return status.voluntary_switches.value;
 }
 
-/* Back in its wait, and asleep. */
+/* Wakes the child once, and waits until it sleeps in its wait again. */
 static void wake_up_once(void)
 {
 	uint64_t before = times_asleep();
@@ -167,7 +169,7 @@ static void become_locked(void)
 	await_true(waits_for(2));
 }
 
-/* Computes until it is asked to read, which it does once. */
+/* Computes until the test asks it to read, which it does once. */
 static void be_computing(void)
 {
 	char byte;
@@ -284,7 +286,10 @@ static int borrow(pid_t computing, struct flmem_error *err)
 	return rc;
 }
 
-/* The waiting child is borrowed as it is, and refused if `change` happens before it is stopped. */
+/*
+ * Checks that the waiting child is borrowed as it is, and refused if `change` happens before it is
+ * stopped.
+ */
 static void expect_refused_after(void (*change)(void), struct flmem_error *err)
 {
 	await_true(waits_for(1));
@@ -303,12 +308,12 @@ static void an_event_that_became_a_lock_is_left_alone(void **state)
 
 	(void)state;
 	expect_refused_after(become_locked, &err);
-	assert_null(strstr(err.message, "ran for a moment")); /* that is not asked first */
+	assert_null(strstr(err.message, "ran for a moment")); /* that is not checked first */
 	await_true(waits_for(2));
 	assert_int_equal(page->rounds, 1);
 }
 
-/* It may have sent a signal, and another thread may wait in its handler for this one. */
+/* The thread may have sent a signal, and another thread may wait in its handler for this one. */
 static void one_that_was_awake_meanwhile_is_left_alone(void **state)
 {
 	struct flmem_error err = {0};
@@ -319,13 +324,13 @@ static void one_that_was_awake_meanwhile_is_left_alone(void **state)
 	assert_int_equal(page->rounds, 1);
 }
 
-/* Nothing stops it before its child ends. */
+/* Nothing can stop it before its child ends. */
 static bool is_seized_in_vfork(void)
 {
 	return waits_for_its_child() && is_traced();
 }
 
-/* It is let go of before it can be stopped, and is not stopped when it can be. */
+/* flmem releases it before it can be stopped, and it is not stopped when that becomes possible. */
 static void one_that_cannot_be_stopped_is_not_waited_for(void **state)
 {
 	struct flmem_error err = {0};
@@ -350,7 +355,7 @@ static void a_computing_thread_that_began_to_wait_is_left_alone(void **state)
 	for (int i = 0; i < 2000 && before_seize == NULL && !page->rounds; i++) {
 		before_seize = begin_to_read;
 		assert_int_equal(borrow(child, &err), FLMEM_EUNSAFE);
-		if (before_seize) { /* it was not running when it was checked */
+		if (before_seize) { /* it was not running at the check */
 			before_seize = NULL;
 			continue;
 		}

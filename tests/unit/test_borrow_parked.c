@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A core dump that begins when the calls of a borrowed thread have returned. If that thread wrote
- * it, the stop in the park would cut it (tests/cli/silent.bats has a dump that lasts).
+ * A core dump begins when the calls of a borrowed thread have returned. If that thread wrote it,
+ * the stop in the park would truncate it (tests/cli/silent.bats has a dump that lasts).
  */
 #include "borrowed.h"
 
@@ -18,8 +18,8 @@ static void *page;
 static pid_t child;
 static int bell[2];
 static bool has_returned, is_dumping;
-static long late_ns;	/* how long flmem has had no processor then, by its clock */
-static int signal_then; /* what the child is sent then; 0: nothing */
+static long late_ns;	/* how long flmem has no processor then, by its clock */
+static int signal_then; /* the signal that the child gets then; 0: none */
 
 int __real_flmem_process_read_pinned(const struct flmem_process *process, uint64_t address,
 				     void *ret_bytes, size_t length);
@@ -30,7 +30,7 @@ int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_statu
 int __real_clock_gettime(clockid_t clock, struct timespec *ret_now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now);
 
-/* The thread is in its park all the same, however busy the machine is. */
+/* The thread stays in its park, however busy the machine is. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now)
 {
 	int rc = __real_clock_gettime(clock, ret_now);
@@ -52,7 +52,7 @@ static bool has_taken_signal(void)
 	       (status.sig_blocked.value & UINT64_C(1) << (signal_then - 1));
 }
 
-/* The results, which are read for the first time when the calls have returned. */
+/* Reads the results, for the first time when the calls have returned. */
 int __wrap_flmem_process_read_pinned(const struct flmem_process *process, uint64_t address,
 				     void *ret_bytes, size_t length)
 {
@@ -88,7 +88,7 @@ give_answer(uint64_t *answer)
 
 static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
 
-/* cmocka has handlers for some of them. */
+/* cmocka has handlers for some of these signals. */
 static void be_child(void)
 {
 	char byte;
@@ -133,7 +133,7 @@ static int borrow_child(struct flmem_borrow_result *ret_result, struct flmem_err
 	return rc;
 }
 
-/* It has the signal to handle as soon as it is back in its call. */
+/* The thread handles the signal as soon as it is back in its call. */
 static void a_signal_with_a_core_waits_for_the_end_of_the_park(void **state)
 {
 	struct flmem_borrow_result result;
@@ -155,7 +155,7 @@ static void a_signal_with_a_core_waits_for_the_end_of_the_park(void **state)
 	}
 }
 
-/* It may be back in its program, which may have ended. */
+/* The thread may be back in its program, which may have ended. */
 static void a_dump_is_awaited_where_flmem_is_late(void **state)
 {
 	struct flmem_borrow_result result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals that the processor raises, and SIGABRT, where another process sends them. */
+/* Tests signals that the processor raises, and SIGABRT, when another process sends them. */
 #include "borrowed.h"
 
 #include <stdatomic.h>
@@ -42,7 +42,7 @@ static void wait_for_bell(void)
 		pause();
 }
 
-/* As a program that takes them with sigwait() or signalfd(), and has not yet done so. */
+/* A program that takes these signals with sigwait() or signalfd(), and has not yet done so. */
 static void be_blocking(void)
 {
 	const uint64_t mask = bits_of_raised();
@@ -73,7 +73,7 @@ __attribute__((noinline, no_sanitize("address", "undefined"))) static void be_ca
 	atomic_store(&page->called, true);
 }
 
-/* As a watchdog may do while a borrowed thread has the locks of its allocator. */
+/* Sends the signal as a watchdog may while a borrowed thread has the locks of its allocator. */
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void be_aborted(void)
 {
 	atomic_store(&page->in_call, true);

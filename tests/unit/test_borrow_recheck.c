@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a caller has checked long before is checked again, once for all tries that follow soon. */
+/*
+ * Conditions that a caller has checked long before are checked again, once for all tries that
+ * follow soon.
+ */
 #include "borrowed.h"
 #include "own_restrictions.h"
 
@@ -47,7 +50,7 @@ static void the_time_of_a_check_is_the_callers(void **state)
 	free(borrow);
 }
 
-/* What holds for the whole process is checked again, too, before what its caller knows. */
+/* Conditions of the whole process are checked again, too, before the caller's. */
 static void what_the_process_has_opened_since_is_seen(void **state)
 {
 	struct flmem_borrow_state *borrow = calloc(1, sizeof(*borrow));
@@ -66,7 +69,7 @@ static void what_the_process_has_opened_since_is_seen(void **state)
 		print_message("SKIP: no userfaultfd may be opened here\n");
 		skip();
 	}
-	child = child_start(be_child); /* which has it, too */
+	child = child_start(be_child); /* the child has it, too */
 	close(faults);
 	assert_non_null(borrow);
 	assert_true(child > 0);
@@ -83,8 +86,8 @@ static void what_the_process_has_opened_since_is_seen(void **state)
 }
 
 /*
- * The thread is back in its program, which uses the stack: what is there now are no results, also
- * where it looks like those of a call that still runs.
+ * The thread is back in its program, which uses the stack: data there are not results, even if they
+ * look like those of a call that still runs.
  */
 static void what_has_another_cookie_is_lost(void **state)
 {
@@ -116,7 +119,7 @@ static void what_has_another_cookie_is_lost(void **state)
 #define PAGE 4096U
 
 struct page {
-	_Atomic uint64_t stack; /* of the thread, near its pointer */
+	_Atomic uint64_t stack; /* a place on the thread's stack, near its pointer */
 	_Atomic int tid;
 	_Atomic bool cuts, cut, ends;
 };
@@ -135,7 +138,7 @@ static void *wait_for_bell(void *argument)
 	return argument;
 }
 
-/* It takes from its other thread what is below that one's stack pointer. */
+/* Unmaps the memory below the stack pointer of the child's other thread. */
 static void cut_stack(void)
 {
 	const uint64_t near = atomic_load(&page->stack) / PAGE * PAGE;
@@ -172,7 +175,7 @@ __attribute__((noinline, no_sanitize("address", "undefined"))) static void be_ca
 {
 }
 
-/* Runs a chain on the waiting thread of such a child. */
+/* Runs a chain on the waiting thread of such a child, and expects this refusal. */
 static void expect_refusal(struct flmem_borrow_options *options, const char *why)
 {
 	struct flmem_borrow_result result;
@@ -198,7 +201,7 @@ static void expect_refusal(struct flmem_borrow_options *options, const char *why
 	assert_non_null(strstr(err.message, why));
 }
 
-/* Since it was found, by the check that comes right before its stop. */
+/* The stack was cut after the thread was chosen; the check right before its stop finds it. */
 static void a_stack_that_has_lost_its_space_is_refused(void **state)
 {
 	uint64_t checked_us = 0;
@@ -220,7 +223,7 @@ static int have_it_end(void *context, struct flmem_error *err)
 	return 0;
 }
 
-/* The process has not ended with it. */
+/* The process has not ended with the thread. */
 static void a_thread_that_has_ended_since_is_passed_over(void **state)
 {
 	uint64_t checked_us = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that must not be borrowed, each caught at the one moment at which only a check of the
- * stopped thread can show.
+ * Tests threads that must not be borrowed, each at the one moment at which only a check of the
+ * stopped thread can show that.
  */
 #include "borrowed.h"
 
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #if __has_include(<sys/rseq.h>)
-#include <sys/rseq.h> /* glibc 2.35 */
+#include <sys/rseq.h> /* exists from glibc 2.35 on */
 #endif
 
 #define WORKERS	     3 /* on stacks that they made, and as many on their own */
@@ -23,18 +23,18 @@
 #define BELOW_BYTES  (ARENA_BYTES - STACK_BYTES)
 #define BELOW_BLOCK  ((size_t)1 << 30)
 #define PATTERN	     0xa5
-#define TIMEOUT_US   500000U /* of the slow clock of this program */
+#define TIMEOUT_US   500000U /* in the slow clock of this program */
 #define SEQUENCES    40
 #define FLAG_TRAP    0x100U
 #define FLAG_REVERSE 0x400U
 
-/* What the child says about itself. */
+/* Reports of the child about itself. */
 struct page {
 	_Atomic uint64_t ready, rounds, handled;
-	_Atomic uint64_t calls; /* of the chain, that were made */
-	uint64_t called;	/* since the sequence began */
-	uint64_t begun, broken; /* sequences; those that a call came between */
-	_Atomic uint64_t flags; /* that a call was made with, and more */
+	_Atomic uint64_t calls; /* number of calls that the chain has made */
+	uint64_t called;	/* calls since the sequence began */
+	uint64_t begun, broken; /* sequences, and those in which a call was made */
+	_Atomic uint64_t flags; /* the flags with which a call was made, and more */
 	_Atomic uint64_t mask;
 	_Atomic pid_t made[WORKERS], own[WORKERS];
 	_Atomic uintptr_t arenas[WORKERS];
@@ -44,7 +44,9 @@ static struct page *page;
 static pid_t child;
 
 #ifdef __x86_64__
-/* What chains call: at the same address in the child, which is a copy of this test. */
+/*
+ * Called by chains: the function has the same address in the child, which is a copy of this test.
+ */
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
 {
 	page->called = 1;
@@ -85,11 +87,11 @@ static void be_waiting(void)
 	wait_for_signals();
 }
 
-/* Makes its own stack in an arena that other data fills up to it. */
+/* Makes its stack in an arena that other data fill up to it. */
 static void *run_on_a_made_stack(void *data)
 {
 	size_t index = (size_t)(uintptr_t)data;
-	/* Below the thread's own control block, as its own stack would be. */
+	/* The stack is below the thread's control block, where its own stack would be. */
 	char *wanted = (char *)__builtin_thread_pointer() - (index + 1) * BELOW_BLOCK;
 	unsigned char *arena = mmap(wanted - (uintptr_t)wanted % 4096, ARENA_BYTES,
 				    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -129,9 +131,9 @@ static void be_coroutines(void)
 
 #ifdef RSEQ_SIG
 /*
- * Always inside a restartable sequence but for the few instructions that begin it again after an
- * abort. The kernel aborts it whenever something else runs on its processor meanwhile, so a call in
- * the middle that does not abort it breaks it: it sees what the call has left.
+ * Runs always inside a restartable sequence except for the few instructions that begin it again
+ * after an abort. The kernel aborts it whenever something else runs on its processor meanwhile. A
+ * call in the middle that does not abort it breaks it: the sequence sees what the call has left.
  */
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void
 run_sequences(struct rseq *area)
@@ -255,8 +257,8 @@ static int end_child(void **state)
 }
 
 /*
- * Waits for its child by the interrupt of 32-bit programs, whose number 7 is waitpid() and would be
- * poll() if it were made in the ordinary way.
+ * Waits for its child by the interrupt of 32-bit programs, where number 7 is waitpid(); in a 64-bit
+ * call it would be poll().
  */
 static void be_odd(void)
 {
@@ -285,7 +287,7 @@ static int start_odd(void **state)
 	return start(be_odd, 1);
 }
 
-/* One try, with one call. */
+/* Makes one try, with one call. */
 static int borrow(const struct target *target, void (*function)(void),
 		  struct flmem_borrow_options options, struct flmem_error *err)
 {
@@ -326,7 +328,7 @@ static void a_stack_that_the_program_made_is_left_alone(void **state)
 		const struct flmem_borrow_options made = {.only = page->made[i]};
 		const struct flmem_borrow_options own = {.only = page->own[i]};
 
-		/* What comes before has an effect, or nothing is shown. */
+		/* The earlier call must have an effect, or this test shows nothing. */
 		expect_borrowed(borrow(&target, note_call, own, &err), &err);
 		assert_int_equal(page->calls, i + 1);
 		assert_int_equal(borrow(&target, note_call, made, &err), FLMEM_EUNSAFE);
@@ -361,7 +363,7 @@ static void a_restartable_sequence_is_not_broken(void **state)
 	assert_true(refused > 0);
 }
 
-/* Asked before the thread is stopped: what is done here comes between the plan and the stop. */
+/* An action between the plan and the stop: the filter is called before the thread is stopped. */
 struct between {
 	void (*act)(void);
 	size_t asked;
@@ -398,7 +400,9 @@ static void do_nothing(void)
 {
 }
 
-/* What another library mapped at the same place would be: nothing that may be called. */
+/*
+ * Overwrites the function, as if another library were mapped at its place: it must not be called.
+ */
 static void overwrite_function(void)
 {
 	static const unsigned char ud2[] = {0x0f, 0x0b};
@@ -435,12 +439,12 @@ static void stop_child(void)
 	await_true(state_of_child() == 'T');
 }
 
-/* A signal that comes just before the thread is back in pause() does not end it, in any program. */
+/* A signal just before the thread is back in pause() does not end pause(), in any program. */
 static void expect_progress(void)
 {
 	uint64_t before = page->rounds;
 
-	/* After SIGCONT it is still in the call that was stopped, until it runs. */
+	/* After SIGCONT the thread is still in the call that was stopped, until it runs. */
 	await_true(state_of_child() == 'S');
 	assert_int_equal(await_pause(child), 0);
 	kill(child, SIGUSR1);
@@ -537,7 +541,7 @@ static void calls_begin_with_clean_flags_and_all_signals_blocked(void **state)
 	for (int number = 1; number <= 64; number++) {
 		bool raised = number == SIGILL || number == SIGTRAP || number == SIGBUS ||
 			      number == SIGFPE || number == SIGSEGV ||
-			      number == 33; /* glibc's own: setuid() waits for all threads */
+			      number == 33; /* glibc's own signal: setuid() waits for all threads */
 		bool never = number == SIGKILL || number == SIGSTOP;
 
 		assert_int_equal(page->mask >> (number - 1) & 1U, !raised && !never);

@@ -11,7 +11,7 @@
 
 #define TIMES 30
 
-/* What the child says about itself: waits that a signal has ended, and signals. */
+/* Reports of the child about itself: waits that a signal has ended, and signals. */
 struct page {
 	_Atomic uint64_t ended, handled;
 };
@@ -62,8 +62,8 @@ static void be_reader(void)
 }
 
 /*
- * Which ends with EINTR at every signal with a handler. On aarch64 no thread is stopped in
- * epoll_wait().
+ * Makes a wait that ends with EINTR at every signal with a handler. On aarch64 no thread is stopped
+ * in epoll_wait().
  */
 static int wait_for_event(int epoll)
 {
@@ -148,7 +148,7 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 
 	(void)candidate;
 	(void)ret_reason;
-	if (!pointer) /* it is not stopped yet */
+	if (!pointer) /* the thread is not stopped yet */
 		return true;
 	kill(child, SIGUSR1);
 	sender->sent++;
@@ -157,7 +157,7 @@ static bool accepts(void *context, const struct flmem_candidate *candidate, uint
 	return true;
 }
 
-/* Sends signals meanwhile, and ends with a chain that has run or the test. */
+/* Sends signals meanwhile; ends when a chain has run, or the test is over. */
 static void borrow_once(const struct flmem_view *view, uint64_t function, struct sender *sender)
 {
 	const struct flmem_candidate_filter filter = {accepts, sender};
@@ -195,7 +195,9 @@ static void run_with_signals(bool storms)
 	target_close(&target);
 }
 
-/* Whoever waits for a signal in pause() waits without limit when it runs its handler too early. */
+/*
+ * A thread that waits for a signal in pause() waits without limit if it runs the handler too early.
+ */
 static void a_signal_that_comes_meanwhile_ends_the_wait(void **state)
 {
 	(void)state;
@@ -223,7 +225,7 @@ static void a_wait_goes_on_where_the_handler_restarts_it(void **state)
 	target_close(&target);
 }
 
-/* A stop for each signal would let no time for the calls. */
+/* If each signal stopped it, there would be no time for the calls. */
 static void a_storm_of_signals_does_not_keep_the_calls_from_ending(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the calls of a chain find in the processor: the borrowed thread's own vector state. */
+/* Tests the processor state that the calls of a chain find: the borrowed thread's vector state. */
 #include "borrowed.h"
 
 #include <asm/prctl.h>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 struct page {
-	_Atomic uint32_t in_call; /* MXCSR as the called function has found it */
+	_Atomic uint32_t in_call; /* MXCSR at the called function */
 	_Atomic uint64_t key_in_call;
 	_Atomic uint64_t rounds, faults;
 };
@@ -39,7 +39,7 @@ static uint32_t read_keys(void)
 	return rights;
 }
 
-/* Called by the chain in the child; the test is the same program, so its address is the child's. */
+/* Called by the chain in the child; the test is the same program, so the address is the child's. */
 __attribute__((noinline)) static void note_state(void)
 {
 	atomic_store(&page->in_call, _mm_getcsr());
@@ -62,15 +62,16 @@ static void be_child(void)
 }
 
 /*
- * With a thread pointer of its own, as a program that hosts other programs has while these run:
- * what the C library finds there is not its control block.
+ * Runs with another thread pointer, as a program that hosts other programs does while these run:
+ * the C library does not find its control block there.
  */
 static void be_host(void)
 {
 	static _Alignas(64) char data[4 * 4096];
 	char *block = data + sizeof(data) / 2;
 
-	memcpy(block, __builtin_thread_pointer(), sizeof(data) / 4); /* with its stack protector */
+	/* With the C library's stack protector. */
+	memcpy(block, __builtin_thread_pointer(), sizeof(data) / 4);
 	memset(block, 0, sizeof(void *));
 	if (syscall(SYS_arch_prctl, ARCH_SET_FS, block))
 		_exit(2);

@@ -19,7 +19,7 @@
 #define TIMEOUT_US 20000000U
 #define NAP_US	   1000
 
-/* What the child says about itself. */
+/* Reports of the child about itself. */
 struct page {
 	_Atomic uint64_t rounds, failures;
 };
@@ -28,14 +28,14 @@ static struct page *page;
 static pid_t child;
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/* What the host's other threads do, and what they see. */
+/* Actions and observations of the host's other threads. */
 static struct {
 	_Atomic bool enough;
 	_Atomic uint64_t stolen;       /* stop events that waitpid(-1) gave to the host */
 	_Atomic uint64_t dispositions; /* reads the disposition of SIGCHLD */
 	pthread_t threads[2];
 	bool running;
-	_Atomic bool changed; /* it was not what the host had set */
+	_Atomic bool changed; /* it was not the one that the host had set */
 } host;
 
 static void on_child(int number)
@@ -116,7 +116,7 @@ static int end_child(void **state)
 	return child_close(child, page, sizeof(*page));
 }
 
-/* The child keeps waiting, and no wait has returned. */
+/* Checks that the child keeps waiting, and no wait has returned. */
 static void expect_child_runs_on(void)
 {
 	uint64_t before = atomic_load(&page->rounds);
@@ -154,7 +154,7 @@ static void a_thread_that_reaps_every_child_does_not_hold_the_target_up(void **s
 		      (unsigned long long)atomic_load(&host.stolen));
 }
 
-/* Several threads of the host, each with its own call into the same target. */
+/* Several threads of the host each make a call into the same target. */
 struct caller {
 	pthread_t thread;
 	size_t done, refused;

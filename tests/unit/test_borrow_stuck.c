@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread whose call waits for a lock that nobody releases leaves it only if it holds no other. */
+/*
+ * A thread whose call waits for a lock that nobody releases may only leave it if it holds no other.
+ */
 #include "borrowed.h"
 
 #include <linux/futex.h>
@@ -12,16 +14,16 @@
 
 #include "proc/status.h"
 
-/* Less than flmem waits before it examines what a thread waits for. */
+/* Less than the time that flmem waits before it examines what a thread waits for. */
 #define SHORT_US 10000U
 
 struct page {
 	_Atomic pid_t waiter;
 	_Atomic uint32_t word;
 	_Atomic bool returned, goes_on;
-	bool signals; /* one is sent to the thread before it waits */
+	bool signals; /* a signal is sent to the thread before it waits */
 	_Atomic uint32_t handled;
-	bool has_lock; /* which it waits for after the bell */
+	bool has_lock; /* the thread waits for it after the bell */
 	_Atomic uint32_t lock;
 };
 
@@ -59,7 +61,7 @@ static void handle(int number)
 	atomic_fetch_add(&page->handled, 1);
 }
 
-static bool is_released; /* the thread, to make its calls */
+static bool is_released; /* the thread was released, to make its calls */
 
 static void await_lock(pid_t tid)
 {
@@ -80,7 +82,10 @@ static void assert_goes_on(void)
 	await_true(page->goes_on);
 }
 
-/* As if flmem had been stopped for that time, before it stops the thread once more. */
+/*
+ * Lets the thread restore itself, as if flmem had been stopped for that time before it stops the
+ * thread once more.
+ */
 static void let_restore_itself(pid_t tid)
 {
 	release_word();
@@ -175,7 +180,7 @@ static void a_call_without_other_locks_is_cancelled(void **state)
 	assert_false(page->returned);
 }
 
-/* The thread would stay in it, perhaps for good, and nobody would take it out. */
+/* Otherwise the thread would stay in the call, perhaps for ever, and nobody would take it out. */
 static void it_is_cancelled_where_the_time_is_short(void **state)
 {
 	struct flmem_borrow_result result;
@@ -188,7 +193,7 @@ static void it_is_cancelled_where_the_time_is_short(void **state)
 	assert_false(page->returned);
 }
 
-/* Whoever sent it may hold the lock, and wait until it was handled. */
+/* The sender may hold the lock, and wait until the signal was handled. */
 static void a_signal_is_handled_before_the_thread_is_left(void **state)
 {
 	struct flmem_borrow_result result;
@@ -203,7 +208,7 @@ static void a_signal_is_handled_before_the_thread_is_left(void **state)
 	assert_goes_on();
 }
 
-/* With the signal of pthread_cancel() blocked, nobody could end it any more. */
+/* With the signal of pthread_cancel() blocked, nobody could cancel the thread any more. */
 static void one_that_has_restored_itself_keeps_its_mask(void **state)
 {
 	struct flmem_borrow_result result;

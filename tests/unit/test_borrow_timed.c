@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A wait whose timeout only the stop shows, by EINTR: it starts again, but only once. */
+/* Tests a wait whose timeout only the stop shows, by EINTR: it starts again, but only once. */
 #include "borrowed.h"
 
 #include <stdatomic.h>
@@ -21,7 +21,10 @@ static struct page *page;
 static pid_t child;
 
 #ifdef __x86_64__
-/* What the chain calls: at the same address in the child, which is a copy of this test. */
+/*
+ * Called by the chain: the function has the same address in the child, which is a copy of this
+ * test.
+ */
 __attribute__((noinline, no_sanitize("address", "undefined"))) static void note_call(void)
 {
 	atomic_fetch_add(&page->calls, 1);
@@ -100,7 +103,7 @@ static void a_hidden_timeout_starts_again_once(void **state)
 	assert_int_equal(rc, FLMEM_EUNSAFE);
 	await_true(is_blocked_in(child, SYS_recvfrom));
 	assert_int_equal(page->calls, 0);
-	/* In the stop, and in the wait again. */
+	/* One sleep in the stop, and one in the wait again. */
 	assert_in_range(count_sleeps(&target) - before, 1, 2);
 	target_close(&target);
 }
@@ -170,7 +173,7 @@ static void a_thread_that_cannot_be_borrowed_is_stopped_once(void **state)
 		assert_non_null(strstr(err.message, "is refused where it is stopped"));
 	}
 	await_true(is_blocked_in(child, SYS_epoll_pwait));
-	/* In the stop, and in the wait again. */
+	/* One sleep in the stop, and one in the wait again. */
 	assert_in_range(count_sleeps(&target) - before, 1, 2 + 2 * atomic_load(&page->calls));
 	assert_int_equal(spared.count, 1);
 	assert_int_equal(spared.rows[0].tid, child);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that a call writes while flmem reads them, before the last clock reading. */
+/* Tests answers that a call writes while flmem reads them, before the last clock reading. */
 #include "borrowed.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ int __real_flmem_process_read_pinned(const struct flmem_process *process, uint64
 int __wrap_flmem_process_read_pinned(const struct flmem_process *process, uint64_t address,
 				     void *ret_bytes, size_t length);
 
-/* What is copied while the thread runs has its memory of the moment before the call. */
+/* A copy made while the thread runs has the memory of the moment before the call. */
 int __wrap_flmem_process_read_pinned(const struct flmem_process *process, uint64_t address,
 				     void *ret_bytes, size_t length)
 {
@@ -38,7 +38,7 @@ int __wrap_flmem_process_read_pinned(const struct flmem_process *process, uint64
 }
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/* Called by the chain in the child; the test is the same program, so its address is the child's. */
+/* Called by the chain in the child; the test is the same program, so the address is the child's. */
 __attribute__((noinline)) static void give_answer(uint64_t *answer)
 {
 	*answer = ANSWER;
@@ -87,7 +87,7 @@ static void answers_are_those_of_the_stopped_thread(void **state)
 	expect_borrowed(flmem_borrow_run(&target.view, &chain, &options, &result, &err), &err);
 	target_close(&target);
 	assert_true(result.complete);
-	assert_true(torn > 0); /* or this test has shown nothing */
+	assert_true(torn > 0); /* otherwise this test has shown nothing */
 	assert_memory_equal(result.data, &answer, sizeof(answer));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of which one thread, not the main one, may not be traced. */
+/* Tests a process of which one thread, not the main one, may not be traced. */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -14,17 +14,17 @@
 #include <sys/wait.h>
 
 struct page {
-	_Atomic pid_t thread; /* the second one of the child */
-	_Atomic bool held;    /* by the tracer */
+	_Atomic pid_t thread; /* the second thread of the child */
+	_Atomic bool held;    /* the tracer holds it */
 	_Atomic bool failed;
-	_Atomic bool released; /* by the tracer, from its stop */
-	_Atomic uint32_t ends; /* set to 1 and woken, the second thread does */
+	_Atomic bool released; /* the tracer has released it from its stop */
+	_Atomic uint32_t ends; /* set to 1 and woken, the second thread ends */
 };
 
 static struct page *page;
 static pid_t child, tracer;
 
-/* What the kernel returns for the second thread; it may end right then. */
+/* The error that the kernel returns for the second thread, which may end right then. */
 static int refusal;
 static bool ends_then;
 
@@ -80,7 +80,7 @@ static void be_tracer(void)
 		pause();
 }
 
-/* A debugger that holds only this thread, until it is told to let it continue. */
+/* A debugger that holds only this thread, until the test lets it continue. */
 static void be_holder(void)
 {
 	const pid_t thread = atomic_load(&page->thread);
@@ -155,7 +155,7 @@ static void the_threads_that_nobody_traces_are_borrowed(void **state)
 	assert_int_equal(result.tid, child);
 }
 
-/* It may have been stopped with a lock of the allocator held. */
+/* The thread may have been stopped while it holds a lock of the allocator. */
 static void no_thread_is_borrowed_while_a_debugger_holds_another(void **state)
 {
 	struct flmem_borrow_result result;
@@ -202,7 +202,10 @@ static void a_thread_that_ends_does_not_end_the_search(void **state)
 	assert_int_equal(result.tid, child);
 }
 
-/* Without permission there is no need to try the others, and the reason has to be reported. */
+/*
+ * Without permission for one thread there is no need to try the others; the reason must be
+ * reported.
+ */
 static void a_thread_that_may_not_be_traced_ends_the_search(void **state)
 {
 	struct flmem_borrow_result result;

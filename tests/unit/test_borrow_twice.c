@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two borrowers of one thread: its park looks the same for both, and lies in the same place. */
+/* Two borrowers use one thread: its park looks the same for both, and has the same address. */
 #include "borrowed.h"
 
 #include <stdatomic.h>
@@ -16,8 +16,8 @@
 
 struct page {
 	_Atomic uint64_t calls, rounds, faults;
-	_Atomic bool other_may;	 /* begin */
-	_Atomic bool first_done; /* the other one may come for its thread */
+	_Atomic bool other_may;	 /* lets the other borrower begin */
+	_Atomic bool first_done; /* lets the other borrower return for its thread */
 	_Atomic int other_rc;
 	_Atomic bool other_complete;
 };
@@ -29,7 +29,7 @@ static int bell[2];
 #if defined(__x86_64__) || defined(__aarch64__)
 static bool is_first, is_other;
 
-/* The system call that the child is in; -1: in none. */
+/* Returns the system call that the child is in; -1: in none. */
 static long call_now(void)
 {
 	char path[40], text[64], *end;
@@ -84,7 +84,7 @@ static void be_other(void)
 	_exit(0);
 }
 
-/* The child waits at the end of the other one's calls for as long as this test takes. */
+/* The child waits at the end of the other one's calls as long as this test takes. */
 uint64_t __real_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
 uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length);
 uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, size_t length)
@@ -96,7 +96,7 @@ uint64_t __wrap_flmem_chain_put(struct flmem_chain *chain, const void *bytes, si
 	return __real_flmem_chain_put(chain, bytes, length);
 }
 
-/* The first borrower comes so late that the thread has restored itself, and is borrowed again. */
+/* The first borrower is so late that the thread has restored itself, and is borrowed again. */
 static void let_other_borrow(void)
 {
 	await_true(call_now() == SYS_read);
@@ -104,7 +104,7 @@ static void let_other_borrow(void)
 	await_true(page->calls == 2 && is_parked());
 }
 
-/* Of the first borrower, and of the other one: when they come for the thread, its calls made. */
+/* Called when either borrower returns for the thread after its calls. */
 static void before_seizure(void)
 {
 	if (is_first && page->calls == 1 && !page->other_may)

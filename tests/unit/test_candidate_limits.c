@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refusals of threads whose conditions no program sets up on request: what was read is changed. */
+/*
+ * Tests refusals whose conditions no program can set up on request: the test changes the data that
+ * were read.
+ */
 #include "borrowed.h"
 
 #include <pthread.h>
@@ -23,12 +26,12 @@
 
 #ifdef __x86_64__
 struct page {
-	_Atomic int tid; /* of the thread in question, once it is about to wait */
+	_Atomic int tid; /* the thread in question, once it is about to wait */
 };
 
 static struct page *page;
 static int bell[2];
-static bool seems_outside; /* of a system call */
+static bool seems_outside; /* the thread seems to be outside of a system call */
 
 int __real_flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
 				struct flmem_task_wait *ret_wait);
@@ -45,14 +48,14 @@ int __wrap_flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
 }
 
 static const int faults[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
-static int fault = SIGSEGV; /* that is sent */
+static int fault = SIGSEGV; /* the signal that is sent */
 
 static void block(void)
 {
 	char byte;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(faults); i++)
-		signal(faults[i], SIG_DFL); /* not back into the test */
+		signal(faults[i], SIG_DFL); /* without a return into the test */
 	atomic_store(&page->tid, (int)gettid());
 	(void)!read(bell[0], &byte, 1);
 }
@@ -84,7 +87,7 @@ __attribute__((noinline)) static void stay_inside(void)
 	__asm__ volatile("");
 }
 
-/* With addresses of a function on its stack that follow no call. */
+/* Blocks with addresses of a function on its stack that follow no call. */
 static void block_on_many_words(void)
 {
 	volatile uint64_t words[OLD_WORDS];
@@ -139,7 +142,7 @@ static void scene_close(struct scene *scene)
 	free(scene->guard);
 }
 
-/* Why the thread is rejected; NULL and its row if it is not. */
+/* Returns why the thread is rejected; NULL, and its row, if it is not. */
 static const char *find(struct scene *scene)
 {
 	FLMEM_AUTO_CANDIDATES struct flmem_candidates found = {0};
@@ -157,7 +160,7 @@ static const char *check_stack(const struct scene *scene)
 	return flmem_stack_check(&scene->target.view, &scene->needs, &scene->row);
 }
 
-/* The row of its stack in the mappings that were read. */
+/* Returns the row of its stack in the mappings that were read. */
 static struct flmem_map *find_stack(struct scene *scene)
 {
 	size_t i = 0;
@@ -169,7 +172,7 @@ static struct flmem_map *find_stack(struct scene *scene)
 	return &scene->target.maps.rows[i];
 }
 
-/* The main stack has to grow for calls that need much. */
+/* Returns the lowest used address; the main stack must grow for calls that need much. */
 static uint64_t lowest_used(struct scene *scene)
 {
 	scene->needs.stack_bytes = CALLS_BYTES;
@@ -215,7 +218,7 @@ static void a_stack_does_not_grow_above_its_limit(void **state)
 	scene_close(&scene);
 }
 
-/* flmem could write to it, and the thread would be ended by its first call. */
+/* flmem could write to the stack, and the thread's first call would end the thread. */
 static void a_stack_that_is_not_writable_is_refused(void **state)
 {
 	struct scene scene;
@@ -228,7 +231,7 @@ static void a_stack_that_is_not_writable_is_refused(void **state)
 	scene_close(&scene);
 }
 
-/* As in a page fault that takes long. */
+/* The thread seems to be in a page fault that takes long. */
 static void a_thread_outside_a_call_is_refused(void **state)
 {
 	struct scene scene;
@@ -250,7 +253,10 @@ static void what_is_not_examined_in_time_is_refused(void **state)
 	scene_open(&scene, be_threaded);
 	scene.needs.deadline_us = flmem_clock_us() - 1;
 	assert_string_equal(find(&scene), "could not be examined in time");
-	/* Nor is what a thread waits for examined after that: there may be thousands of them. */
+	/*
+	 * After that refusal, what a thread waits for must not be examined: there may be thousands
+	 * of threads.
+	 */
 	seems_outside = true;
 	assert_string_equal(find(&scene), "could not be examined in time");
 	seems_outside = false;
@@ -285,7 +291,7 @@ enum signalled {
 	THREAD_FAULTED
 };
 
-/* Ignored if it is not handled, except by a thread that is traced. */
+/* Sends a signal; an unhandled one is ignored, except by a thread that is traced. */
 static void send_signal(const struct scene *scene, enum signalled how)
 {
 	if (how == PROCESS_SIGNALLED)
@@ -296,7 +302,7 @@ static void send_signal(const struct scene *scene, enum signalled how)
 		syscall(SYS_tgkill, scene->child, scene->row.tid, fault);
 }
 
-/* A thread on its way out of a stop may be shown as blocked, with its signals still to come. */
+/* Waits: a thread that leaves a stop may be shown as blocked, with its signals still pending. */
 static bool is_back(int status_fd, pid_t tid)
 {
 	struct flmem_status status;
@@ -306,9 +312,9 @@ static bool is_back(int status_fd, pid_t tid)
 	       is_blocked_in(tid, SYS_read);
 }
 
-static bool computes; /* what the next one is borrowed as */
+static bool computes; /* how the next thread is borrowed */
 
-/* The stopped thread of `scene`, taken for one of `owner`. */
+/* Tries the stopped thread of `scene` as one of `owner`. */
 static bool is_accepted_in(struct scene *scene, const struct scene *owner, enum signalled how)
 {
 	const struct flmem_borrow_options options = {
@@ -326,7 +332,10 @@ static bool is_accepted_in(struct scene *scene, const struct scene *owner, enum 
 	borrow->view = &owner->target.view;
 	borrow->options = &options;
 	borrow->gadgets = owner->gadgets;
-	/* After an earlier stop: on its way back it would be refused for another reason. */
+	/*
+	 * Waits after an earlier stop: a thread on its way back would be refused for another
+	 * reason.
+	 */
 	await_true(is_back(status_fd, row.tid));
 	if (flmem_tracee_seize(&tracee, row.tid, scene->child) ||
 	    flmem_tracee_stop(&tracee, STOP_US) != FLMEM_TRACEE_STOPPED) {
@@ -339,7 +348,7 @@ static bool is_accepted_in(struct scene *scene, const struct scene *owner, enum 
 	return flmem_stopped_thread_check(borrow, &row, status_fd, &status);
 }
 
-/* Its number was reused: the other process has the same memory, so only its number differs. */
+/* The number seems reused: the other process has the same memory, so only its number differs. */
 static void a_thread_of_another_process_is_refused(void **state)
 {
 	struct scene one, other;
@@ -356,7 +365,7 @@ static void a_thread_of_another_process_is_refused(void **state)
 	scene_close(&other);
 }
 
-/* It would be handled when the calls have ended, and by no other thread. */
+/* The signal would be handled when the calls have ended, and by no other thread. */
 static void a_thread_that_was_sent_a_signal_is_refused(void **state)
 {
 	struct scene scene;
@@ -377,7 +386,10 @@ static void *be_other(void *unused)
 	return unused;
 }
 
-/* The first thread, beside another one that takes no signal: it would, before that is looked at. */
+/*
+ * The first thread, beside another one that takes no signal; the first one would handle it before
+ * it is checked.
+ */
 static void be_first(void)
 {
 	sigset_t all, before;
@@ -391,7 +403,10 @@ static void be_first(void)
 	block();
 }
 
-/* A timer may send one at each stop; of a process with another thread that one could handle it. */
+/*
+ * A timer may send a signal at each stop; in a process with another thread, that one could handle
+ * it.
+ */
 static void a_computing_thread_that_was_sent_a_signal_is_refused_beside_others(void **state)
 {
 	static void (*const be[])(void) = {block, be_first};
@@ -411,7 +426,7 @@ static void a_computing_thread_that_was_sent_a_signal_is_refused_beside_others(v
 	}
 }
 
-/* The signal ends the process: one for each. */
+/* The signal ends the process, so there is one for each. */
 static void every_fault_is_left_to_its_handler(void **state)
 {
 	struct scene scene;
@@ -428,7 +443,9 @@ static void every_fault_is_left_to_its_handler(void **state)
 	computes = false;
 }
 
-/* No test for memory may touch it: it runs on its own stack, with the data of another one. */
+/*
+ * No memory checker may instrument it: it runs on another stack, with the data of another thread.
+ */
 __attribute__((no_sanitize("address", "undefined"))) static int wait_for_good(void *unused)
 {
 	(void)unused;
@@ -461,7 +478,7 @@ static void threads_that_are_not_listed_may_handle_signals(void **state)
 	(void)state;
 	scene_open(&scene, block);
 	assert_int_equal(flmem_handlers_find(&scene.target.view, &scene.gadgets, 0, UINT64_MAX), 0);
-	/* flmem itself has no descriptor left. */
+	/* flmem itself has no free descriptor. */
 	next = dup(STDIN_FILENO);
 	assert_true(next >= 0);
 	close(next);

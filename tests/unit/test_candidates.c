@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that look idle and are not to be borrowed: each beside one that is, but for that. */
+/*
+ * Tests threads that look idle and must not be borrowed: each beside one that differs only in that.
+ */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -30,15 +32,15 @@
 #define FUTEX_VALUE	7
 #define BACK_OFF_MS	80
 #define PAGE_BYTES	4096U
-#define JOIN_BYTES	256U /* of join_one() */
-#define STUB_CALL_BYTES 32U  /* of one that calls through a stub */
-#define CALL_BYTES	16U  /* of a function that only calls */
+#define JOIN_BYTES	256U /* length of join_one() */
+#define STUB_CALL_BYTES 32U  /* length of a function that calls through a stub */
+#define CALL_BYTES	16U  /* length of a function that only calls */
 #define NOT_SUPPORTED	(-1)
 
 struct page {
-	_Atomic int tid; /* of the thread in question, once it is about to wait */
+	_Atomic int tid; /* the thread in question, once it is about to wait */
 	_Atomic uint32_t futex;
-	void *stack; /* of that thread, when it is not one of the C library's */
+	void *stack; /* stack of that thread, when the C library did not make it */
 	size_t stack_bytes;
 	int file;
 	uint64_t kept;
@@ -46,7 +48,7 @@ struct page {
 
 static struct page *page;
 static int bell[2];
-static const char *rejected = ""; /* why the last one was; NULL: it may be borrowed */
+static const char *rejected = ""; /* why the last one was rejected; NULL: it may be borrowed */
 
 #ifdef __x86_64__
 static void announce(void)
@@ -62,7 +64,7 @@ static void block(void)
 	(void)!read(bell[0], &byte, 1);
 }
 
-/* Where the child is before it waits; what it does then. */
+/* The child's state before it waits, and its action then. */
 static void (*work)(void);
 
 static void *be_worker(void *unused)
@@ -113,7 +115,7 @@ static void reject(const struct target *target, const struct flmem_guard *guard)
 	assert_true(decided);
 }
 
-/* Runs `do_work` on the main thread or another one of a child, and examines that. */
+/* Runs `do_work` on the main thread or another one of a child, and examines that thread. */
 static const char *examine(bool threaded, void (*do_work)(void), const struct flmem_guard *guard)
 {
 	const struct flmem_guard none = {0};
@@ -157,7 +159,7 @@ static void ordinary_threads_may_be_borrowed(void **state)
 	assert_null(examine(true, block, NULL));
 }
 
-/* Signal handlers. */
+/* Cases of signal handlers. */
 
 static void handle(int number)
 {
@@ -212,7 +214,7 @@ static void raise_elsewhere(void)
 	raise_handled(handle, SA_ONSTACK);
 }
 
-/* The children here are this program: AddressSanitizer lays out their stacks in its own way. */
+/* Skips where children are this program: AddressSanitizer lays out their stacks in its own way. */
 static void skip_if_sanitised(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -233,7 +235,7 @@ static void handlers_are_seen(void **state)
 	assert_string_equal(examine(false, raise_elsewhere, NULL), STACK);
 }
 
-/* Stacks. */
+/* Cases of stacks. */
 
 static void use_stack(int flags, int fd)
 {
@@ -254,7 +256,7 @@ static void switch_stack(void)
 	swapcontext(&here, &there);
 }
 
-/* On the heap: above it lies what the program allocated. */
+/* Switches to a stack on the heap: above it are allocated blocks of the program. */
 static void switch_to_heap(void)
 {
 	char *low = sbrk((intptr_t)STACK_BYTES * 2);
@@ -263,7 +265,7 @@ static void switch_to_heap(void)
 	switch_stack();
 }
 
-/* The inode of a System V segment is its identifier; the first one of a namespace has none. */
+/* The inode of a System V segment is its identifier; the first segment of a namespace has 0. */
 static void start_on_first_segment(void)
 {
 	int id = unshare(CLONE_NEWIPC) ? -1 : shmget(IPC_PRIVATE, STACK_BYTES, 0600);
@@ -324,7 +326,8 @@ static void pages_that_cannot_be_read_end_a_stack(void **state)
 	(void)state;
 	skip_if_sanitised();
 	use_stack(MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	page->stack_bytes = 32768; /* its begin: mapped below is nothing that belongs to it */
+	/* The beginning of the stack: the mapping below does not belong to it. */
+	page->stack_bytes = 32768;
 	assert_string_equal(examine(true, block, NULL), ROOM);
 	use_stack(MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	examine(true, block_above_guard, NULL);
@@ -335,7 +338,7 @@ static void pages_that_cannot_be_read_end_a_stack(void **state)
 	assert_string_equal(rejected, ROOM);
 }
 
-/* Allocators. */
+/* Cases of allocators. */
 
 static void wait_for_word(void)
 {
@@ -383,7 +386,9 @@ static void sleep_too_long(void)
 
 static void code_of_allocators_is_seen(void **state)
 {
-	/* The child has this program's code at the same place: the loop above is the allocator. */
+	/*
+	 * The child has this program's code at the same place: the loop above plays the allocator.
+	 */
 	uint64_t code = (uint64_t)(uintptr_t)sleep_for;
 	uint64_t library = (uint64_t)(uintptr_t)syscall;
 	struct flmem_guard guard = {0}, whole = {0};
@@ -406,7 +411,7 @@ static void *wait_for_ever(void *unused)
 	return unused;
 }
 
-/* As jemalloc does when it switches its background thread off. */
+/* Joins a thread as jemalloc does when it switches its background thread off. */
 __attribute__((noinline)) static void join_one(void)
 {
 	pthread_t thread;
@@ -427,7 +432,7 @@ static void block_deep_down(void)
 	room[0] = 0;
 }
 
-/* As an allocator calls a function of the program. */
+/* Calls a function of the program, as an allocator does. */
 __attribute__((noinline)) static void call_hook(void)
 {
 	void (*volatile hook)(void) = block_deep_down;
@@ -444,14 +449,14 @@ __attribute__((noinline)) static void note_caller(void)
 	left_over = (uint64_t)(uintptr_t)__builtin_return_address(0);
 }
 
-/* A call that stays in the allocator. */
+/* Makes a call that stays in the allocator. */
 __attribute__((noinline)) static void call_inside(void)
 {
 	note_caller();
 	__asm__ volatile("");
 }
 
-/* A call through a stub. */
+/* Makes a call through a stub. */
 __attribute__((noinline)) static void call_stub(void)
 {
 	getppid();
@@ -484,7 +489,7 @@ static void sleep_on_old_words(void)
 	wait_with_words();
 }
 
-/* The return address of the call in call_stub(). */
+/* Blocks with the return address of the call in call_stub(). */
 static void block_on_stub(void)
 {
 	const unsigned char *code = (const unsigned char *)(uintptr_t)call_stub;
@@ -525,7 +530,7 @@ static void frames_of_allocators_are_seen_in_any_wait(void **state)
 	assert_null(examine_with(block_on_old_words, call_inside, CALL_BYTES));
 	assert_string_equal(examine_with(sleep_on_old_words, call_inside, CALL_BYTES), ALLOCATOR);
 	assert_string_equal(examine_with(block_on_stub, call_stub, STUB_CALL_BYTES), ALLOCATOR);
-	/* Of a library that calls its own function through a stub. */
+	/* The guard of a library that calls its own function through a stub. */
 	flmem_guard_add_code(&own, stub, stub + STUB_CALL_BYTES);
 	flmem_guard_add_code(&own, (uint64_t)(uintptr_t)getppid, (uint64_t)(uintptr_t)getppid + 1);
 	assert_null(examine(true, block_on_stub, &own));
@@ -563,7 +568,7 @@ static void threads_of_low_priority_are_refused(void **state)
 	(void)state;
 	assert_string_equal(examine(true, be_last, NULL),
 			    "has a lower priority than another thread, which could wait for it");
-	/* Nobody is there to wait for it. */
+	/* No other thread waits for it. */
 	assert_null(examine(false, be_last, NULL));
 }
 

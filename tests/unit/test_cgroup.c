@@ -85,7 +85,7 @@ static void put_tasks(const struct tree *tree, const char *group, const char *mo
 	tree_puts(tree, path, used);
 }
 
-/* What one of the groups has left may be less than what the one with the lowest limit has. */
+/* One of the groups may have less left than the one with the lowest limit. */
 static void the_tasks_left_are_those_of_the_fullest_group(void **state)
 {
 	const struct tree *tree = *state;

@@ -74,7 +74,7 @@ static void frames_lie_below_the_red_zone_and_are_aligned(void **state)
 	flmem_chain_add(&chain, "first", 0x1000)->args[0] = 7;
 	flmem_chain_add(&chain, "second", 0x2000)->data_args = 1;
 	thread->xstate_length = 2696;
-	/* Whatever the stack pointer, each call starts at 8 modulo 16 as the ABI wants. */
+	/* Whatever the stack pointer is, each call starts at 8 modulo 16 as the ABI requires. */
 	for (uint64_t sp = 0x7fff00010000; sp < 0x7fff00010040; sp += 8) {
 		uint64_t end;
 
@@ -135,7 +135,7 @@ static void an_area_lies_beside_the_data_and_is_passed_by_offset(void **state)
 	assert_memory_equal(scratch->bytes + (scratch->area - scratch->address), bytes,
 			    sizeof(bytes));
 	number = scratch->area + 4000;
-	/* rdi: after the restorer, five words of ucontext and the eight of r8 to r15. */
+	/* rdi follows the restorer, five words of ucontext and the eight of r8 to r15. */
 	memcpy(&argument, scratch->bytes + (size_t)8 * (1 + 5 + 8), sizeof(argument));
 	assert_int_equal(argument, number);
 	chain.area.length = sizeof(bytes) + FLMEM_SCRATCH_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Breakpoints that a debugger has left in the code of a process. */
+/* Tests breakpoints that a debugger has left in the code of a process. */
 #include "borrowed.h"
 #include "capabilities.h"
 
@@ -85,7 +85,7 @@ static void put_code(uint64_t address, const void *code, size_t length)
 	close(fd);
 }
 
-/* The code of the check, and of the one that a trim makes, while a breakpoint is there. */
+/* Runs the check, and the one that a trim makes, while a breakpoint is set. */
 static int check_with_breakpoint(const unsigned char *at)
 {
 	const unsigned char breakpoint = 0xcc, own = *at;
@@ -100,7 +100,9 @@ static int check_with_breakpoint(const unsigned char *at)
 	return rc;
 }
 
-/* The test and its child have the library at the same place. A sanitizer has some of its names. */
+/*
+ * The test and its child have the library at the same place. A sanitizer replaces some functions.
+ */
 static const unsigned char *function(const char *name)
 {
 	void *handle = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
@@ -124,7 +126,7 @@ static void a_breakpoint_inside_of_what_a_trim_runs_is_refused(void **state)
 	}
 }
 
-/* Tools measure there, by probes of the kernel. */
+/* Tools measure in functions by probes of the kernel. */
 static void one_in_another_function_is_accepted(void **state)
 {
 	(void)state;
@@ -174,7 +176,10 @@ static void other_code_is_no_probe(void **state)
 	assert_null(strstr(err.message, "probe"));
 }
 
-/* An allocator that is no C library is one as a whole, but for what programs call. */
+/*
+ * An allocator that is not a C library is checked as a whole, except for functions that programs
+ * call.
+ */
 static void an_allocator_is_checked_as_a_whole(void **state)
 {
 	const unsigned char breakpoint = 0xcc;
@@ -188,7 +193,10 @@ static void an_allocator_is_checked_as_a_whole(void **state)
 	assert_non_null(strstr(err.message, "getaddrinfo"));
 }
 
-/* Where the first call in malloc_trim() leads that is no exported function; NULL: nowhere. */
+/*
+ * Returns the target of the first call in malloc_trim() that leads to no exported function; NULL:
+ * none.
+ */
 static const unsigned char *nameless_function(void)
 {
 #ifdef __x86_64__
@@ -221,7 +229,7 @@ static void one_in_a_function_without_a_name_is_refused(void **state)
 	assert_int_equal(check_with_breakpoint(nameless + 4), FLMEM_EUNSUPPORTED);
 }
 
-/* As many as nobody sets. */
+/* Nobody sets so many breakpoints. */
 static void code_that_is_changed_all_over_is_refused(void **state)
 {
 	const unsigned char breakpoint = 0xcc;
@@ -248,7 +256,7 @@ static void a_trim_asks_for_it(void **state)
 	assert_int_equal(flmem_target_hooks_check(&target.view, &list, &list.rows[0], NULL,
 						  &stopped_us, NULL),
 			 0);
-	/* After what a jump to another function overwrites. */
+	/* The place is after the bytes that a jump to another function overwrites. */
 	put_code((uintptr_t)function("sleep") + 40, &breakpoint, 1);
 	assert_int_equal(flmem_target_hooks_check(&target.view, &list, &list.rows[0], NULL,
 						  &stopped_us, NULL),
@@ -259,7 +267,7 @@ static void a_trim_asks_for_it(void **state)
 	assert_non_null(strstr(err.message, "lll_lock_wake_private"));
 }
 
-/* Whatever a chain calls. */
+/* This holds for any function that a chain calls. */
 static void a_function_that_is_called_is_compared_with_its_file(void **state)
 {
 	const unsigned char breakpoint = 0xcc, *called = function("dlopen");
@@ -278,7 +286,7 @@ static void a_function_that_is_called_is_compared_with_its_file(void **state)
 }
 
 #ifdef __x86_64__
-/* A debugger that has set a breakpoint of the processor in the child, and is killed. */
+/* A debugger that has set a hardware breakpoint in the child, and is killed. */
 static void be_debugger(void)
 {
 	const uint64_t at = (uintptr_t)function("getppid");
@@ -295,7 +303,7 @@ static void be_debugger(void)
 }
 #endif
 
-/* The kernel leaves them to the thread, which ends the program there. */
+/* The kernel leaves such breakpoints to the thread, which ends the program there. */
 static void a_breakpoint_of_the_processor_is_refused(void **state)
 {
 #ifdef __x86_64__
@@ -369,7 +377,7 @@ static int start_python(void **state)
 	return 0;
 }
 
-/* Whether a thread may be started is asked before and after a breakpoint is put there. */
+/* Checks whether a thread may be started, before and after a breakpoint is set there. */
 static void expect_no_start_with_breakpoint(const struct flmem_module *module, const char *name,
 					    uint64_t inside)
 {
@@ -399,7 +407,7 @@ static void require_python(struct flmem_cpython *ret_python)
 	}
 }
 
-/* All of it: the program would not go on if it came there itself. */
+/* All of Python is checked: the program would not continue if it reached the breakpoint itself. */
 static void python_with_a_breakpoint_starts_no_thread(void **state)
 {
 	struct flmem_cpython python;
@@ -421,7 +429,7 @@ static void a_breakpoint_in_the_c_library_starts_no_thread(void **state)
 					4);
 }
 
-/* Every gdb that has continued a program has some there. */
+/* Every gdb that has continued a program has set some there. */
 static void a_breakpoint_in_the_dynamic_linker_starts_no_thread(void **state)
 {
 	struct flmem_cpython python;
@@ -433,13 +441,13 @@ static void a_breakpoint_in_the_dynamic_linker_starts_no_thread(void **state)
 
 #define COPY "build_of_test_changed_code.so"
 
-/* With these the file itself can be read. */
+/* Drops the capabilities with which the file itself can be read. */
 static void drop_capabilities(void)
 {
 	assert_true(capability_drop(CAP_SYS_ADMIN) && capability_drop(CAP_CHECKPOINT_RESTORE));
 }
 
-static void *updated; /* as the test has it, whose child it has at the same place */
+static void *updated; /* address of the test's function, which its child has at the same place */
 
 static const struct flmem_module *gone_module(void)
 {
@@ -451,7 +459,7 @@ static const struct flmem_module *gone_module(void)
 	return NULL;
 }
 
-/* The libraries of a job that runs for days are replaced by those of an update. */
+/* An update replaces the libraries of a job that runs for days. */
 static void code_of_a_file_that_is_gone_is_accepted(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rules compute for a whole file is computed once, however many parts the file has. */
+/* Values that rules need of a whole file are computed once, however many parts the file has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVFlare's cleanup that a script replaces, what its clients send, and recipes of one's own. */
+/*
+ * Tests scripts that replace NVFlare's cleanup, the data that its clients send, and custom recipes.
+ */
 #include <stdio.h>
 
 #include "script_rows.h"
@@ -290,7 +292,7 @@ static void recipes_of_ones_own_are_findings(void **state)
 	check_rows(recipes, FLMEM_ARRAY_SIZE(recipes));
 }
 
-/* A cell that replaces it, with the line of the file. */
+/* A cell replaces it, with the line of the file. */
 static void a_notebook_may_replace_the_cleanup(void **state)
 {
 	static const char text[] =

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands and their verbs, in the table of tests/verbs; and that of flmem keeps its rules. */
+/*
+ * Tests commands and their verbs, in the table of tests/verbs, and that flmem's table keeps its
+ * rules.
+ */
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>

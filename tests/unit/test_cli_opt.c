@@ -40,7 +40,7 @@ static const struct opt table[] = {
 
 #define WORDS_MAX 16
 
-/* A command line that the parser may reorder, what it gave, and the words that were left. */
+/* A command line that the parser may reorder, its results, and the remaining words. */
 struct line {
 	char *words[WORDS_MAX];
 	struct opt_rest rest;
@@ -216,7 +216,7 @@ static void the_nearest_name_is_near(void **state)
 	assert_null(opt_nearest("x", names, 4));
 }
 
-/* Else `--fail-above 0` would pass every process. */
+/* Otherwise `--fail-above 0` would pass every process. */
 static void zero_is_refused_where_it_is_no_value(void **state)
 {
 	struct line l;

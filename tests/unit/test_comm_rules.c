@@ -344,7 +344,7 @@ static void sizes_of_connections_are_checked(void **state)
 	assert_int_equal(wrong, 0);
 }
 
-/* A file of a kit counts as checked also without findings, and is no job that lacks its meta. */
+/* A file of a kit counts as checked also without findings, and is not a job that lacks its meta. */
 static void a_kit_is_checked(void **state)
 {
 	struct flmem_recommendations found = {0};
@@ -384,7 +384,7 @@ static size_t both_read(const char *one, const char *other, const char *rule)
 	return hits;
 }
 
-/* Which one is read depends on the order in which the file system lists both folders. */
+/* The order in which the file system lists both folders decides which one is read. */
 static void two_files_of_a_kit_are_reported(void **state)
 {
 	(void)state;
@@ -395,7 +395,7 @@ static void two_files_of_a_kit_are_reported(void **state)
 	assert_int_equal(both_read("comm_config.json", CONF, "NVF-COMM-ZERO"), 1);
 	assert_int_equal(both_read("comm_config.json.default", LOCAL, "NVF-COMM-TWICE"), 1);
 	assert_int_equal(both_read("startup/comm_config.json.default", LOCAL, "NVF-COMM-TWICE"), 1);
-	/* Of two kits each has its own. */
+	/* The two files belong to two kits. */
 	assert_int_equal(both_read("a/" LOCAL, "b/" CONF, "NVF-COMM-TWICE"), 0);
 	assert_int_equal(both_read("a/comm_config.json", "b/" CONF, "NVF-COMM-TWICE"), 0);
 }

@@ -71,7 +71,7 @@ static void conditions_mean_what_they_say(void **state)
 		{"not swap > 0", FLMEM_TRUE},
 		{"!swap > 0", FLMEM_TRUE},
 		{"not not rss > 1", FLMEM_TRUE},
-		/* and before or, not before both */
+		/* `and` precedes `or`, but not both orders */
 		{"rss > 1 or rss > 1 and swap > 0", FLMEM_TRUE},
 		{"(rss > 1 or rss > 1) and swap > 0", FLMEM_FALSE},
 		{"not swap > 0 and rss > 80G", FLMEM_FALSE},
@@ -181,7 +181,7 @@ static void the_heap_is_read_only_when_it_is_needed(void **state)
 	flmem_condition_free(condition);
 }
 
-/* None is cut off for want of room. */
+/* The message has room for every figure. */
 static void the_complaint_names_every_figure(void **state)
 {
 	struct flmem_condition *condition = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corrections on files: what is written, and what is refused with nothing lost. */
+/* Tests corrections of files: what is written, and what is refused without loss. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +32,8 @@ struct job {
 };
 
 /*
- * The calls that give names, so that a test can act just before one: what another program does at
- * that moment cannot be had from outside without chance.
+ * Replaces the calls that give names, so that a test can act just before one: otherwise an action
+ * of another program at that moment would depend on chance.
  */
 static struct {
 	const struct job *job;
@@ -91,7 +91,7 @@ static void assert_text(const struct job *job, const char *path, const char *exp
 	assert_string_equal(text.data, expected);
 }
 
-/* Nothing but the files that the test made, in the directory of the configuration. */
+/* Checks that the directory of the configuration has only the files that the test made. */
 static void assert_entries(const struct job *job, int expected)
 {
 	int fd = openat(job->tree.fd, "app/config", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -192,7 +192,7 @@ static void one_of_several_hard_links_is_left(void **state)
 	job_clear(&job);
 }
 
-/* The same text elsewhere, which the path leads to by the time of writing. */
+/* The path leads to the same text in another directory when it is written. */
 static void a_directory_that_was_exchanged_is_left(void **state)
 {
 	struct job job;
@@ -210,7 +210,7 @@ static void a_directory_that_was_exchanged_is_left(void **state)
 	job_clear(&job);
 }
 
-/* The very file, but in a directory whose owner may do with a backup what he likes. */
+/* The file is the same, but in a directory whose owner may do anything with a backup. */
 static void a_file_that_was_moved_to_another_directory_is_left(void **state)
 {
 	struct job job;
@@ -228,7 +228,7 @@ static void a_file_that_was_moved_to_another_directory_is_left(void **state)
 	job_clear(&job);
 }
 
-/* Another file with the same text: its owner and its permissions were not those that were seen. */
+/* Another file has the same text, but not the owner and permissions that were seen. */
 static void a_file_that_was_exchanged_is_left(void **state)
 {
 	struct job job;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answer of a script that is read while its thread still writes it: the end is read later. */
+/*
+ * Tests an answer of a script that is read while its thread still writes it: the end is read later.
+ */
 #include "borrowed.h"
 
 #include <pthread.h>
@@ -37,7 +39,7 @@ static bool is_writer_there(void)
 	return stat(path, &unused) == 0;
 }
 
-/* As long as its thread is there, a copy of the answer has only the beginning of the text. */
+/* While its thread exists, a copy of the answer has only the beginning of the text. */
 int __wrap_flmem_process_read_memory(const struct flmem_process *process, uint64_t address,
 				     void *ret_bytes, size_t length)
 {
@@ -119,14 +121,14 @@ static void the_answer_is_read_again_after_the_end_of_its_thread(void **state)
 	if (flmem_cpython_injected_await(&session, &injected, &err))
 		fail_msg("%s", err.message);
 	target_close(&target);
-	assert_true(torn > 0); /* or this test has shown nothing */
+	assert_true(torn > 0); /* otherwise this test has shown nothing */
 	assert_true(result.complete);
 	assert_string_equal(result.answer.output, OUTPUT);
 }
 
 /*
- * The first one was stopped between the answer and the end: another flmem has the place since, and
- * perhaps its answer.
+ * The first flmem was stopped between the answer and the end: another flmem has the place since,
+ * and perhaps its answer.
  */
 static void the_place_of_another_flmem_is_not_erased(void **state)
 {
@@ -152,7 +154,7 @@ static void the_place_of_another_flmem_is_not_erased(void **state)
 	flmem_cpython_injected_erase(&session, &injected);
 	for (size_t i = 0; i < sizeof(page->answer); i++)
 		assert_int_equal(page->answer[i], 0);
-	page->answer[0] = 1; /* no code has answered: it is nobody else's */
+	page->answer[0] = 1; /* no code has answered: the place belongs to nobody else */
 	result.complete = false;
 	flmem_cpython_injected_erase(&session, &injected);
 	assert_int_equal(page->answer[0], 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code by PEP 768 in each interpreter that has it, as where no thread can be started. */
+/* Runs code by PEP 768 in each interpreter that has it, as where no thread can be started. */
 #include "borrowed.h"
 
 #include "proc/task.h"
@@ -9,13 +9,13 @@
 #define TIMEOUT_US 20000000U
 #define REFUSAL_US 100000U
 
-/* The main thread computes and checks what it computes. */
+/* The main thread computes and checks its results. */
 static const char computing[] = "import os\n"
 				"os.write(1, b'r')\n"
 				"wanted = sum(i * i for i in range(1000))\n"
 				"while sum(i * i for i in range(1000)) == wanted:\n"
 				"    pass\n";
-/* It refuses all scripts of debuggers, and has to go on after that. */
+/* The program refuses all scripts of debuggers, and must continue after that. */
 static const char audited[] = "import os, sys\n"
 			      "def hook(event, args):\n"
 			      "    if event == 'cpython.remote_debugger_script':\n"
@@ -85,7 +85,7 @@ static int call_code(struct scene *scene, const char *text, const char *code, ui
 	target_open(scene->child, &scene->target);
 	if (text == waiting)
 		await_block(scene);
-	if (arena_is_locked) /* a word that is not zero: the file's first one */
+	if (arena_is_locked) /* a word other than zero: the file's first one */
 		flmem_guard_add_word(&scene->guard, scene->target.maps.rows[0].start);
 	return flmem_cpython_call(&scene->target.view, &scene->call, &scene->result, &scene->err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When no entry point into an interpreter may be used, and what a request to it writes. */
+/* Tests when no entry point into an interpreter may be used, and what a request to it writes. */
 #include "borrowed.h"
 #include "own_restrictions.h"
 
@@ -14,14 +14,14 @@
 
 #define INTERPRETER	"/usr/bin/python3"
 #define TIMEOUT_US	20000000U
-#define PATH_BYTES	64U /* of the interpreter that is made up */
+#define PATH_BYTES	64U /* sizes of the simulated interpreter */
 #define GIL_DROP	0x01U
 #define HARMLESS	0x0eU /* signals, pending calls, an asynchronous exception */
 #define DEBUGGER_SCRIPT 0x20U
 
-/* What flmem reads seems to be so. */
+/* Simulated results of flmem's reads. */
 static bool seems_finalizing, seems_held, seems_handed_on, seems_changing;
-static const char *directory = "/tmp"; /* of a script that is not written */
+static const char *directory = "/tmp"; /* folder of a script that is not written */
 
 int __real_flmem_cpython_state_read(const struct flmem_view *view,
 				    const struct flmem_cpython_place *place,
@@ -45,7 +45,7 @@ int __wrap_flmem_cpython_state_read(const struct flmem_view *view,
 	return rc;
 }
 
-/* Replaced in cpython_call.c, which watches the lock. */
+/* Replaces the function in cpython_call.c, which watches the lock. */
 int __real_flmem_cpython_gil_read(const struct flmem_view *view,
 				  const struct flmem_cpython_place *place,
 				  uint64_t main_interpreter, struct flmem_cpython_gil *ret_gil,
@@ -71,7 +71,7 @@ int __wrap_flmem_cpython_gil_read(const struct flmem_view *view,
 	return rc;
 }
 
-static int answer; /* of code that is requested */
+static int answer; /* answer of the requested code */
 
 /* Another debugger makes a request: while the script is written, or after it was taken. */
 static bool asked_before, asked_after;
@@ -81,7 +81,7 @@ static void request_as_another(void);
 static bool filtered_meanwhile;
 static void filter_thread(void);
 
-/* The debugger's interface: neither a source nor a file is written, and no answer awaited. */
+/* The debugger's interface is replaced: no source and no file is written, and no answer awaited. */
 int __wrap_flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 					struct flmem_cpython_injected *injected,
 					struct flmem_error *err);
@@ -136,7 +136,7 @@ int __wrap_flmem_cpython_script_write(const struct flmem_process *process, uint6
 	return 0;
 }
 
-/* A real interpreter. */
+/* Starts a real interpreter. */
 
 static int ends[2];
 
@@ -147,7 +147,7 @@ static void be_python(void)
 	      (char *)NULL);
 }
 
-/* Calls code in a Python that sleeps, or was stopped asleep. */
+/* Runs code in a Python that sleeps, or was stopped asleep. */
 static int call_python(bool is_stopped, struct flmem_error *err)
 {
 	FLMEM_AUTO_CPYTHON_RESULT struct flmem_cpython_result result = {0};
@@ -195,7 +195,7 @@ static void a_finalising_interpreter_is_not_entered(void **state)
 		fail_msg("%s", err.message);
 }
 
-/* Its holder is blocked all the time. */
+/* The holder of the lock is blocked all the time. */
 static void a_lock_that_is_held_in_c_code_is_not_waited_for(void **state)
 {
 	struct flmem_error err = {0};
@@ -218,12 +218,12 @@ static void a_lock_that_another_thread_has_by_now_is_released(void **state)
 
 	(void)state;
 	seems_held = seems_handed_on = true;
-	(void)call_python(false, &err); /* may have no time for its code */
+	(void)call_python(false, &err); /* it may have no time for its code */
 	seems_held = seems_handed_on = false;
 	assert_null(strstr(err.message, "holds the interpreter's lock"));
 }
 
-/* As when SIGSTOP arrives while a thread holds the lock. */
+/* SIGSTOP may arrive while a thread holds the lock. */
 static void a_stopped_process_is_refused_as_stopped(void **state)
 {
 	struct flmem_error err = {0};
@@ -238,7 +238,7 @@ static void a_stopped_process_is_refused_as_stopped(void **state)
 		fail_msg("%s", err.message);
 }
 
-/* Its lock is known nevertheless: who waits for it is not borrowed for a trim. */
+/* The lock is known nevertheless: a thread that waits for it is not borrowed for a trim. */
 static void threads_that_come_and_go_hide_no_lock(void **state)
 {
 	struct flmem_cpython_waiters waiters;
@@ -266,10 +266,10 @@ static void threads_that_come_and_go_hide_no_lock(void **state)
 	assert_true(waiters.gil.start && waiters.gil.start < waiters.gil.end);
 }
 
-/* The debugger's interface of a thread state that is made up. */
+/* The debugger's interface of a simulated thread state. */
 
 struct thread_state {
-	_Atomic bool ready; /* touched: flmem reads no page that is not there */
+	_Atomic bool ready; /* the page was touched: flmem reads no absent page */
 	_Atomic uint8_t breaker;
 	char space[7];
 	_Atomic int32_t pending;
@@ -352,7 +352,7 @@ static void a_request_releases_no_lock(void **state)
 	end(&scene);
 	expect_borrowed(rc, &err);
 	assert_false(atomic_load(&shared->breaker) & GIL_DROP);
-	/* What comes between its reading and its writing must not be lost. */
+	/* Bits set between reading and writing must not be lost. */
 	assert_int_equal(atomic_load(&shared->breaker) & HARMLESS, HARMLESS);
 	assert_true(atomic_load(&shared->breaker) & DEBUGGER_SCRIPT);
 	assert_int_equal(atomic_load(&shared->pending), 1);
@@ -442,7 +442,7 @@ static void a_request_that_is_not_carried_out_in_time_is_withdrawn(void **state)
 		fail_msg("%s", err.message);
 }
 
-/* After the checks before the request. */
+/* Called after the checks before the request. */
 static int become_unsafe(void *context, struct flmem_error *err)
 {
 	unsigned *checks = context;
@@ -472,7 +472,7 @@ static void a_request_that_becomes_unsafe_is_withdrawn(void **state)
 		fail_msg("%s", err.message);
 }
 
-/* flmem has evaluated the filters that were there before. */
+/* flmem has evaluated the filters that existed before. */
 static void a_request_is_withdrawn_where_a_filter_came_meanwhile(void **state)
 {
 	struct flmem_error err = {0};
@@ -493,7 +493,7 @@ static void a_request_is_withdrawn_where_a_filter_came_meanwhile(void **state)
 		fail_msg("%s", err.message);
 }
 
-/* Nobody borrows a thread here: the filters are read for the request alone. */
+/* No thread is borrowed here: the filters are read for the request alone. */
 static void a_program_whose_filter_kills_is_not_asked(void **state)
 {
 	struct flmem_error err = {0};
@@ -506,7 +506,7 @@ static void a_program_whose_filter_kills_is_not_asked(void **state)
 	filter_thread();
 	rc = flmem_cpython_entry_debugger(&scene.session, &err);
 	end(&scene);
-	/* Where filters may not be read, that is the reason. */
+	/* Where filters cannot be read, that is the reason. */
 	assert_true(rc == FLMEM_EUNSUPPORTED || rc == FLMEM_EPERM);
 	assert_int_equal(atomic_load(&shared->pending), 0);
 	if (rc == FLMEM_EUNSUPPORTED && !strstr(err.message, "openat"))
@@ -550,7 +550,7 @@ static void another_interpreter_is_not_asked(void **state)
 	assert_string_equal(shared->path, "");
 }
 
-/* What lies after the path belongs to the interpreter. */
+/* The bytes after the path belong to the interpreter. */
 static void a_path_that_does_not_fit_is_not_written(void **state)
 {
 	char longer[PATH_BYTES + 1];

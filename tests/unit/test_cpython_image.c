@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of an interpreter that contradicts itself: this process plays one. */
+/* Tests inconsistent states of an interpreter, which this process simulates. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void link_threads(size_t index)
 	}
 }
 
-/* Two interpreters of three threads; the main thread is not the first of its list. */
+/* Links two interpreters of three threads; the main thread is not the first of its list. */
 static void link_all(void)
 {
 	interpreters[0] = (struct fake_interpreter){.next = address_of(&interpreters[1]), .id = 1};
@@ -159,26 +159,26 @@ static void lists_that_do_not_fit_together_are_refused(void **state)
 	threads[1][1].interpreter = address_of(&interpreters[0]);
 	expect_nonsense();
 	link_all();
-	threads[1][2].next = address_of(&threads[1][0]); /* without end */
+	threads[1][2].next = address_of(&threads[1][0]); /* endless */
 	expect_nonsense();
 	link_all();
 	interpreters[0].id = 0; /* two main ones */
 	expect_nonsense();
 	link_all();
-	threads[1][2].next = 0x1234; /* no address of such a thing */
+	threads[1][2].next = 0x1234; /* not an address of a thread state */
 	expect_nonsense();
 }
 
 static void a_lock_that_cannot_be_is_refused(void **state)
 {
 	(void)state;
-	set_locked(-1, NULL); /* never made */
+	set_locked(-1, NULL); /* never initialised */
 	expect_nonsense();
 	set_locked(2, &threads[1][0]);
 	expect_nonsense();
 }
 
-/* It was just created, or is about to end: that is over soon. */
+/* The thread was just created, or is about to end: that is over soon. */
 static void a_holder_in_no_list_is_temporary(void **state)
 {
 	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state found = {0};
@@ -200,7 +200,7 @@ static void *change_lists(void *context)
 	return context;
 }
 
-/* Inconsistent in one way now and in another one then. */
+/* The lists are inconsistent in one way now and in another one later. */
 static void lists_that_change_are_temporary(void **state)
 {
 	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state found = {0};
@@ -235,7 +235,7 @@ static void an_end_that_has_begun_is_seen(void **state)
 	assert_true(found.finalizing);
 }
 
-/* One thread fills it until then. */
+/* One thread initialises the interpreter until then. */
 static void an_interpreter_that_is_being_made_is_not_entered(void **state)
 {
 	FLMEM_AUTO_CPYTHON_STATE struct flmem_cpython_state found = {0};
@@ -248,7 +248,7 @@ static void an_interpreter_that_is_being_made_is_not_entered(void **state)
 	assert_int_equal(flmem_cpython_finalizing_read(&view, &place, &finalizing, NULL), 0);
 	assert_true(finalizing);
 	assert_int_equal(read_state(&found), FLMEM_EUNSAFE);
-	/* Its end takes that back as well, and is called so. */
+	/* The end of an interpreter frees it as well, and is reported as such. */
 	runtime.finalizing = address_of(&threads[1][0]);
 	assert_int_equal(read_state(&found), 0);
 	assert_true(found.finalizing);
@@ -306,7 +306,7 @@ static void an_interpreter_without_the_lock_is_refused(void **state)
 	assert_non_null(strstr(err.message, "free-threaded"));
 }
 
-/* The names of the files do not show it in every distribution; the table does. */
+/* File names do not show the build in every distribution; the table does. */
 static void builds_of_unknown_layout_are_refused_by_name(void **state)
 {
 	struct flmem_error err = {0};
@@ -324,7 +324,9 @@ static void builds_of_unknown_layout_are_refused_by_name(void **state)
 	runtime_table[1] = version;
 }
 
-/* Why detect does not read the arenas of this program, taken for a CPython of this release. */
+/*
+ * Checks why detect does not read the arenas of this program, taken for a CPython of this release.
+ */
 static void assert_arenas_unknown(int minor, uint64_t mark, const char *why)
 {
 	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();

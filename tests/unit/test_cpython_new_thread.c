@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python code in a thread that is started for it: what is asked of the interpreter and of it. */
+/*
+ * Tests Python code in a thread that is started for it: the checks of the interpreter and of the
+ * thread.
+ */
 #include "borrowed.h"
 
 #include <fcntl.h>
@@ -24,7 +27,7 @@ static const char idle[] = "import time\n"
 			   "print(flush=True)\n"
 			   "time.sleep(1000)\n";
 
-/* Nothing can be written to its own memory, and ctypes is not there either. */
+/* A program without ctypes whose memory cannot be written. */
 static const char silent[] = "import posix, time\n"
 			     "def fail(*unused):\n"
 			     "    raise OSError\n"
@@ -33,8 +36,8 @@ static const char silent[] = "import posix, time\n"
 			     "time.sleep(1000)\n";
 
 /*
- * The code makes its thread read a byte of standard input when it ends, in the destructor of a key
- * of its own, so that it is there for as long as the test likes.
+ * The code makes its thread read a byte of standard input when it ends, in the destructor of a
+ * thread key, so that the thread exists as long as the test needs it.
  */
 static const char idle_with_ctypes[] = "import ctypes, time\n"
 				       "print(flush=True)\n"
@@ -45,7 +48,7 @@ static const char hold_end[] = "import ctypes\n"
 			       "c.pthread_key_create(ctypes.byref(k), c.fgetc)\n"
 			       "c.pthread_setspecific(k, ctypes.c_void_p.in_dll(c, 'stdin'))\n";
 
-/* Its main thread is nearly always in a function of the C library, with the interpreter's lock. */
+/* The main thread is nearly always in a function of the C library, with the interpreter's lock. */
 static const char in_the_c_library[] = "import ctypes\n"
 				       "hold = ctypes.PyDLL(None)\n"
 				       "place = ctypes.create_string_buffer(1 << 26)\n"
@@ -68,7 +71,7 @@ struct scene {
 
 static const char *program;
 static int ends[2];
-static int input[2]; /* of the target */
+static int input[2]; /* standard input of the target */
 static bool holds_end, was_awaited;
 
 static void be_python(void)
@@ -129,7 +132,9 @@ static size_t count_threads(const struct scene *scene)
 	return tasks.count;
 }
 
-/* A thread that is held is let go when flmem has begun to wait for its end, which may take long. */
+/*
+ * A thread that is held is released when flmem has begun to wait for its end, which may take long.
+ */
 bool __real_flmem_new_thread_await_end(const struct flmem_view *view,
 				       const struct flmem_new_thread *thread, uint64_t timeout_us);
 bool __wrap_flmem_new_thread_await_end(const struct flmem_view *view,
@@ -143,7 +148,7 @@ bool __wrap_flmem_new_thread_await_end(const struct flmem_view *view,
 	return __real_flmem_new_thread_await_end(view, thread, TIMEOUT_US);
 }
 
-/* The thread that starts another one seems to be back before its results could be read. */
+/* The thread that starts another one seems to have returned before its results could be read. */
 static bool is_late;
 
 int __real_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
@@ -165,7 +170,7 @@ int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_ch
 	return flmem_error_set(err, FLMEM_EFAILED, 0, "late");
 }
 
-/* Between two waits it can be caught running; that is no answer to what is asked here. */
+/* Between two waits the thread can be found running; that does not answer this test's question. */
 static int enter(struct scene *scene)
 {
 	int rc = FLMEM_EUNSAFE;
@@ -203,7 +208,7 @@ static void code_runs_and_its_thread_is_gone(void **state)
 	end(&scene);
 }
 
-/* It is there until flmem waits for it: without that it would be counted. */
+/* The thread exists until flmem waits for it: otherwise it would be counted. */
 static void the_end_of_the_thread_is_awaited(void **state)
 {
 	struct scene scene;
@@ -236,7 +241,9 @@ static void a_dry_run_starts_nothing(void **state)
 	end(&scene);
 }
 
-/* Each one sleeps for seconds, so a machine without time for flmem must not make it start many. */
+/*
+ * Each thread sleeps for seconds, so a machine without time for flmem must not make it start many.
+ */
 static void threads_that_flmem_is_late_for_count(void **state)
 {
 	struct scene scene;
@@ -253,7 +260,7 @@ static void threads_that_flmem_is_late_for_count(void **state)
 	end(&scene);
 }
 
-/* Under load it can be caught elsewhere; where it is caught decides. */
+/* Under load the thread can be found elsewhere; the place decides. */
 static int enter_computing(struct scene *scene, const char *passing)
 {
 	int rc = FLMEM_EUNSAFE;
@@ -286,14 +293,14 @@ static void a_computing_thread_starts_one(void **state)
 	end(&scene);
 }
 
-/* pthread_create() there could wait for a lock that this thread holds. */
+/* pthread_create() could wait there for a lock that this thread holds. */
 static void a_thread_inside_the_c_library_starts_none(void **state)
 {
 	struct scene scene;
 
 	(void)state;
 	start(&scene, in_the_c_library);
-	scene.call.timeout_us = 1000; /* of the code, should it be started */
+	scene.call.timeout_us = 1000; /* for the code, should it be started */
 	assert_int_equal(enter_computing(&scene, "system call"), FLMEM_EUNSAFE);
 	if (!strstr(scene.err.message, "computes outside of the interpreter's code"))
 		fail_msg("%s", scene.err.message);
@@ -316,7 +323,7 @@ static void a_computing_thread_of_a_static_program_starts_none(void **state)
 	end(&scene);
 }
 
-/* Its thread id may have been reused since its state was read. */
+/* The thread id may have been reused since the thread's state was read. */
 static void another_computing_thread_starts_none(void **state)
 {
 	struct scene scene;
@@ -344,7 +351,7 @@ static rlim_t data_bytes(pid_t pid)
 	return bytes;
 }
 
-/* The stack of the new thread takes what is left of the memory that code needs. */
+/* The stack of the new thread takes the rest of the memory that the code needs. */
 static void without_memory_nothing_is_entered(void **state)
 {
 	struct rlimit limit = {0, RLIM_INFINITY};
@@ -362,7 +369,10 @@ static void without_memory_nothing_is_entered(void **state)
 	end(&scene);
 }
 
-/* The mark of its end seems to be set: another word of its state, which is, is read for it. */
+/*
+ * The mark of finalisation seems to be set: another word of the state, which is set, is read
+ * instead.
+ */
 static void an_interpreter_that_begins_to_end_is_not_entered(void **state)
 {
 	uint64_t word = 0, offset = 0;
@@ -385,7 +395,7 @@ static void an_interpreter_that_begins_to_end_is_not_entered(void **state)
 	end(&scene);
 }
 
-/* The offset of a number that is not 0 and begins with such a byte; 0 if there is none. */
+/* Returns the offset of a number that is not 0 and begins with such a byte; 0 if there is none. */
 static uint32_t offset_of_round_number(const struct scene *scene)
 {
 	uint32_t number = 0, offset = 0;
@@ -400,7 +410,7 @@ static uint32_t offset_of_round_number(const struct scene *scene)
 
 static pid_t watched; /* 0: it was found */
 
-/* Once, when a thread is in a lock without a time limit, as no other one is. */
+/* True once, when a thread is in a lock without a time limit, as no other one is. */
 static bool is_stopped_for_good(void)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -419,7 +429,7 @@ static bool is_stopped_for_good(void)
 	return false;
 }
 
-/* As if it ended after the check of flmem, and before that of the thread. */
+/* The interpreter seems to end after the check of flmem, and before that of the thread. */
 static void expect_stopped_thread(bool creates_state)
 {
 	struct scene scene;
@@ -451,14 +461,14 @@ static void an_interpreter_that_ended_after_the_check_stops_the_thread(void **st
 	expect_stopped_thread(false);
 }
 
-/* As with 3.14: a state must not be made in such an interpreter either. */
+/* With 3.14, a state must not be created in such an interpreter either. */
 static void an_interpreter_that_ended_after_the_check_gets_no_state(void **state)
 {
 	(void)state;
 	expect_stopped_thread(true);
 }
 
-/* The longest chain of all. */
+/* The chain is the longest of all. */
 static void code_runs_after_a_state_was_made(void **state)
 {
 	struct scene scene;

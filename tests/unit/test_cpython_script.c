@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A script is written with the rights of its process, wherever that process's paths lead. */
+/* A script is written with the rights of its process, wherever the paths of the process lead. */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define NOGRP  65533
 #define OTHER  65532
 
-/* A root directory of the child's own, below /var/tmp, and a folder in it that is root's. */
+/* A separate root directory of the child, below /var/tmp, and a folder in it that is root's. */
 static char tree[64], secret[96];
 
 static void be_child(void)
@@ -24,12 +24,12 @@ static void be_child(void)
 	if (chroot(tree) || chdir("/") || setresgid(NOGRP, NOGRP, NOGRP) ||
 	    setresuid(NOBODY, NOBODY, NOBODY))
 		_exit(1);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of ids has reset it */
 	for (;;)
 		pause();
 }
 
-/* Where a second name of the file is made before it is filled; empty: nowhere. */
+/* The place where a second name of the file is made before it is filled; empty: none. */
 static char second_name[128];
 
 int __real_flmem_io_write_all(int fd, const void *bytes, size_t length);
@@ -85,7 +85,7 @@ static size_t count_files(const char *path)
 	return count;
 }
 
-/* Also of a test that failed, or was skipped before it had one. */
+/* Cleans up, also after a test that failed, or was skipped before it had a directory. */
 static int fell_tree(void **state)
 {
 	char command[128];
@@ -106,7 +106,7 @@ static pid_t start(struct flmem_process *process)
 	assert_true(child > 0);
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)child);
 	await_true(readlink(path, link, sizeof(link)) == (ssize_t)strlen(tree));
-	/* Its ids change last. */
+	/* The child changes its ids last. */
 	await_true(flmem_process_open(child, process, NULL) == 0);
 	usleep(100000);
 	return child;
@@ -153,7 +153,7 @@ static void the_file_is_the_process_s_own(void **state)
 	child_end(child);
 }
 
-/* What only root may write to: as root, flmem would put its file there. */
+/* Only root may write there: as root, flmem would put its file there. */
 static void nothing_is_written_where_the_process_may_not(void **state)
 {
 	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
@@ -173,7 +173,7 @@ static void nothing_is_written_where_the_process_may_not(void **state)
 	child_end(child);
 }
 
-/* A link may come to mean another directory between two looks. */
+/* A link may lead to another directory between two checks. */
 static void a_link_is_not_followed_where_it_could_be(void **state)
 {
 	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
@@ -193,7 +193,7 @@ static void a_link_is_not_followed_where_it_could_be(void **state)
 	child_end(child);
 }
 
-/* Somebody else would keep what is removed. */
+/* Another user would keep what is removed. */
 static void a_file_with_a_second_name_is_not_used(void **state)
 {
 	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;
@@ -214,7 +214,7 @@ static void a_file_with_a_second_name_is_not_used(void **state)
 	child_end(child);
 }
 
-/* Others could bring their own code into the target there. */
+/* Other users could put their own code there for the target. */
 static void nothing_is_written_where_others_may_replace_it(void **state)
 {
 	static const struct {
@@ -249,7 +249,7 @@ static void nothing_is_written_where_others_may_replace_it(void **state)
 	}
 }
 
-/* flmem itself stays what it was. */
+/* The ids of flmem itself do not change. */
 static void the_ids_of_the_caller_stay(void **state)
 {
 	struct flmem_cpython_script script = FLMEM_CPYTHON_SCRIPT_INIT;

@@ -17,7 +17,7 @@
 
 static const unsigned char cookie[FLMEM_CPYTHON_COOKIE + 1] = "c\"o\\o\n\xff\x01";
 
-/* Foreign bytes: a length and a text after the cookie. */
+/* Makes foreign bytes: a length and a text after the cookie. */
 static size_t put_answer(unsigned char *bytes, uint32_t length, const char *text)
 {
 	memcpy(bytes, cookie, FLMEM_CPYTHON_COOKIE);
@@ -53,7 +53,7 @@ static void what_is_no_answer_is_none(void **state)
 	size_t length;
 
 	(void)state;
-	memset(bytes, 'x', sizeof(bytes)); /* what lies after it is not part of it */
+	memset(bytes, 'x', sizeof(bytes)); /* bytes after it are not a part of it */
 	length = put_answer(bytes, UINT32_MAX, "ok\n1234");
 	assert_true(flmem_cpython_answer_parse(bytes, length, cookie, &answer));
 	assert_true(answer.cut);
@@ -93,7 +93,7 @@ static void run_in_python(const char *before, const struct flmem_cpython_code *c
 	assert_false(source.failed);
 	assert_memory_equal(source.data + address_at - 2, "0x0000000000000000", 18);
 	assert_int_equal(source.length, strlen(source.data) + 1);
-	/* Offset 0 of the file stands for the address. */
+	/* Offset 0 of the file replaces the address. */
 	place = strstr(source.data, "/proc/self/mem");
 	assert_non_null(place);
 	memcpy(place, "/proc/self/fd/", 14);
@@ -113,9 +113,9 @@ static void run_in_python(const char *before, const struct flmem_cpython_code *c
 
 /*
  * Runs a source as the main thread would, again and again, with a signal at one line after the
- * other whose handler raises. Each time the code has to run once, in another thread, and the
- * handler to be called again once this thread is back here. The kernel counts the threads: it knows
- * one before it first runs.
+ * other whose handler raises. Each time the code must run once, in another thread, and the handler
+ * must be called again once this thread is back here. The kernel counts the threads: it knows one
+ * before it first runs.
  */
 static const char interrupting[] =
 	"import _thread,os,signal,sys,time\n"
@@ -217,7 +217,7 @@ static void the_source_is_python_and_answers(void **state)
 	flmem_cpython_answer_clear(&answer);
 }
 
-/* They would end it with an error. */
+/* Functions of the program with these names would end it with an error. */
 static void functions_of_the_program_are_not_called(void **state)
 {
 	static const char *const programs[] = {
@@ -242,7 +242,7 @@ static void functions_of_the_program_are_not_called(void **state)
 	}
 }
 
-/* No answer then, and no exception that the program would report. */
+/* There is then no answer, and no exception that the program would report. */
 static void a_replaced_exec_is_not_called(void **state)
 {
 	static const char *const programs[] = {

@@ -19,7 +19,7 @@
 #include "elf/modules.h"
 #include "runtimes/cpython_state.h"
 
-/* One interpreter that runs a program; released in tear_down, also after a failed check. */
+/* One interpreter that runs a program; tear_down releases it, also after a failed check. */
 static struct scene {
 	struct flmem_process process;
 	struct flmem_maps maps;
@@ -53,7 +53,7 @@ static int tear_down(void **state)
 	return set_up(state);
 }
 
-/* What the program prints once it is where it should be: up to eight numbers. */
+/* Reads up to eight numbers that the program prints once it is at its place. */
 static void read_numbers(long numbers[8])
 {
 	char line[256] = "";
@@ -108,7 +108,9 @@ static void read_state(struct flmem_cpython_state *state)
 		fail_msg("%s: %s", scene.python.version, err.message);
 }
 
-/* Runs a check with every interpreter from 3.8 on that is here, and says which are absent. */
+/*
+ * Runs a check with every interpreter from 3.8 on that is installed, and prints which are absent.
+ */
 static void with_each(void (*check)(const char *interpreter))
 {
 	FILE *list = popen("python3 -B " PYTHONS, "r");
@@ -144,7 +146,7 @@ static const char idle_program[] =
 	"print(os.getpid(), *ids, flush=True)\n"
 	"time.sleep(1000)\n";
 
-/* The lock is free within moments after the program has said that it waits. */
+/* Waits until the lock is free, moments after the program has printed that it waits. */
 static bool comes_to_rest(struct flmem_cpython_gil *gil, uint64_t interpreter)
 {
 	for (int i = 0; i < 2000; i++) {
@@ -214,7 +216,9 @@ static void check_busy(const char *interpreter)
 	assert_true(wanted);
 }
 
-/* The main thread waits in the last moments of the interpreter, when a module's object goes. */
+/*
+ * The main thread waits in the last moments of the interpreter, when a module's object is deleted.
+ */
 static const char ending_program[] =
 	"import os, time\n"
 	"class Last:\n"
@@ -279,7 +283,7 @@ static void interpreters_beside_the_main_one_are_told_apart(void **state)
 	with_each(check_parts);
 }
 
-/* The beginning of the table of Debian's 3.14.6 (tests/worlds), and one that lies. */
+/* Puts the beginning of the table of Debian's 3.14.6 (tests/worlds), or of an invalid one. */
 static void put_words(unsigned char table[FLMEM_CPYTHON_TABLE_MAX], const uint64_t *words,
 		      size_t count)
 {
@@ -307,7 +311,7 @@ static void the_table_of_later_versions_is_checked(void **state)
 	assert_int_equal(layout.interpreters_main, 640);
 	assert_int_equal(layout.thread_native_id, 160);
 	assert_false(flmem_cpython_layout_parse(table, 100, &layout, &why));
-	/* Every offset in turn beyond its structure. */
+	/* Each offset in turn is beyond its structure. */
 	for (size_t i = 3; i < FLMEM_ARRAY_SIZE(good); i++) {
 		memcpy(bad, good, sizeof(bad));
 		bad[i] = UINT64_MAX - 3;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system calls that are checked against filters beforehand are those that are made. */
+/*
+ * Checks that the system calls which are compared with filters beforehand are those that are made.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,20 +35,20 @@ struct call {
 	uint64_t number, args[FLMEM_SYSCALL_ARGS];
 };
 
-/* Between the marks. */
+/* The calls between the marks. */
 struct trace {
-	bool all_threads; /* not only of the one that makes the marks */
+	bool all_threads; /* trace all threads, not only the one that makes the marks */
 	pid_t marker;
 	struct call calls[CALLS_MAX];
 	size_t count;
 	bool marked, ended, overflow;
-	int status; /* with which the process ended */
+	int status; /* exit status of the process */
 };
 
 /* Shared with the child. */
 static volatile int *thread_ended;
 
-/* As on a borrowed thread: detached, and asleep for a while. */
+/* Runs as on a borrowed thread: detached, and asleep for a while. */
 static void be_child(const char *argument)
 {
 	pthread_attr_t attributes;
@@ -79,7 +81,7 @@ static void note_call(pid_t tid, struct trace *trace)
 		trace->marked = true;
 		trace->marker = tid;
 	} else if (!trace->all_threads && tid != trace->marker) {
-		return; /* it may begin to wait for the marker sooner or later */
+		return; /* the start of its wait may be sooner or later */
 	} else if (trace->marked && !trace->ended && trace->count < CALLS_MAX) {
 		call = &trace->calls[trace->count++];
 		call->number = info.entry.nr;
@@ -180,11 +182,11 @@ static void a_thread_makes_no_other_calls(void **state)
 #endif
 	trace_child(be_child, NULL, &trace);
 	assert_true(trace.ended && !trace.overflow);
-	assert_true(trace.count >= 8); /* of clone, stack, signals, sleep and end */
+	assert_true(trace.count >= 8); /* clone, stack, signals, sleep and end */
 	expect_listed("a thread", &trace);
 }
 
-/* Its own copy of the code stores the answer in memory of its own. */
+/* This copy of the code stores the answer in memory of its own. */
 static const char enters[] = "import ctypes, gc, io, sys, _thread\n"
 			     "answer = ctypes.create_string_buffer(16384)\n"
 			     "code = bytearray(open(sys.argv[1], 'rb').read())\n"
@@ -228,7 +230,7 @@ static void check_interpreter(const char *path)
 	expect_listed(path, &trace);
 }
 
-/* How a thread enters each interpreter that is here, and the calls of flmem's frame. */
+/* Checks how a thread enters each interpreter that is installed, and the calls of flmem's frame. */
 static void code_makes_no_other_calls(void **state)
 {
 	FILE *list = popen("python3 -B " PYTHONS, "r");
@@ -249,7 +251,7 @@ static void code_makes_no_other_calls(void **state)
 	unlink(code_file);
 }
 
-/* Finalisers may make any call, whichever door the code came through. */
+/* Finalisers may make any call, whichever entry point the code used. */
 static void code_of_the_program_runs_in_every_door(void **state)
 {
 	(void)state;
@@ -262,7 +264,7 @@ static void code_of_the_program_runs_in_every_door(void **state)
 	}
 }
 
-/* What a call does is in its arguments: a list without them would fit anything. */
+/* The arguments decide what a call does: a list without them would match anything. */
 static void other_arguments_are_not_listed(void **state)
 {
 	static const struct call calls[] = {

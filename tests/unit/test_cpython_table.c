@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of offsets that CPython 3.15 carries: what is read, and what is refused. */
+/* Tests the table of offsets in CPython 3.15: what is read, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void fill(uint64_t words[WORDS])
 	memcpy(words + 1, cpython_table_315, sizeof(cpython_table_315));
 }
 
-/* NULL: the table is read. */
+/* Returns the refusal; NULL: the table is read. */
 static const char *refusal(const uint64_t words[WORDS], struct flmem_cpython_layout *ret_layout)
 {
 	unsigned char table[FLMEM_CPYTHON_TABLE_MAX] = {0};
@@ -92,7 +92,7 @@ static bool is_used(unsigned word)
 	return false;
 }
 
-/* What is not used does not matter; what is used has to lie inside its structure. */
+/* Unused offsets do not matter; used ones must lie inside their structure. */
 static void an_offset_beyond_its_structure_is_refused(void **state)
 {
 	static const uint64_t wild[] = {UINT64_MAX - 3, UINT64_MAX - 7, UINT64_C(1) << 40,
@@ -109,7 +109,7 @@ static void an_offset_beyond_its_structure_is_refused(void **state)
 		}
 }
 
-/* The path of a script is written there. */
+/* flmem writes the path of a script there. */
 static void a_path_outside_of_its_thread_is_refused(void **state)
 {
 	(void)state;
@@ -118,7 +118,7 @@ static void a_path_outside_of_its_thread_is_refused(void **state)
 	assert_non_null(refusal_with(PATH_SIZE, 63));
 }
 
-/* A release that adds or removes a word moves what follows the table. */
+/* A release that adds or removes a word moves the data after the table. */
 static void a_table_of_another_length_is_refused(void **state)
 {
 	unsigned char table[FLMEM_CPYTHON_TABLE_MAX] = {0};
@@ -171,7 +171,7 @@ static void a_free_threaded_315_is_marked_as_such(void **state)
 	assert_true(layout.free_threaded);
 }
 
-/* The lock is read and watched by these inner offsets. */
+/* flmem reads and watches the lock by these inner offsets. */
 static void another_lock_is_refused(void **state)
 {
 	(void)state;

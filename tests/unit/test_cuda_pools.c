@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Against tests/fakes/cuda.c; gpu.bats has the real driver where there is a GPU. */
+/* Tests with tests/fakes/cuda.c; gpu.bats has the real driver where there is a GPU. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define DRIVER BUILT "/fakes/cuda/libcuda.so.1"
 #define MIB    (UINT64_C(1) << 20)
 
-/* The tests run in this order: a loaded driver stays. */
+/* The tests run in this order, since a loaded driver stays loaded. */
 static void without_the_driver_there_is_nothing_to_do(void **state)
 {
 	struct flmem_error err = {0};

@@ -55,7 +55,7 @@ static void test_no_names(void **state)
 		assert_false(flmem_demangle(symbols[i], strlen(symbols[i]), out));
 }
 
-/* Every part of every name, and many levels. */
+/* Tests every prefix of every name, and many levels. */
 static void test_cut_and_deep(void **state)
 {
 	char out[FLMEM_DEMANGLED_MAX], deep[2000] = "_ZN1aI";

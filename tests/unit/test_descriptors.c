@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The open files of a process by their links, and when a process started. */
+/* Tests the open files of a process by their links, and when a process started. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of allocators that are not in the process. */
+/* Tests settings of allocators that are not in the process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 struct note_row {
 	const char *name, *value;
 	enum flmem_allocator_kind kind;
-	const char *says; /* NULL: no note */
+	const char *says; /* text of the note; NULL: no note */
 };
 
 static const struct note_row note_rows[] = {
@@ -34,7 +34,7 @@ static const struct note_row note_rows[] = {
 	{"MALLOC_ARENA_MAX", "2", FLMEM_ALLOCATOR_GLIBC, NULL},
 };
 
-/* The note for the value, with one allocator, or none known, in the process. */
+/* Returns the note for the value, with one allocator, or none known, in the process. */
 static const char *note_for(const struct note_row *row, const char *unknown, size_t count)
 {
 	struct flmem_allocator_report allocator = {.kind = row->kind};

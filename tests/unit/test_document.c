@@ -192,7 +192,7 @@ static void nesting_and_number_of_values_are_bounded(void **state)
 	assert_non_null(strstr(err.message, "too many values"));
 }
 
-/* As NVFlare writes a model of NumPy; what stands after it has its place all the same. */
+/* NVFlare writes NumPy models like this; values after it keep their places. */
 static void weights_are_read_and_mostly_not_kept(void **state)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -273,7 +273,7 @@ static void assert_drawn(enum flmem_syntax syntax, const char *text, const char 
 	assert_string_equal(drawn.data, expected);
 }
 
-/* The text of the value at `key`, as the file has it, and its line. */
+/* Checks the text of the value at `key`, as in the file, and its line. */
 static void assert_place(enum flmem_syntax syntax, const char *text, const char *key,
 			 const char *expected, unsigned line)
 {

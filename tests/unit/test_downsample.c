@@ -46,7 +46,7 @@ static int teardown(void **state)
 	return unlink(path);
 }
 
-/* Samples of a real process, to be fed again and again. */
+/* Samples of a real process, which are fed again and again. */
 struct series {
 	uint64_t *bytes;
 	size_t count, capacity;
@@ -104,7 +104,7 @@ static void begin(struct flmem_recorder *recorder)
 	flmem_recorder_add(recorder, &process);
 }
 
-/* As a watch does it: a sample a second, a split every 30th, a block every 10. */
+/* Feeds samples as a watch does: one a second, a split every 30th, a block every 10. */
 static void feed(struct flmem_recorder *recorder, const struct series *series, uint64_t first,
 		 uint64_t count)
 {
@@ -126,7 +126,7 @@ static void feed(struct flmem_recorder *recorder, const struct series *series, u
 	}
 }
 
-/* Waits for a thinning that runs: in life it has hours. */
+/* Waits for a running thinning, which has hours in practice. */
 static void settle(struct flmem_recorder *recorder)
 {
 	while (recorder->thinning &&
@@ -137,7 +137,7 @@ static void settle(struct flmem_recorder *recorder)
 
 struct seen {
 	uint64_t samples, lowest, highest, last_us, first_us, ends, rounds, splits, sessions;
-	uint64_t widest_us, widest_late_us; /* between samples; in the second half */
+	uint64_t widest_us, widest_late_us; /* longest pause between samples; in the second half */
 };
 
 static struct seen look(void)
@@ -173,7 +173,7 @@ static struct seen look(void)
 	return seen;
 }
 
-/* Samples that can be read, whatever is damaged. */
+/* Counts the samples that can be read, whatever is damaged. */
 static uint64_t count(void)
 {
 	FLMEM_AUTO(flmem_recording_close) struct flmem_recording r = FLMEM_RECORDING_INIT;
@@ -198,7 +198,7 @@ static void extremes(const struct series *s, uint64_t *ret_lowest, uint64_t *ret
 	}
 }
 
-/* The whole month is fed when FLMEM_DAYS=30 says so; a day shows as much, and faster. */
+/* FLMEM_DAYS=30 feeds a whole month; a day shows as much, and faster. */
 static uint64_t days_to_feed(void)
 {
 	const char *days = getenv("FLMEM_DAYS");
@@ -231,7 +231,7 @@ static void a_month_of_real_samples_stays_whole(void **state)
 	assert_true(days > 30 || look().samples == days * 86400);
 }
 
-/* The same with a budget of a 400th, which makes a day of a season. */
+/* Uses a budget of a 400th, with which a day replaces a year. */
 static void the_file_is_bounded_and_its_extremes_stay(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
@@ -265,7 +265,7 @@ static void the_file_is_bounded_and_its_extremes_stay(void **state)
 	assert_int_equal(access(path, F_OK), 0);
 }
 
-/* What comes while the thread is at work is in the new file, too, of the same owner and mode. */
+/* Records added while the thread works are in the new file, which has the same owner and mode. */
 static void what_comes_meanwhile_is_kept(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
@@ -294,7 +294,7 @@ static void what_comes_meanwhile_is_kept(void **state)
 	while (flmem_downsample_job_state(job) == FLMEM_DOWNSAMPLE_RUNS)
 		flmem_clock_sleep_us(1000);
 	assert_int_equal(flmem_downsample_job_state(job), FLMEM_DOWNSAMPLE_DONE);
-	/* as of a block that was not written to its end */
+	/* a block that was not completely written */
 	assert_int_equal(pwrite(recorder.fd, "torn", 4, (off_t)recorder.size), 4);
 	fd = flmem_downsample_job_replace(job, recorder.fd, recorder.size, &size);
 	assert_true(fd >= 0);
@@ -311,7 +311,7 @@ static void what_comes_meanwhile_is_kept(void **state)
 	flmem_recorder_close(&recorder);
 	seen = look();
 	assert_true(seen.last_us / SECOND == 41999);
-	/* The newest are all there. */
+	/* The newest samples are all kept. */
 	assert_true(seen.samples > 2000 && seen.samples < 42000);
 }
 
@@ -341,7 +341,7 @@ static void a_folder_that_may_not_be_written_to_stops_nothing(void **state)
 	char beside[80];
 
 	(void)state;
-	/* A folder in place of the new file: it can neither be removed nor written. */
+	/* A folder takes the place of the new file: it can be neither removed nor written. */
 	snprintf(beside, sizeof(beside), "%s.downsampler", path);
 	assert_int_equal(mkdir(beside, 0700), 0);
 	begin(&recorder);
@@ -375,7 +375,7 @@ static void expect_text(const char *name, const char *text)
 	unlink(name);
 }
 
-/* Records more than the budget, and has it thinned if it can be. */
+/* Records more than the budget, and lets it be thinned if possible. */
 static void outgrow(struct flmem_recorder *recorder, const struct series *series)
 {
 	recorder->budget = recorder->thin_at = 20000;
@@ -400,7 +400,7 @@ static void a_file_of_the_user_beside_it_is_left_alone(void **state)
 	assert_true(look().samples == 40000);
 }
 
-/* Another's file under the name that a thinning uses would be emptied, and given away with it. */
+/* A foreign file with the name that a thinning uses would be emptied, and given away with it. */
 static void a_file_that_is_only_linked_beside_it_is_left_alone(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
@@ -469,7 +469,7 @@ static void what_took_the_name_of_a_moved_one_is_left_alone(void **state)
 	assert_true(look().samples == 40000);
 }
 
-/* What is only said again goes, what is new stays. */
+/* Repeated introductions are dropped, new ones stay. */
 static void a_process_keeps_the_name_that_it_took(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
@@ -501,7 +501,7 @@ static void a_process_keeps_the_name_that_it_took(void **state)
 	flmem_watch_summary_clear(&summary);
 }
 
-/* Marks of rounds stay where they were, with their times. */
+/* Marks of rounds keep their places and times. */
 static void rounds_and_ends_stay(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();
@@ -543,7 +543,7 @@ static void rounds_and_ends_stay(void **state)
 	flmem_watch_summary_clear(&is);
 }
 
-/* Whenever the writer is killed, thinning or not, there is a recording that can be gone on with. */
+/* Whenever the writer is killed, thinning or not, there is a recording that can be continued. */
 static void a_killed_writer_leaves_a_recording(void **state)
 {
 	FLMEM_AUTO(forget) struct series series = read_series();

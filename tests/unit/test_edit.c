@@ -18,11 +18,11 @@
 struct row {
 	enum flmem_syntax syntax;
 	const char *text;
-	const char *after; /* NULL: refused */
+	const char *after; /* NULL: the edit is refused */
 	const char *key;   /* added to the map `m`; NULL: "k" */
 };
 
-/* The key k with the value 1 is added to the map m. */
+/* Adds the key k with the value 1 to the map m. */
 static const struct row inserts[] = {
 	{JSON, "{\"m\": {\"a\": 2}}", "{\"m\": {\"a\": 2, \"k\": 1}}", NULL},
 	{JSON, "{\"m\":{\"a\":2}}", "{\"m\":{\"a\":2, \"k\":1}}", NULL},
@@ -62,7 +62,7 @@ static const struct row inserts[] = {
 	{YAML, "m:\n  b:\n    c: 1\n", "m:\n  b:\n    c: 1\n  k: 1\n", NULL},
 };
 
-/* The value of m becomes 1. */
+/* Changes the value of m to 1. */
 static const struct row replacements[] = {
 	{JSON, "{\"m\": null, \"n\": 2}", "{\"m\": 1, \"n\": 2}", NULL},
 	{JSON, "{\"m\": \"x\\\"y\"}", "{\"m\": 1}", NULL},
@@ -147,7 +147,7 @@ struct corner {
 	bool holds;
 };
 
-/* The first would be a separate value that ends after what was written. */
+/* The first would be a separate value that ends after the written text. */
 static const struct corner corners[] = {
 	{YAML, "m: [1, 2]#\nn: 1\n", 3, 9, "7", false},
 	{YAML, "m: 2\nn: 1\n", 3, 4, "7", true},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of variables as their readers take them: compared with glibc's loader and with Python. */
+/* Compares values of variables with how their readers parse them: glibc's loader and Python. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +21,8 @@
 
 struct limit_case {
 	const char *value;
-	uint64_t limit;	 /* 0: none */
-	bool by_release; /* releases differ, or glibc takes it for more than any program creates */
+	uint64_t limit;	 /* 0: no limit */
+	bool by_release; /* releases differ, or glibc's number exceeds what any program creates */
 };
 
 static const struct limit_case limits[] = {
@@ -77,7 +77,7 @@ static void text_behind_a_number_is_ignored_until_2_38(void **state)
 			fail_msg("'%s' is taken", others[i]);
 }
 
-/* The limit that the loader of this machine applies: ld.so(8), --list-tunables. */
+/* Returns the limit that the loader of this machine applies: ld.so(8), --list-tunables. */
 static uint64_t loaded_limit(const char *variable, const char *value)
 {
 	char line[256];

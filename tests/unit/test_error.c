@@ -50,7 +50,7 @@ static void context_keeps_the_errno_and_sets_the_code(void **state)
 	assert_string_equal(err.message, "process 7: cannot read it: No such process");
 }
 
-/* A caller that passes NULL has the returned code and nothing else. */
+/* A caller that passes NULL gets the returned code and nothing else. */
 static void without_an_error_object_the_code_remains(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums without rounding, in any order. */
+/* Tests sums without rounding, in any order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

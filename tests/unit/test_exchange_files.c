@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of an exchange server: credentials, records and journals of uploads, the documents. */
+/*
+ * Tests files of an exchange server: credentials, records and journals of uploads, the documents.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,7 +110,7 @@ static void records_are_read_back(void **state)
 		assert_string_equal(text.data, again.data);
 		assert_true(back.metadata.weight == records[i].metadata.weight);
 		assert_int_equal(back.length, records[i].length);
-		/* What an interrupted write leaves. */
+		/* The state after an interrupted write. */
 		text.data[text.length - 1] = '\0';
 		assert_false(flmem_upload_record_parse(text.data, &back));
 	}
@@ -134,7 +136,7 @@ static void journals_end_where_they_are_damaged(void **state)
 				 i / FLMEM_UPLOAD_JOURNAL_BYTES);
 		bytes[i] ^= 1;
 	}
-	/* One that goes back. */
+	/* An entry whose end is before that of the earlier one. */
 	memcpy(bytes + FLMEM_UPLOAD_JOURNAL_BYTES, bytes, FLMEM_UPLOAD_JOURNAL_BYTES);
 	assert_int_equal(flmem_upload_journal_parse(bytes, 3, 100, back), 1);
 }

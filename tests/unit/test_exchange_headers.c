@@ -22,7 +22,7 @@ static int print_pair(char *at, const char *before, const char *key)
 	return snprintf(at, 100, "%s%s ", before, key);
 }
 
-/* "key value,key value" with the values in base64. */
+/* Makes "key value,key value" with the values in base64. */
 static const char *encode_pairs(const char *const pairs[][2], size_t count, char *out)
 {
 	char *at = out;

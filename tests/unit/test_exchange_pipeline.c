@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads beside a connection of a client: one reads chunks ahead, one writes what arrives. */
+/*
+ * Tests the threads beside a connection of a client: one reads chunks ahead, one writes received
+ * data.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -73,7 +76,7 @@ static void chunks_are_those_that_were_asked_for(void **state)
 		if (at % 3)
 			flmem_push_reader_ahead(&reader);
 	}
-	/* Not in order, and of other sizes. */
+	/* Reads out of order, and in other sizes. */
 	read_and_compare(&reader, &files.files[0], 3, CHUNK);
 	flmem_push_reader_ahead(&reader);
 	read_and_compare(&reader, &files.files[0], 3, CHUNK);
@@ -140,7 +143,7 @@ static void what_arrives_is_written_and_digested(void **state)
 
 	(void)state;
 	assert_non_null(back);
-	assert_int_equal(ftruncate(fd, (off_t)at), 0); /* what came before */
+	assert_int_equal(ftruncate(fd, (off_t)at), 0); /* removes the earlier data */
 	assert_int_equal(flmem_pull_writer_open(fd, at, &digest, &writer, NULL), 0);
 	for (size_t i = 1; at < BYTES; at += some, i = i * 5 % 65537) {
 		some = BYTES - at < i * 40 ? BYTES - at : i * 40;

@@ -9,7 +9,7 @@
 
 #include "ops/exchange/server/update.h"
 
-/* The file is the server's own: what keeps it from being read is no fault of the client. */
+/* The file belongs to the server: a failure to read it is not the client's fault. */
 static void errors_of_the_disk_refuse_no_update(void **state)
 {
 	static const int errors[] = {EMFILE, ENFILE, ENOMEM,	ENOSPC,	  EDQUOT, EIO,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files have rules by their names, and the kind that the content then decides. */
+/* Tests which files have rules by their names, and the kind that the content then decides. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that is released in a call which its filters do not allow any more. */
+/* Tests a thread that is released in a call which its filters no longer allow. */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@
 #define STOP_US	  1000000U
 #define RESTARTED 512 /* ERESTARTSYS; include/linux/errno.h of the kernel */
 
-/* What the thread of the child reports, through memory that it shares with the test. */
+/* The report of the child's thread, in memory that it shares with the test. */
 static struct report {
 	_Atomic pid_t process, tid;
 	atomic_bool ordered, filtered, done;
@@ -38,15 +38,15 @@ static struct report {
 } * report;
 static int ends[2];
 static bool sleeps, refuses_options;
-static unsigned filters; /* before the one that kills */
-/* A signal that the child ignores, sent when it is let run for the n-th time; the first is 1. */
+static unsigned filters; /* number of filters before the one that kills */
+/* A signal that the child ignores, sent when it is resumed for the n-th time; the first is 1. */
 static int disturbs_with, disturbs_at, resumed;
 
-/* Whoever traces it gets no processor for a while. */
+/* The tracer gets no processor for a while. */
 static bool is_late;
-/* The report of a stop goes to somebody who waits for any child. */
+/* The report of a stop is delivered to another thread that waits for any child. */
 static bool is_stolen;
-/* The thread goes on to the next call when it is seized. */
+/* The thread moves on to its next call when it is seized. */
 static bool moves_on;
 
 static bool is_asleep(pid_t tid, bool traced)
@@ -57,7 +57,7 @@ static bool is_asleep(pid_t tid, bool traced)
 	       (traced || !status.tracer.value);
 }
 
-/* The filters come when it is seized after its calls. */
+/* The filters are set when it is seized after its calls. */
 static bool filters_come, is_armed;
 
 static void await_filters(void)
@@ -74,7 +74,7 @@ static void move_on(void)
 	await_true(report->calls == 2 && is_asleep(report->tid, true));
 }
 
-/* What of its call is another one when the thread enters it, as if its registers were set. */
+/* The part of its call that differs when the thread enters it, as if its registers were changed. */
 static enum alteration {
 	ALTERS_NOTHING,
 	ALTERS_NUMBER,
@@ -110,14 +110,14 @@ static void alter_call(pid_t tid)
 }
 #endif
 
-/* It makes the next call once it is let run for the first time. */
+/* It makes the next call once it is resumed for the first time. */
 static bool lets_go_on;
 
 static long disturb_return(enum __ptrace_request request, long tid, long address, long data)
 {
 	long rc;
 
-	/* As a kernel without CONFIG_CHECKPOINT_RESTORE. */
+	/* Behaves like a kernel without CONFIG_CHECKPOINT_RESTORE. */
 	if (refuses_options && request == PTRACE_SETOPTIONS) {
 		errno = EINVAL;
 		return -1;
@@ -145,7 +145,7 @@ static long disturb_return(enum __ptrace_request request, long tid, long address
 
 REPLACE_PTRACE(disturb_return)
 
-/* Makes a call fail, or kills for it, in all threads. */
+/* Sets a filter that makes a call fail, or kills for it, in all threads. */
 static void set_filter_as(uint32_t action, int number, unsigned flags)
 {
 	struct sock_filter rows[] = {
@@ -168,7 +168,7 @@ static void set_filter(uint32_t action, int number)
 
 static void *wait_in_call(void *unused)
 {
-	struct timespec time = {.tv_sec = 2}; /* a busy machine comes late */
+	struct timespec time = {.tv_sec = 2}; /* a busy machine is late */
 	char byte;
 
 	report->process = getpid();
@@ -210,7 +210,7 @@ static bool read_wait(struct flmem_task_wait *ret_wait)
 
 static const struct flmem_task_wait *slept_in; /* NULL: the call in which it is now */
 
-/* Stops the thread and releases it; its end releases one that was left running. */
+/* Stops the thread and releases it; the tracer's end releases one that was left running. */
 static void *disturb(void *gives)
 {
 	struct flmem_tracee tracee = {0};
@@ -261,7 +261,7 @@ static void disturb_call(bool gives)
 	close(ends[1]);
 	assert_true(report->done);
 	assert_int_equal(report->result, sleeps ? 0 : 1);
-	assert_int_equal(report->next_error, EPERM); /* it has its filters again */
+	assert_int_equal(report->next_error, EPERM); /* the thread has its filters again */
 }
 
 static void require_filters_shown(void **state)
@@ -305,8 +305,8 @@ static void one_that_sleeps_sleeps_again_where_filters_stay(void **state)
 }
 
 /*
- * The signals interrupt a thread that is traced, although the program ignores them: before it
- * enters its call, in it before it sleeps, and as the event with which the kernel reports SIGCONT.
+ * The signals interrupt a traced thread, although the program ignores them: before it enters its
+ * call, in it before it sleeps, and as the event with which the kernel reports SIGCONT.
  */
 static void an_ignored_signal_does_not_bring_the_filters_back(void **state)
 {
@@ -356,7 +356,7 @@ static pid_t open_waiting(void (*run)(void), struct target *ret_target)
 	return child;
 }
 
-/* False: flmem came back too late, since the filters took longer than the thread stays. */
+/* Returns false if flmem was too late, since the filters took longer than the thread stays. */
 static bool filters_come_in_time(void)
 {
 	struct flmem_borrow_options options = {.timeout_us = 20000000, .repeatable = true};
@@ -423,7 +423,7 @@ static void be_supervised(void)
 		pause();
 }
 
-/* With the same place and arguments as the call in which it was found. */
+/* The call has the place and arguments of the one in which the thread was found. */
 static void a_call_that_waits_to_be_allowed_goes_on_waiting(void **state)
 {
 	struct flmem_borrow_options options = {.timeout_us = 1, .single_pass = true};
@@ -445,7 +445,7 @@ static void a_call_that_waits_to_be_allowed_goes_on_waiting(void **state)
 	pipe_close(ends);
 }
 
-/* The child ends by the filter that kills, or its call returns with that of the filter. */
+/* Checks that the filter kills the child, or that its call returns with the filter's result. */
 static void expect_filtered(pid_t child, bool kills)
 {
 	int status;
@@ -461,7 +461,7 @@ static void expect_filtered(pid_t child, bool kills)
 	assert_int_equal(report->error, EPERM);
 }
 
-/* Of two calls that are alike but for one thing, only that is entered which has passed them. */
+/* Two calls differ in one thing: only the one that has passed the filters is entered. */
 static void another_call_is_not_entered_without_its_filters(void **state)
 {
 	require_filters_shown(state);
@@ -480,7 +480,7 @@ static void another_call_is_not_entered_without_its_filters(void **state)
 	alters = ALTERS_NOTHING;
 }
 
-/* Both calls are made at one place. */
+/* Makes both calls at one place. */
 static void *read_twice(void *unused)
 {
 	char byte;
@@ -540,7 +540,7 @@ static void filters_that_are_too_many_to_be_read_do_not_stay(void **state)
 	filters = 0;
 }
 
-/* A filter of the program's own returns what the kernel returns from a call that is made again. */
+/* A filter of the program returns what the kernel returns from a call that is made again. */
 static void evade_filters(void)
 {
 	set_filter(SECCOMP_RET_ERRNO | EPERM, SYS_getppid);

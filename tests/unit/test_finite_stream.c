@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Updates that are searched for NaN while they arrive, in pieces of any size. */
+/* Tests the search of updates for NaN while they arrive, in pieces of any size. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 #define HEAD 88U
 
-/* Two doubles, no element, three floats, three whole numbers, five halves, three bytes. */
+/* Places of two doubles, no element, three floats, three integers, five halves, three bytes. */
 static uint64_t begins[] = {0, 16, 16, 28, 40, 50, 53};
 static unsigned char elements[] = {FLMEM_ELEMENT_F64, FLMEM_ELEMENT_F32, FLMEM_ELEMENT_F32,
 				   FLMEM_ELEMENT_I32, FLMEM_ELEMENT_F16, FLMEM_ELEMENT_F8_E4M3};
@@ -26,7 +26,7 @@ static const struct flmem_layout layout = {
 
 #define DATA 53U
 
-/* Bytes from `from` to `to` of the file, in pieces. */
+/* Checks bytes from `from` to `to` of the file, in pieces. */
 static bool is_finite(const char *file, uint64_t from, uint64_t to, size_t piece)
 {
 	struct flmem_finite_stream stream;
@@ -45,7 +45,7 @@ static void finite_updates_are_known_for_it(void **state)
 	(void)state;
 	memset(file, 0xff, HEAD);
 	memset(file + HEAD, 0, DATA);
-	/* Of whole numbers no bits are special. */
+	/* Integers have no special bits. */
 	memset(file + HEAD + 28, 0xff, 12);
 	for (size_t piece = 1; piece <= sizeof(file); piece++) {
 		assert_true(is_finite(file, 0, sizeof(file), piece));
@@ -65,7 +65,7 @@ static void what_was_not_searched_is_not_known(void **state)
 	assert_false(is_finite(file, 0, HEAD + 12, 16));
 	flmem_finite_stream_begin(&stream, &layout, 0, DATA - 1);
 	assert_false(flmem_finite_stream_end(&stream));
-	/* More than the layout has. */
+	/* There are more tensors than the layout has. */
 	flmem_finite_stream_begin(&stream, &layout, 0, DATA);
 	flmem_finite_stream_add(&stream, file, sizeof(file));
 	assert_false(flmem_finite_stream_end(&stream));

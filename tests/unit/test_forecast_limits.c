@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory that a process has left, and the growth that exceeds a limit. */
+/* Tests the memory that a process has left, and growth that exceeds a limit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void put_group(const struct tree *tree, const char *limit)
 	tree_puts(tree, "sys/fs/cgroup/a/memory.current", "600\n");
 }
 
-/* The result of a process in a group of 1000 bytes, of which 600 are used. */
+/* Returns the result of a process in a group of 1000 bytes, of which 600 are used. */
 static struct flmem_watch_result in_group(const struct tree *tree, struct flmem_u64 host_left,
 					  bool ended)
 {
@@ -75,7 +75,7 @@ static void assert_left(const struct flmem_watch_result *result, bool group, uin
 	assert_int_equal(result->headroom_bytes.value, left);
 }
 
-/* What is lower counts; of equal ones the group's, as that kills. */
+/* The lower one counts; if equal, the group's, as that kills. */
 static void the_nearest_of_group_and_host_is_the_limit(void **state)
 {
 	const struct tree *tree = *state;
@@ -112,7 +112,10 @@ static void what_has_ended_or_is_recorded_has_no_limit(void **state)
 	assert_string_equal(result.headroom_bytes.unknown, "recordings do not contain it");
 }
 
-/* A process that grows by 1 MiB a second for 1000, with one sample that is `above` the last one. */
+/*
+ * Returns a process that grows by 1 MiB a second for 1000, with one sample that is `above` the last
+ * one.
+ */
 static struct flmem_watch_result growing(const struct tree *tree, uint64_t above, uint64_t at)
 {
 	FLMEM_AUTO_WATCHED_PROCESS struct flmem_watched_process *f = new_process();
@@ -133,7 +136,7 @@ static struct flmem_watch_result growing(const struct tree *tree, uint64_t above
 	return result;
 }
 
-/* Its forecast is the one for what was left at the highest recent sample. */
+/* Checks that its forecast is the one for the rest at the highest recent sample. */
 static void assert_forecast_of(const struct flmem_watch_result *result, uint64_t left)
 {
 	struct flmem_forecast expected;
@@ -146,7 +149,10 @@ static void assert_forecast_of(const struct flmem_watch_result *result, uint64_t
 	assert_int_equal(result->headroom_bytes.value, 1000 * MIB);
 }
 
-/* Of the last quarter of the watch, as far as it is kept, and never below nothing. */
+/*
+ * Samples of the last quarter of the watch count, as far as they are kept; the rest is never below
+ * 0.
+ */
 static void the_highest_recent_sample_is_subtracted(void **state)
 {
 	const struct tree *tree = *state;
@@ -167,7 +173,9 @@ static void the_highest_recent_sample_is_subtracted(void **state)
 	assert_forecast_of(&result, 0);
 }
 
-/* A process that grew once by 64 MiB, in the middle of so many hours, or of so many rounds. */
+/*
+ * Makes a process that grew once by 64 MiB, in the middle of so many hours, or of so many rounds.
+ */
 static const char *undecided_after_step(uint64_t hours, unsigned rounds,
 					struct flmem_growth_limit limit)
 {

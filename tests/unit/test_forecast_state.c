@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a process so far: a trend that is kept is never one of the past. */
+/* Tests the state of a process so far: a kept trend is never an outdated one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static struct flmem_watched_process *new_one(void)
 	return f;
 }
 
-/* As it is measured where nothing is kept. */
+/* Measures the trend without anything kept. */
 static struct flmem_trend fresh(const struct flmem_watched_process *f)
 {
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
@@ -70,7 +70,7 @@ static void sample(struct flmem_watched_process *f, uint64_t now_us, uint64_t by
 	flmem_round_stats_sample(&f->rounds, now_us, bytes, &round);
 }
 
-/* Samples of a process that has no rounds, then some, then trims after them; one that grows. */
+/* Samples of a process without rounds, then with some, then with trims after them; it grows. */
 static void a_kept_trend_is_the_one_that_would_be_measured(void **state)
 {
 	FLMEM_AUTO_WATCHED_PROCESS struct flmem_watched_process *f = new_one();
@@ -101,7 +101,7 @@ static void a_kept_trend_is_the_one_that_would_be_measured(void **state)
 	assert_int_equal(f->trend.trend.verdict, FLMEM_TREND_CLIMBING);
 }
 
-/* A mark in what is kept shows whether it was measured again. */
+/* A mark in the kept trend shows whether it was measured again. */
 static void it_is_measured_once_between_two_samples(void **state)
 {
 	static const char mark[] = "kept";
@@ -130,7 +130,7 @@ static void assert_read(struct flmem_watch_snapshot *snapshot, const char *becau
 	flmem_watch_summary_clear(&state.summary);
 }
 
-/* Readers compute on copies; what one has measured the next one finds. */
+/* Readers compute on copies; the next one finds what one has measured. */
 static void readers_of_a_board_share_what_they_measure(void **state)
 {
 	struct flmem_watch_snapshot *snapshot;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gate for forks, made in this process as it is made in another one. */
+/* Tests the gate for forks in this process, made as in another one. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 
 typedef uint64_t libc_function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-/* What of the calls is not made: as where a policy forbids memory that is executable. */
+/* Calls that are not made, as where a policy forbids executable memory. */
 struct caller {
 	bool refuses_code;
 	unsigned made;
@@ -200,7 +200,7 @@ static void test_the_fork_that_has_waited_opens_it(void **state)
 	await_fork(start_fork());
 }
 
-/* One that was closed by another flmem stays so. */
+/* A gate that another flmem has closed stays closed. */
 static void test_opens_only_its_own_closing(void **state)
 {
 	(void)state;
@@ -328,7 +328,7 @@ static void test_keeps_registers_and_counts(void **state)
 	assert_int_equal(gate_data()->forks, 0);
 }
 
-/* Two pages that are nearly a gate: another one would be made, which the caller refuses. */
+/* Checks two pages that are nearly a gate: another one would be made, which the caller refuses. */
 static void expect_no_gate(int access, size_t changed_at, size_t changed_data)
 {
 	unsigned char *pages = mmap(NULL, 2U * FLMEM_FORK_GATE_PAGE, PROT_READ | PROT_WRITE,
@@ -365,12 +365,12 @@ static void test_what_is_nearly_a_gate_is_none(void **state)
 	expect_no_gate(PROT_READ | PROT_EXEC, code_end, registered);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* which has most of the addresses */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer takes most of the addresses */
 #define FILLERS	   4096U
 #define FILLER_MAX ((size_t)1 << 46)
 #define FILLER_MIN ((size_t)1 << 29)
 
-/* So that no gap of a GiB is left. */
+/* Fills the address space, so that no gap of a GiB is left. */
 static size_t fill_addresses(struct iovec *fillers)
 {
 	size_t count = 0;
@@ -387,7 +387,7 @@ static size_t fill_addresses(struct iovec *fillers)
 	return count;
 }
 
-/* Its pages would lie beside those of the program, which may grow or be moved there. */
+/* The pages of the gate would be beside those of the program, which may grow or be moved there. */
 static void test_is_refused_without_a_gap(void **state)
 {
 	struct iovec *fillers = calloc(FILLERS, sizeof(*fillers));
@@ -412,7 +412,7 @@ static void test_is_refused_without_a_gap(void **state)
 }
 #endif
 
-/* As where a policy forbids code in memory: nothing stays there. */
+/* A policy seems to forbid code in memory: nothing stays mapped. */
 static void test_is_refused_without_code(void **state)
 {
 	struct caller caller = {.refuses_code = true};
@@ -420,7 +420,7 @@ static void test_is_refused_without_code(void **state)
 	struct flmem_error err;
 
 	(void)state;
-	/* So that another one is made. */
+	/* Makes the next call create another gate. */
 	data_of_gate(&first)->registered = data_of_gate(&second)->registered = 0;
 	assert_int_equal(flmem_target_inspection_renew(self, NULL), 0);
 	assert_int_equal(flmem_fork_gate_make(&gate, make_calls, &caller, &err),

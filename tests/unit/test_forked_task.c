@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work in a child process that can be left behind. */
+/* Tests work in a child process that can be left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 
 struct task {
 	int given, opened, unused;
-	char text[20000]; /* a profile's work is as large */
+	char text[20000]; /* as large as the work of a profile */
 };
 
 static int open_null(void *context)
@@ -80,7 +80,7 @@ static void a_child_that_was_killed_is_an_error(void **state)
 	(void)state;
 	assert_int_equal(flmem_forked_task_run(&apart, TIMEOUT_US), -EIO);
 	assert_string_equal(task.text, "before");
-	/* Whoever waits for all children of the program does not see it. */
+	/* A wait for all children of the program does not see it. */
 	assert_int_equal(waitpid(-1, NULL, __WALL), -1);
 	assert_int_equal(errno, ECHILD);
 }
@@ -93,7 +93,7 @@ static int wait_long(void *context)
 	return read(task->given, &byte, 1) ? -errno : 0;
 }
 
-/* Who reads what flmem writes sees its end, and nothing piles up. */
+/* A reader of flmem's output sees its end, and nothing accumulates. */
 static void a_child_that_is_left_holds_nothing_else(void **state)
 {
 	struct task task = {.opened = -1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The types of 8 bits, each of their values: against the definition of the formats (OCP 8-bit
- * floating point, 1.0), which is computed here in another way than in the kernels.
+ * Tests each value of the 8-bit types against the definition of the formats (OCP 8-bit floating
+ * point, 1.0), which is computed here in another way than in the kernels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,9 +33,10 @@ struct format {
 	enum flmem_element element;
 	const char *name;
 	int fraction, bias;
-	unsigned finite; /* positive numbers, zero included: their bits are smaller than this */
-	unsigned beyond; /* bits of what is too large */
-	unsigned nan;	 /* the one that is written */
+	/* Number of non-negative finite values: their bits are smaller than this. */
+	unsigned finite;
+	unsigned beyond; /* bits for values that are too large */
+	unsigned nan;	 /* bits of the NaN that is written */
 };
 
 static const struct format formats[] = {
@@ -43,7 +44,7 @@ static const struct format formats[] = {
 	{FLMEM_ELEMENT_F8_E5M2, "F8_E5M2", 2, 15, 0x7c, 0x7c, 0x7e},
 };
 
-/* Of a number that is not negative, also of the one that would follow the largest. */
+/* Returns the value of non-negative bits, also of those that would follow the largest. */
 static double size_of(const struct format *format, unsigned bits)
 {
 	int exponent = (int)(bits >> format->fraction);
@@ -64,7 +65,9 @@ static double value_of(const struct format *format, unsigned bits)
 	return bits & 0x80 ? -x : x;
 }
 
-/* What is stored for it: to nearest, ties to even; the middles are exact. */
+/*
+ * Returns the bits that are stored for a number: to nearest, ties to even; the middles are exact.
+ */
 static unsigned bits_for(const struct format *format, double x)
 {
 	double size = fabs(x);
@@ -131,7 +134,7 @@ static void every_value_is_loaded_and_stored(void **state)
 		}
 }
 
-/* The numbers of the type, the middles between them, and the doubles next to each. */
+/* Lists the numbers of the type, the middles between them, and the doubles next to each. */
 static size_t list_borders(const struct format *format, double *values)
 {
 	static const double more[] = {0, DBL_TRUE_MIN, DBL_MIN, 1e30, DBL_MAX, INFINITY, NAN};
@@ -193,7 +196,7 @@ static void write_pairs(const char *path, const struct format *format, bool uppe
 	close(fd);
 }
 
-/* The elements of a file, which are its last bytes. */
+/* Reads the elements of a file, which are its last bytes. */
 static void read_elements(const char *path, void *elements, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -28,7 +28,7 @@ static void write_words(const struct tree *tree, int pid, const char *file,
 	tree_write(tree, path, buf.data, buf.length);
 }
 
-/* A process whose root is the tree's "root" directory. */
+/* Adds a process whose root is the tree's "root" directory. */
 static void add_process(const struct tree *tree, int pid, int parent, const char *const *command,
 			const char *const *environment)
 {
@@ -401,7 +401,7 @@ static void long_site_names_are_cut(void **state)
 	assert_int_equal(strlen(identify(*state, 10).site), FLMEM_SITE_MAX - 1);
 }
 
-/* A framework without a start script of its own gets another one's. */
+/* A framework without its own start script gets another one's. */
 static void every_framework_has_a_start_script(void **state)
 {
 	(void)state;

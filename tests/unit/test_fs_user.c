@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work with the rights of another user, in a child process. */
+/* Tests work with the rights of another user, in a child process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@
 #define OTHER	   65532
 #define TIMEOUT_US 20000000U
 
-/* What the work finds, and what becomes of it. */
+/* The input of the work, and its result. */
 struct work {
 	uint32_t uid, gid, effective[_LINUX_CAPABILITY_U32S_3];
 	long groups;
@@ -68,7 +68,7 @@ static int take_down(void *context)
 	work->opened = fd >= 0;
 	if (fd >= 0)
 		close(fd);
-	return -EXDEV; /* a code that nothing else gives */
+	return -EXDEV; /* a code that nothing else returns */
 }
 
 static int run_as(uint32_t uid, uint32_t gid, struct work *work)
@@ -108,7 +108,7 @@ static void the_rights_are_the_user_s_alone(void **state)
 	assert_true(sigismember(&work.blocked, SIGTERM) && sigismember(&work.blocked, SIGINT));
 }
 
-/* A target of root without CAP_DAC_OVERRIDE may not read this, and no more may its work. */
+/* A target of root without CAP_DAC_OVERRIDE may not read this, and neither may its work. */
 static void root_keeps_no_capability(void **state)
 {
 	char path[] = "/tmp/flmem-fs-user-XXXXXX";
@@ -150,7 +150,7 @@ static void the_caller_stays_what_it_is(void **state)
 	prctl(PR_SET_DUMPABLE, 1UL);
 }
 
-/* In a child that is somebody else by then: 0 when it was refused and nothing was done. */
+/* Runs in a child that is another user by then; 0 when it was refused and nothing was done. */
 static int try_as_another(void)
 {
 	static const uint32_t ids[][2] = {{OTHER, OTHER}, {OTHER, GROUP}, {NOBODY, OTHER}};
@@ -164,7 +164,7 @@ static int try_as_another(void)
 	return work.ran ? 2 : 0;
 }
 
-/* Root that may take any group and no other user's id. */
+/* Runs as root that may take any group and no other user's id. */
 static int try_without_setuid(void)
 {
 	struct work work = {0};

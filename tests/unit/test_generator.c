@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Generated models: their values, their tensors, and the check of means of them. */
+/* Tests generated models: their values, their tensors, and the check of means of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static void clients_vary_the_model_of_their_seed(void **state)
 	assert_true(changed > GROUP / 2 && apart > GROUP / 2);
 }
 
-/* What the aggregation computes, into `out`. */
+/* Writes the aggregation's result to `out`. */
 static void average(const struct flmem_generator *const *generators, const int64_t *weights,
 		    size_t inputs, enum flmem_element element, char *out)
 {
@@ -118,7 +118,7 @@ static void exact_means_are_accepted_and_others_found(void **state)
 	}
 }
 
-/* An update that somebody else made differs in one bit: of the value, or the sign. */
+/* A foreign update differs in one bit: of the value, or the sign. */
 static void wrong_inputs_are_found_with_their_number(void **state)
 {
 	static const int64_t weights[3] = {1, 7, 1000};

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "glibc_listed.h"
 
-#define BUDGET_US 60000000U /* however slow the machine is */
+#define BUDGET_US 60000000U /* enough, however slow the machine is */
 
 static bool look(struct glibc_image *image, struct flmem_glibc_damage *damage)
 {
@@ -37,7 +37,7 @@ static void sound_lists_of_each_release_are_no_damage(void **state)
 	}
 }
 
-/* One word of the second listed chunk, or of what lies after it, and what is said of it. */
+/* Changes one word of the second listed chunk, or after it, and checks the report. */
 static void damage_to_a_listed_block_is_told(void **state)
 {
 	static const struct {
@@ -76,7 +76,7 @@ static void damage_to_a_listed_block_is_told(void **state)
 	}
 }
 
-/* Mappings of the image, by address; `offset` in the first area of chunks. */
+/* Numbers of the image's mappings, by address; `offset` in the first area of chunks. */
 #define BRK_MAP	 0
 #define HEAP_MAP 2
 
@@ -195,7 +195,7 @@ static bool look_behind_swap(struct glibc_image *image, struct flmem_glibc_damag
 	return flmem_glibc_is_damaged(&space, BUDGET_US, FLMEM_GLIBC_CHECKS, damage);
 }
 
-/* Where a trim follows, which would read it as well. */
+/* A trim that follows would read it as well. */
 static void what_is_swapped_out_is_read_before_a_trim(void **state)
 {
 	struct listed listed = listed_make(flmem_glibc_layouts);
@@ -212,14 +212,17 @@ static void what_is_swapped_out_is_read_before_a_trim(void **state)
 	image_put(image, IMAGE_BRK, listed.offset[1] + 24, 0x1000);
 	assert_true(look_behind_swap(image, &damage));
 	assert_string_equal(damage.what, "its back pointer does not match the list");
-	/* Neither in memory nor swapped out: malloc_trim would follow a pointer of zero. */
+	/*
+	 * The page is neither in memory nor swapped out: malloc_trim would follow a pointer of
+	 * zero.
+	 */
 	image->swapped[IMAGE_BRK] &= ~page;
 	assert_true(look_behind_swap(image, &damage));
 	assert_string_equal(damage.what, "its memory was discarded");
 	free(image);
 }
 
-/* What is not resident reads as zeroes, as the lists do before the first call to malloc. */
+/* Absent memory reads as zeroes, as the lists do before the first call to malloc. */
 static void lists_that_are_swapped_out_are_not_unused(void **state)
 {
 	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;
@@ -257,7 +260,7 @@ static void arenas_that_form_no_ring_are_damage(void **state)
 	assert_int_equal(damage.address, image_start[IMAGE_BRK] + 0x400);
 	image_put(image, IMAGE_DATA, next, 0x4000);
 	assert_true(look(image, &damage));
-	/* An arena that lies elsewhere than those that are known is one. */
+	/* An arena outside of the known ones is an arena nevertheless. */
 	memcpy(image->areas[IMAGE_BRK] + 0x8000, image->areas[IMAGE_DATA] + IMAGE_ARENA_AT, 0x1000);
 	for (uint64_t i = 0; i < FLMEM_GLIBC_BINS; i++) {
 		const uint64_t place = 0x8000 + layout->bins + 16 * i;
@@ -267,14 +270,14 @@ static void arenas_that_form_no_ring_are_damage(void **state)
 	}
 	image_put(image, IMAGE_DATA, next, image_start[IMAGE_BRK] + 0x8000);
 	assert_false(look(image, &damage));
-	/* One whose memory is swapped out may be sound. */
+	/* An arena whose memory is swapped out may be valid. */
 	image_put(image, IMAGE_DATA, next, second);
 	image->absent[IMAGE_HEAP] = UINT64_MAX;
 	assert_false(look(image, &damage));
 	free(image);
 }
 
-/* An image in which a thread puts right, between two looks, what the first one saw. */
+/* An image in which a thread repairs, between two checks, what the first one found. */
 struct moving {
 	struct listed listed;
 	unsigned reads;
@@ -320,10 +323,10 @@ static void what_changes_is_no_damage(void **state)
 }
 
 #define SHORT_BUDGET_US 20000U
-#define LATE_BIN	100U /* one of the last to be checked */
+#define LATE_BIN	100U /* one of the last bins to be checked */
 #define STARVED_US	4000U
 
-/* By which the time of day is ahead, and no processor time. */
+/* Seconds by which the time of day is ahead, without processor time. */
 static time_t ahead_s;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
@@ -337,10 +340,10 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 	return rc;
 }
 
-/* An image one of whose reads takes time: the first, or one after the first damage was seen. */
+/* An image one of whose reads takes time: the first, or one after the first damage was found. */
 struct slow {
 	struct glibc_image *image;
-	unsigned reads, quick; /* so far, and before the one that takes time */
+	unsigned reads, quick; /* number of reads so far, and before the one that takes time */
 	void (*wait)(void);
 };
 
@@ -360,13 +363,13 @@ static int each_slowly(void *context, uint64_t start, uint64_t end, flmem_pages_
 	return image_each(((struct slow *)context)->image, start, end, visit, visit_context);
 }
 
-/* Others have the processor for longer than the budget. */
+/* Lets other programs have the processor for longer than the budget. */
 static void be_preempted(void)
 {
 	flmem_clock_sleep_us(2 * SHORT_BUDGET_US);
 }
 
-static unsigned budgets; /* how many of them the read takes */
+static unsigned budgets; /* how many budgets the read takes */
 
 static void compute(void)
 {
@@ -376,7 +379,7 @@ static void compute(void)
 		;
 }
 
-/* For longer than flmem waits for it. */
+/* Lets them have it for longer than flmem waits. */
 static void be_starved(void)
 {
 	ahead_s += 1 + FLMEM_GLIBC_WAIT_FACTOR * STARVED_US / 1000000;
@@ -414,7 +417,7 @@ static void a_busy_machine_hides_no_damage(void **state)
 	unsigned first;
 
 	(void)state;
-	/* A block that another list has, too. */
+	/* A block is also in another list. */
 	for (uint64_t end = 0; end < 16; end += 8)
 		image_put(listed.image, IMAGE_DATA,
 			  image_bin_at(listed.image) + 16 * LATE_BIN + end,
@@ -423,13 +426,13 @@ static void a_busy_machine_hides_no_damage(void **state)
 	first = slow.reads;
 	for (slow.quick = 0; slow.quick < first; slow.quick++)
 		assert_true(look_slowly(&slow, 1));
-	/* Damage that no further look comes to is still there. */
+	/* Damage that no further check reaches is still reported. */
 	slow.quick = first;
 	slow.wait = compute;
 	budgets = 6;
 	assert_true(look_slowly(&slow, 2));
 	assert_true(slow.reads > first);
-	/* But nothing is damaged because the budget was used up, at whichever read of the lists. */
+	/* But a used-up budget is not damage, at whichever read of the lists. */
 	budgets = 1;
 	for (slow.quick = 0; slow.quick < first && look_slowly(&slow, 2);)
 		slow.quick++;
@@ -437,7 +440,7 @@ static void a_busy_machine_hides_no_damage(void **state)
 	free(listed.image);
 }
 
-/* At whichever read: what was not seen is not called sound. */
+/* At whichever read: unseen lists are not called valid. */
 static void a_check_that_had_no_time_says_so(void **state)
 {
 	struct listed listed = listed_make(flmem_glibc_layouts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damage to glibc's lists that is there only at some of the checks, and memory beside theirs. */
+/* Tests damage to glibc's lists that only some of the checks see, and memory beside theirs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,14 +11,14 @@
 #include "base/cleanup.h"
 #include "glibc_listed.h"
 
-#define BUDGET_US 60000000U /* however slow the machine is */
+#define BUDGET_US 60000000U /* enough, however slow the machine is */
 
 /* An image that changes, or cannot be read, at each read of its main arena. */
 struct changing {
 	struct listed listed;
-	unsigned looks; /* so far */
+	unsigned looks; /* number of checks so far */
 	void (*change)(struct changing *changing);
-	uint64_t bad; /* an address that cannot be read; 0: there is none */
+	uint64_t bad; /* an address that cannot be read; 0: none */
 	int error;
 };
 
@@ -83,9 +83,9 @@ static void end_elsewhere_each_time(struct changing *changing)
 	put_end(changing, 0x1000 + 16 * changing->looks);
 }
 
-static unsigned first_looks; /* of the first check */
+static unsigned first_looks; /* number of reads of the first check */
 
-/* As where the program frees a block between two looks. */
+/* The program seems to free a block between two checks. */
 static void end_elsewhere_once(struct changing *changing)
 {
 	if (changing->looks < first_looks)
@@ -139,7 +139,7 @@ static uint64_t ring_at(const struct glibc_image *image)
 	return IMAGE_ARENA_AT + image->layout->bins + FLMEM_GLIBC_FROM_BINS_NEXT;
 }
 
-/* The arena that the ring of the image has besides the main one. */
+/* The arena in the ring of the image besides the main one. */
 static uint64_t second_arena;
 static unsigned broken_looks;
 
@@ -173,7 +173,7 @@ static void a_ring_that_is_whole_again_is_no_damage(void **state)
 	assert_true(is_damaged(&changing, &damage));
 	assert_string_equal(damage.list, "arenas");
 	looks = changing.looks;
-	/* As many times as it checks, and each time alike. */
+	/* The damage is seen by so many checks, each time alike. */
 	for (checks = 1; checks < FLMEM_GLIBC_CHECKS; checks++) {
 		assert_true(is_damaged(&changing, &damage));
 		once[checks - 1] = changing.looks;
@@ -182,7 +182,7 @@ static void a_ring_that_is_whole_again_is_no_damage(void **state)
 		assert_int_equal(once[i + 1] - once[i], once[1] - once[0]);
 	assert_int_equal(looks, once[FLMEM_ARRAY_SIZE(once) - 1] + once[1] - once[0]);
 	assert_true(once[1] > once[0]);
-	/* However late it is whole again. */
+	/* However late the list becomes valid. */
 	for (broken_looks = 1; broken_looks < looks; broken_looks++)
 		assert_false(is_damaged(&changing, &damage));
 	changing.change = break_ring_elsewhere;
@@ -190,7 +190,7 @@ static void a_ring_that_is_whole_again_is_no_damage(void **state)
 	free(changing.listed.image);
 }
 
-/* Three mappings in place of that of the first heap; the second may not be written. */
+/* Three mappings replace that of the first heap; the second may not be written. */
 static bool is_protected_at(struct glibc_image *image, unsigned of, uint64_t start, uint64_t end)
 {
 	struct changing changing = {.listed = {.image = image}};
@@ -213,7 +213,7 @@ static bool is_protected_at(struct glibc_image *image, unsigned of, uint64_t sta
 #define BRK_MAP	 0
 #define HEAP_MAP 2
 
-/* Where the heap ends with one of them: the head after a block is written as well. */
+/* The heap ends with one of these mappings: the head after a block is written as well. */
 static void each_address_that_is_written_counts(void **state)
 {
 	struct listed listed = listed_make(flmem_glibc_layouts);
@@ -252,7 +252,7 @@ static void memory_that_cannot_be_read_is_damage(void **state)
 	}
 }
 
-/* Nothing is known of the blocks after it, so nothing is said of them. */
+/* The blocks after it are unknown, so nothing is reported about them. */
 static void a_fastbin_whose_block_is_not_resident_is_no_damage(void **state)
 {
 	const struct flmem_glibc_layout *layout = flmem_glibc_layouts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The locks of glibc's arenas in a process whose memory is swapped out. */
+/* Tests the locks of glibc's arenas in a process whose memory is swapped out. */
 #include "borrowed.h"
 
 #include "allocators/allocator_registry.h"
@@ -72,7 +72,7 @@ static void locks_that_are_swapped_out_are_read_for_a_trim_alone(void **state)
 	guard->is_for_report = true;
 	flmem_target_guard_fill(&target.view, &list, guard);
 	assert_int_equal(guard->word_count, 0);
-	assert_non_null(guard->unread); /* nothing is swapped out by the process's status */
+	assert_non_null(guard->unread); /* the process's status shows no swapped memory */
 	assert_int_equal(swapped_in, 0);
 	*guard = (struct flmem_guard){0};
 	flmem_target_guard_fill(&target.view, &list, guard);
@@ -90,7 +90,7 @@ static void locks_that_are_swapped_out_are_read_for_a_trim_alone(void **state)
 	child_end(child);
 }
 
-/* Arenas stay: one that was found before is still there. */
+/* Arenas are permanent: one that was found before still exists. */
 static void locks_that_cannot_be_read_again_are_unknown(void **state)
 {
 	struct flmem_guard *guard = calloc(1, sizeof(*guard));

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read of glibc's heaps from outside, beside what programs know of theirs, and do. */
+/*
+ * Compares what flmem reads of glibc's heaps from outside with what programs know of them, and do.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -32,9 +34,9 @@
 #define PROGRAM(name)  VICTIMS "/heaps/" name
 #define START_LIMIT_MS 60000
 #define KIB	       UINT64_C(1024)
-#define FIXED	       12 /* tests besides those of the tables */
+#define FIXED	       12 /* number of tests besides those of the tables */
 #define BUDGET_US      60000000U
-#define CALL_KIB       64 /* what a call into it may itself make resident, such as stack */
+#define CALL_KIB       64 /* memory that a call may itself make resident, such as stack */
 
 struct row {
 	const char *program, *state;
@@ -109,7 +111,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* Bytes that it still holds, heads included. */
+/* Returns the bytes that the victim still holds, heads included. */
 static uint64_t ask_held(void)
 {
 	char line[128];
@@ -148,7 +150,7 @@ static struct flmem_heap_report read_heap(void)
 	return heap;
 }
 
-/* The same by less of the library, with no end of time. */
+/* Reads the heap through less of the library, without a time limit. */
 static struct flmem_heap_report read_heap_alone(uint64_t walked_max, uint64_t precision,
 						uint64_t *ret_bytes_read)
 {
@@ -203,7 +205,7 @@ static void check_sums(const struct flmem_heap_report *heap)
 	assert_true(known(heap->free_bytes) >= known(heap->free_resident_bytes));
 }
 
-/* What the arenas have adds up to what the heap has, and each thread has one of them. */
+/* Checks that the arenas add up to the heap, and that each thread has one of them. */
 static void check_arenas(const struct flmem_heap_report *heap, uint64_t count)
 {
 	const struct flmem_arena_list *list = &heap->arena_list;
@@ -242,7 +244,7 @@ static void agrees_with_the_program(void **state)
 	assert_int_equal(known(heap.error_bytes), 0);
 	assert_int_equal(known(heap.arenas), row->arenas);
 	check_arenas(&heap, row->arenas);
-	/* Looking changes nothing. */
+	/* Reading changes nothing. */
 	assert_true(apart(before.rss_bytes.value, after.rss_bytes.value) <= 64 * KIB);
 	held = ask_held();
 	/* Threads hold their own structures and lists besides. */
@@ -265,7 +267,7 @@ static void agrees_with_the_program(void **state)
 	assert_true(known(heap.trimmable_bytes) <= CALL_KIB * KIB);
 }
 
-/* An estimate is as good as it says it is. */
+/* The error of an estimate is within its stated limit. */
 static void a_sample_agrees_with_the_walk(void **state)
 {
 	struct flmem_heap_report walked, sampled;
@@ -279,7 +281,7 @@ static void a_sample_agrees_with_the_walk(void **state)
 	assert_string_equal(sampled.method, "sampled");
 	assert_non_null(sampled.arena_list.unknown);
 	error = known(sampled.error_bytes);
-	/* Most samples do far better than the worst of a hundred. */
+	/* Most samples are far better than the worst of a hundred. */
 	assert_in_range(error, 1, known(walked.resident_bytes) / 20);
 	assert_int_equal(known(sampled.resident_bytes), known(walked.resident_bytes));
 	assert_true(apart(known(sampled.in_use_bytes), known(walked.in_use_bytes)) <= 2 * error);
@@ -294,7 +296,7 @@ static void a_sample_agrees_with_the_walk(void **state)
 	assert_int_equal(known(sampled.arenas), known(walked.arenas));
 }
 
-/* Slices lose nothing where they meet: when all are read, the sum is that of the walk. */
+/* Slices lose nothing at their borders: when all are read, the sum is that of the walk. */
 static void slices_add_up_to_the_walk(void **state)
 {
 	struct flmem_heap_report walked, sampled;
@@ -310,12 +312,12 @@ static void slices_add_up_to_the_walk(void **state)
 	assert_true(apart(known(sampled.free_resident_bytes), known(walked.free_resident_bytes)) <=
 		    error);
 	assert_true(apart(known(sampled.cached_bytes), known(walked.cached_bytes)) <= error);
-	/* By whole pages. */
+	/* The difference is due to whole pages. */
 	assert_true(apart(known(sampled.trimmable_bytes), known(walked.trimmable_bytes)) <=
 		    error + 4 * KIB);
 }
 
-/* What is in use need not be read where few chunks are free. */
+/* Blocks in use need not be read where few chunks are free. */
 static void lists_tell_of_a_dense_heap(void **state)
 {
 	struct flmem_heap_report heap;
@@ -368,12 +370,12 @@ static void a_damaged_heap_is_not_told(void **state)
 	assert_non_null(heap.in_use_bytes.unknown);
 	assert_non_null(strstr(heap.trimmable_bytes.unknown, "damaged"));
 	assert_null(heap.method);
-	/* What stands elsewhere is. */
+	/* Arenas elsewhere are counted. */
 	assert_int_equal(known(heap.arenas), 1);
 	assert_int_equal(known(heap.mmap_threshold_bytes), 128 * KIB);
 }
 
-/* Locked memory does not leave, whoever is asked to release it. */
+/* Locked memory is not released, whoever is asked for it. */
 static void locked_memory_is_not_promised(void **state)
 {
 	struct rlimit limit;
@@ -392,7 +394,7 @@ static void locked_memory_is_not_promised(void **state)
 	assert_true(known(heap.free_resident_bytes) >= 62356 * KIB);
 }
 
-/* Its [heap] is two mappings then, as parts of it were advised. */
+/* Its [heap] is then two mappings, as parts of it were advised. */
 static void a_heap_of_huge_pages_is_one(void **state)
 {
 	struct flmem_heap_report heap;
@@ -407,7 +409,9 @@ static void a_heap_of_huge_pages_is_one(void **state)
 	assert_true(apart(known(heap.in_use_bytes), ask_held()) <= 64 * KIB);
 }
 
-/* What is said of it, however it was read, is right as far as it says, or it is not said. */
+/*
+ * Checks that all figures, however they were read, are right within their stated error, or unknown.
+ */
 static void check_told(const struct flmem_heap_report *heap, uint64_t held)
 {
 	if (!heap->method) {
@@ -418,7 +422,7 @@ static void check_told(const struct flmem_heap_report *heap, uint64_t held)
 	assert_true(apart(known(heap->in_use_bytes), held) <= known(heap->error_bytes) + 64 * KIB);
 }
 
-/* Its main arena is not [heap] then, and lies in several places. */
+/* Its main arena is then not [heap], and lies in several places. */
 static void a_heap_of_reserved_huge_pages_is_not_guessed(void **state)
 {
 	struct flmem_heap_report walked, sampled;
@@ -434,7 +438,7 @@ static void a_heap_of_reserved_huge_pages_is_not_guessed(void **state)
 	check_told(&sampled, held);
 }
 
-/* Two threads that never stop allocating: whatever is said, it says how far off it may be. */
+/* Two threads never stop allocating: each figure states how far off it may be. */
 static void a_busy_heap_is_approximate(void **state)
 {
 	struct flmem_heap_report heap;

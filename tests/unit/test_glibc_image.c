@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heaps of every release that is claimed, as images: what is in them comes out, damage does not. */
+/*
+ * Tests heaps of every claimed release, as images: their contents are reported, damage is not
+ * counted.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -67,8 +70,8 @@ static void a_nameless_release_is_recognised(void **state)
 }
 
 /*
- * As long as nothing had its own mapping, most words of malloc_par are zero or 128 Ki, and
- * those of one release read as another one's from 24 bytes before.
+ * While nothing had its own mapping, most words of malloc_par are zero or 128 Ki, and those of one
+ * release look like another one's from 24 bytes before.
  */
 static void a_nameless_release_without_mappings_is_recognised(void **state)
 {
@@ -120,7 +123,7 @@ static void pages_that_are_gone_are_not_counted(void **state)
 	struct flmem_heap_report heap;
 
 	(void)state;
-	/* Within the top, which begins 0x8000 bytes before the end at the earliest. */
+	/* The bits are within the top, which begins 0x8000 bytes before the end at the earliest. */
 	image->absent[IMAGE_BRK] = UINT64_C(7) << 60;
 	heap = image_report(image, 36, &walk);
 	assert_int_equal(known(heap.free_bytes), image->free);
@@ -140,7 +143,7 @@ static void expect_unknown(struct glibc_image *image, const char *why)
 		fail_msg("'%s' does not say '%s'", heap.in_use_bytes.unknown, why);
 }
 
-/* Offset of the n-th chunk on the heap, by the sizes in it. */
+/* Returns the offset of the n-th chunk on the heap, by the sizes in it. */
 static uint64_t chunk_at(const struct glibc_image *image, unsigned n)
 {
 	uint64_t offset = 0, size;
@@ -207,7 +210,7 @@ static void heads_that_were_dropped_are_not_swapped_out(void **state)
 	(void)state;
 	image->absent[IMAGE_BRK] = 1;
 	image->absent[IMAGE_HEAP] = UINT64_C(1) << 3;
-	/* Elsewhere. */
+	/* The swapped page is elsewhere. */
 	image->swapped[IMAGE_HEAP] = UINT64_C(1) << 40;
 	expect_unknown(image, "changes faster than it can be read");
 }
@@ -219,7 +222,7 @@ static void pages_that_come_meanwhile_are_read(void **state)
 	struct flmem_heap_report heap;
 
 	(void)state;
-	/* Without fastbins, which are followed from the last address to the first. */
+	/* Not with fastbins, which are followed from the last address to the first. */
 	image->absent[IMAGE_BRK] = UINT64_C(0x00fffffffffffff0);
 	image->touched = 8;
 	heap = image_report(image, 43, &walk);
@@ -228,7 +231,10 @@ static void pages_that_come_meanwhile_are_read(void **state)
 	assert_true(known(heap.free_resident_bytes) <= image->free);
 }
 
-/* What changes all the time may be sound: only what rests and does not fit is called damaged. */
+/*
+ * A heap that changes all the time may be valid: only one that rests and does not fit is called
+ * damaged.
+ */
 static void damage_is_seen_in_what_rests(void **state)
 {
 	FLMEM_AUTO_FREE struct glibc_image *image = image_new(flmem_glibc_layout_of(36));

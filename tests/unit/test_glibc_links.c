@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of chunks far from each other, in the memory of this very process. */
+/* Tests lists of chunks far from each other, in the memory of this process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static uint64_t head_of(const struct heap *heap, unsigned bin)
 	return flmem_glibc_bin_head(layout(), heap->arena, bin);
 }
 
-/* Chunk i is in bin i % BINS; each is as long as a page. */
+/* Links chunks: chunk i is in bin i % BINS; each is one page long. */
 static void link_chunks(const struct heap *heap)
 {
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++) {
@@ -93,7 +93,7 @@ static int tear_down(void **state)
 	return munmap(heap->bytes, heap->length);
 }
 
-/* Number of sound chunks in the bins. */
+/* Returns the number of valid chunks in the bins. */
 static unsigned walk_bins(const struct heap *heap, struct flmem_peek *peek)
 {
 	unsigned count = 0;
@@ -112,7 +112,7 @@ static unsigned walk_bins(const struct heap *heap, struct flmem_peek *peek)
 	return count;
 }
 
-/* One call for all bins and both ends of each; the chunks and what is after them are read then. */
+/* One call reads all bins from both ends; the chunks and the heads after them are cached then. */
 static void bins_are_read_together(void **state)
 {
 	const struct heap *heap = *state;
@@ -129,7 +129,7 @@ static void bins_are_read_together(void **state)
 	flmem_process_close(&process);
 }
 
-/* Links that lead nowhere, and in circles: fewer chunks are read, and it ends. */
+/* Links lead nowhere, or in circles: fewer chunks are read, and the search ends. */
 static void broken_lists_are_left(void **state)
 {
 	const struct heap *heap = *state;
@@ -151,7 +151,7 @@ static void broken_lists_are_left(void **state)
 	flmem_process_close(&process);
 }
 
-/* Two circles, one from each end, that do not meet: it ends by what the cache has room for. */
+/* Two circles, one from each end, do not meet: the size of the cache ends the search. */
 static void circles_are_left(void **state)
 {
 	const struct heap *heap = *state;

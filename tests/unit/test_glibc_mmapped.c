@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of glibc that have a mapping of their own, among other memory that looks like them. */
+/* Tests blocks of glibc with separate mappings, among other memory that looks like them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 #define WHOLE	   (FLMEM_MAP_READ | FLMEM_MAP_WRITE)
 #define PAGES(n)   ((uint64_t)(n)*IMAGE_PAGE)
 #define IS_MMAPPED FLMEM_GLIBC_IS_MMAPPED
-#define ANY	   UINT64_MAX /* of how many blocks malloc knows is not known */
-#define LATE_NS	   1	      /* long ago */
+#define ANY	   UINT64_MAX /* malloc's number of blocks is unknown */
+#define LATE_NS	   1	      /* a time long ago */
 
 /* One mapping: the area of the block, or that of the second arena. */
 struct space {
@@ -45,7 +45,7 @@ static void close_space(struct space *space)
 	free(space->image);
 }
 
-/* The head of a block; `before` and `size` as malloc writes them. */
+/* Puts the head of a block; `before` and `size` as malloc writes them. */
 static void put_head(struct space *space, uint64_t offset, uint64_t before, uint64_t size)
 {
 	image_put(space->image, IMAGE_BLOCK, offset, before);
@@ -57,7 +57,7 @@ static void put_block(struct space *space, uint64_t page, uint64_t pages)
 	put_head(space, PAGES(page), 0, PAGES(pages) | IS_MMAPPED);
 }
 
-/* `count` blocks of `bytes` are known of; ANY: how many is not known. */
+/* Searches with malloc's count of `count` blocks of `bytes`; ANY: the count is unknown. */
 static struct flmem_glibc_mmapped find(struct space *space, uint64_t count, uint64_t bytes)
 {
 	FLMEM_AUTO_PEEK struct flmem_peek *peek = image_peek(space->image);
@@ -131,13 +131,13 @@ static void only_whole_pages_with_the_mark_are_a_block(void **state)
 		{0, 0, PAGES(64) | IS_MMAPPED, 64},
 		{0, 0, (PAGES(64) - 16) | IS_MMAPPED, 64}, /* of 2.43 */
 		{0, 0, (PAGES(64) + 16) | IS_MMAPPED, 0},
-		{0, 0, PAGES(65) | IS_MMAPPED, 0}, /* more than there is */
+		{0, 0, PAGES(65) | IS_MMAPPED, 0}, /* more than the mapping has */
 		{0, 0, PAGES(3), 0},
 		{0, 0, PAGES(3) | IS_MMAPPED | FLMEM_GLIBC_PREV_INUSE, 0},
 		{0, 0, (PAGES(3) + 32) | IS_MMAPPED, 0},
 		{0, 16, PAGES(3) | IS_MMAPPED, 0},
 		{0, 0, 0 | IS_MMAPPED, 0},
-		/* Aligned: the space before it counts. */
+		/* An aligned block: the space before it counts. */
 		{32, 32, (PAGES(3) - 32) | IS_MMAPPED, 3},
 		{32, 0, (PAGES(3) - 32) | IS_MMAPPED, 0},
 		{32, 32, PAGES(3) | IS_MMAPPED, 0},
@@ -173,10 +173,10 @@ static void blocks_that_follow_each_other_are_found(void **state)
 	expect(&space, 2, PAGES(64), 2, 5);
 	expect(&space, 1, PAGES(64), 1, 2);
 	expect(&space, 0, 0, 0, 0);
-	/* The last one would reach past the mapping. */
+	/* The last block would reach past the mapping. */
 	put_block(&space, 5, 60);
 	expect(&space, ANY, 0, 2, 5);
-	/* An aligned one does not follow another one. */
+	/* An aligned block does not follow another one. */
 	put_head(&space, PAGES(5), 0, 0);
 	put_head(&space, PAGES(5) + 32, 32, (PAGES(3) - 32) | IS_MMAPPED);
 	expect(&space, ANY, 0, 2, 5);
@@ -202,7 +202,7 @@ static void a_block_that_is_not_resident_ends_the_search(void **state)
 	close_space(&space);
 }
 
-/* Only where malloc has more of them than were found. */
+/* They are searched for only if malloc has more of them than were found. */
 static void blocks_behind_other_memory_are_searched_for(void **state)
 {
 	struct space space;
@@ -222,16 +222,16 @@ static void blocks_behind_other_memory_are_searched_for(void **state)
 	expect(&space, 4, PAGES(8), 0, 0);
 	space.negligible = PAGES(8) - 1;
 	expect(&space, 4, PAGES(8), 4, 8);
-	/* Of what would reach past the mapping, none. */
+	/* A block that would reach past the mapping does not count. */
 	put_block(&space, 30, 35);
 	expect(&space, 9, PAGES(8), 4, 8);
-	/* What was found at the start counts twice otherwise. */
+	/* Otherwise a block found at the start would count twice. */
 	put_block(&space, 0, 1);
 	expect(&space, 5, PAGES(9), 5, 9);
 	close_space(&space);
 }
 
-/* Higher addresses are searched first, and no more is searched for than malloc has. */
+/* Higher addresses are searched first, until malloc's number is reached. */
 static void look_alikes_do_not_replace_a_block(void **state)
 {
 	struct flmem_map rows[2];
@@ -265,7 +265,7 @@ static void a_search_without_time_keeps_what_it_found_first(void **state)
 	close_space(&space);
 }
 
-/* What lies in it may look like one. */
+/* Data in it may look like a block. */
 static void a_heap_of_an_arena_holds_no_blocks(void **state)
 {
 	uint64_t owners[2] = {image_main(), 0};
@@ -283,7 +283,10 @@ static void a_heap_of_an_arena_holds_no_blocks(void **state)
 	space.glibc.arenas = &owners[1];
 	space.glibc.arena_count = 1;
 	expect(&space, 1, PAGES(2), 0, 0);
-	/* Of no arena that is known, or not at the start of a heap, or where there is none. */
+	/*
+	 * The owner is not a known arena, or the mapping is not at the start of a heap, or there is
+	 * none.
+	 */
 	owners[1]++;
 	expect(&space, 1, PAGES(2), 1, 2);
 	owners[1]--;

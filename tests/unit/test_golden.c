@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that is reported about the jobs of tests/fixtures, every setting of every role, and
- * the table of NVFlare's classes, held against kept texts (kept.h).
+ * Compares all reports about the jobs of tests/fixtures, every setting of every role, and the table
+ * of NVFlare's classes with kept texts (kept.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static void findings_are_as_kept(void **state)
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 
 	(void)state;
-	/* Messages name files, too: they must be the same wherever the tests are. */
+	/* Messages name files, too, which must be the same wherever the tests are. */
 	assert_int_equal(chdir(FIXTURES), 0);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(versions); i++) {
 		struct flmem_recommend_options options = {.framework_version = versions[i]};
@@ -126,7 +126,7 @@ static void settings_are_as_kept(void **state)
 	kept_compare("settings.txt", &text);
 }
 
-/* The constructors of NVFlare, as its packages have them. */
+/* The constructors of NVFlare, as in its packages. */
 static void classes_are_as_kept(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

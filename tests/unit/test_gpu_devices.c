@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "runtimes/gpu_devices.h"
 
-/* The answer for a directory that holds this one node. */
+/* Returns the answer for a directory that holds this one node. */
 static unsigned find_with(const char *name)
 {
 	char directory[] = "/tmp/flmem-dev-XXXXXX", path[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's "CUDA out of memory" in logs of jobs, as several versions write it. */
+/* Tests PyTorch's "CUDA out of memory" in logs of jobs, in the wording of several versions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static const struct gpu_case cases[] = {
 	{"{\"message\": \"" PYTORCH_2_0 "\\nTraceback\"}", 1, 1, 0, 512, 16 * GIB, 0, NONE, NONE},
 	{RUNTIME "\n", 1, 1, NONE, NONE, NONE, NONE, NONE, NONE},
 	{"HIP error: out of memory", 1, 1, NONE, NONE, NONE, NONE, NONE, NONE},
-	/* The last one counts, with its figures only. */
+	/* The last message counts, with its figures only. */
 	{PYTORCH_1 "\n" PYTORCH_1 "\n" RUNTIME, 3, 3, NONE, NONE, NONE, NONE, NONE, NONE},
 	/* Damaged figures are unknown. */
 	{"CUDA out of memory. Tried to allocate 20.0 MiB (GPU x; GiB total capacity; "
@@ -57,7 +57,7 @@ static const struct gpu_case cases[] = {
 	 1, 1, NONE, NONE, NONE, NONE, NONE, NONE},
 	{"CUDA out of memory. Tried to allocate 184467440737.00 GiB. GPU 1 of which 5 TiB is free",
 	 1, 1, 1, NONE, NONE, NONE, NONE, NONE},
-	/* A pool that is smaller than its tensors. */
+	/* The pool is smaller than its tensors. */
 	{"CUDA out of memory. Tried to allocate 1.00 MiB (GPU 0; 3.00 GiB already allocated; 1.00 "
 	 "GiB reserved in total by PyTorch)",
 	 1, 1, 0, MIB, NONE, NONE, 3 * GIB, NONE},

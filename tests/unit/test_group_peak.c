@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.peak of captured control groups. That the kernel resets it for one descriptor is tested in
+ * Tests memory.peak of captured control groups. The kernel's reset for one descriptor is tested in
  * an emulated system (tests/systems).
  */
 #include <setjmp.h>
@@ -91,7 +91,7 @@ static void refuse_what_is_no_number(void **state)
 	}
 }
 
-/* A device that refuses writes, and a file that nobody may write. */
+/* A device refuses writes, and nobody may write the file. */
 static void refuse_a_peak_that_cannot_be_reset(void **state)
 {
 	const struct tree *tree = *state;
@@ -106,7 +106,7 @@ static void refuse_a_peak_that_cannot_be_reset(void **state)
 	assert_int_equal(fchmodat(tree->fd, PEAK, 0444, 0), 0);
 	open_peak(tree, &peak);
 	if (geteuid() == 0)
-		flmem_group_peak_reset(&peak); /* may open it, as it may in kernfs */
+		flmem_group_peak_reset(&peak); /* it may open the file, as it may in kernfs */
 	else
 		assert_unknown(&peak, "denied");
 }

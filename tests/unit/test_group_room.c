@@ -69,7 +69,7 @@ static void the_lower_limit_counts_and_files_can_be_dropped(void **state)
 	tree_puts(tree, GROUP "memory.stat",
 		  "anon 400\nfile 500\nfile_mapped 60\ninactive_file 200\nactive_file 110\n");
 	assert_int_equal(read_room(tree), 350);
-	/* All of them are mapped, or files in memory are. */
+	/* All these pages are mapped, or belong to files in memory. */
 	tree_puts(tree, GROUP "memory.stat",
 		  "anon 400\nfile_mapped 310\ninactive_file 200\nactive_file 110\n");
 	assert_int_equal(read_room(tree), 100);

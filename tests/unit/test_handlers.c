@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process with a thread inside a signal handler, in each way in which it can be there. */
+/* Tests a process with a thread inside a signal handler, in each way in which that is possible. */
 #include "borrowed.h"
 
 #include <linux/futex.h>
@@ -20,10 +20,10 @@
 #define ROOM_BYTES	16384
 #define PAGE_BYTES	4096U
 #define LOOKS_OCCUPIED	10U
-#define SETXID		33 /* glibc's, for setuid() in all threads */
+#define SETXID		33 /* glibc's own signal, for setuid() in all threads */
 
 struct page {
-	_Atomic int tid; /* of the thread in question, where it stays */
+	_Atomic int tid; /* the thread in question, once it stays at its place */
 	_Atomic uint32_t never, looked;
 	_Atomic uint32_t opened; /* the mappings have been read */
 };
@@ -31,19 +31,19 @@ struct page {
 static struct page *page;
 
 #ifdef __x86_64__
-static void (*at_signal)(void); /* what the handler does */
-static void (*work)(void);	/* what the thread does */
+static void (*at_signal)(void); /* the action of the handler */
+static void (*work)(void);	/* the action of the thread */
 static int action_flags;
 static bool starts_late;   /* the thread is newer than the mappings that were read */
-static bool first_blocks;  /* the signal, in the first thread */
-static uint64_t *frame_at; /* of the running handler: its return address */
+static bool first_blocks;  /* the signal is blocked in the first thread */
+static uint64_t *frame_at; /* the frame of the running handler: its return address */
 
 static void announce(void)
 {
 	atomic_store(&page->tid, (int)syscall(SYS_gettid));
 }
 
-/* Of those that this process may use. */
+/* Binds to the first processor that this process may use. */
 static void bind_to_first_processor(void)
 {
 	cpu_set_t processors, one;
@@ -81,7 +81,7 @@ static void spin(void)
 		;
 }
 
-/* It waits when flmem has looked once and found it computing. */
+/* Computes, and waits when flmem has checked once and found it computing. */
 static void spin_and_wait(void)
 {
 	announce();
@@ -90,7 +90,7 @@ static void spin_and_wait(void)
 	wait_by_semaphore();
 }
 
-/* The same on the processor that the test occupies. */
+/* Does so on the processor that the test occupies. */
 static void spin_and_wait_beside_the_test(void)
 {
 	bind_to_first_processor();
@@ -101,7 +101,7 @@ static void return_at_once(void)
 {
 }
 
-/* The return address lies directly below the context (struct rt_sigframe of the kernel). */
+/* The return address is directly below the context (struct rt_sigframe of the kernel). */
 static void handle(int number, siginfo_t *info, void *context)
 {
 	(void)number, (void)info;
@@ -109,7 +109,7 @@ static void handle(int number, siginfo_t *info, void *context)
 	at_signal();
 }
 
-/* Words in the form of a frame that no kernel wrote: they return to no restorer. */
+/* Waits over words in the form of a frame that no kernel wrote: they return to no restorer. */
 static void wait_without_restorer(void)
 {
 	*frame_at = (uint64_t)(uintptr_t)wait_by_semaphore;
@@ -133,7 +133,7 @@ static void be_signalled_on_another_stack(void)
 	be_signalled();
 }
 
-/* Above the interrupted one: in the frame of a function that goes on below it. */
+/* The handler's stack is above, in the frame of a function that continues below it. */
 static void be_signalled_on_a_stack_above(void)
 {
 	char stack[ALTERNATE_BYTES];
@@ -143,7 +143,7 @@ static void be_signalled_on_a_stack_above(void)
 	be_signalled();
 }
 
-/* A thread that waits for its child as vfork() does takes no signal, and one is pending. */
+/* Waits for its child as vfork() does, which takes no signal, while one is pending. */
 static void be_pending(void)
 {
 	pid_t parent = getpid(), thread = gettid();
@@ -157,7 +157,7 @@ static void be_pending(void)
 	}
 }
 
-/* The same with a signal for the whole process, which its first thread does not take. */
+/* Does so with a signal for the whole process, which its first thread does not take. */
 static void be_pending_as_process(void)
 {
 	pid_t process = getpid(), thread = gettid();
@@ -180,7 +180,7 @@ __attribute__((noinline)) static void leave_a_frame(void)
 	pthread_kill(pthread_self(), SIGUSR1);
 }
 
-/* Its array covers the frame, and leaves it as it is. */
+/* Its array covers the frame without changing it. */
 __attribute__((noinline)) static void wait_below(void)
 {
 	volatile unsigned char room[ROOM_BYTES];
@@ -191,7 +191,7 @@ __attribute__((noinline)) static void wait_below(void)
 		syscall(SYS_futex, &page->never, FUTEX_WAIT, 0, NULL, NULL, 0);
 }
 
-/* With another signal blocked all the time, in the frame as well. */
+/* Another signal is blocked all the time, in the frame as well. */
 static void return_and_wait_below(void)
 {
 	sigset_t other;
@@ -223,7 +223,7 @@ static void block_and_spin(void)
 	block_and(spin);
 }
 
-/* As calls of flmem do, whose frames have the form of those of a handler. */
+/* Blocks signals as calls of flmem do, whose frames have the form of those of a handler. */
 static void block_as_flmem(void)
 {
 	const int unblocked[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV};
@@ -234,7 +234,7 @@ static void block_as_flmem(void)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
-/* As for Python's lock. */
+/* Waits as for Python's lock. */
 static void block_as_flmem_and_wait_for_a_while(void)
 {
 	const struct timespec while_the_test_runs = {.tv_sec = 1000};
@@ -245,7 +245,7 @@ static void block_as_flmem_and_wait_for_a_while(void)
 		syscall(SYS_futex, &page->never, FUTEX_WAIT, 0, &while_the_test_runs, NULL, 0);
 }
 
-/* As a thread that must not enter a Python that is finalising. */
+/* Waits as a thread that must not enter a Python that is finalising. */
 static void block_as_flmem_and_wait_on_own_stack(void)
 {
 	_Atomic int never = 0;
@@ -256,7 +256,7 @@ static void block_as_flmem_and_wait_on_own_stack(void)
 		syscall(SYS_futex, &never, FUTEX_WAIT, 0, NULL, NULL, 0);
 }
 
-/* In its calls. */
+/* Waits as in its calls. */
 static void block_as_flmem_and_wait(void)
 {
 	block_as_flmem();
@@ -298,9 +298,9 @@ static bool is_asleep(const struct target *target, pid_t tid)
 
 static const struct target *looked_at;
 static cpu_set_t processors_before;
-static unsigned looks_left; /* for which the test occupies the processor of the thread */
+static unsigned looks_left; /* flmem's checks while the test occupies the processor */
 
-/* False where this process may not have a real-time priority. */
+/* Occupies the processor; false where this process may not have a real-time priority. */
 static bool occupy_first_processor(void)
 {
 	const struct sched_param lowest = {.sched_priority = 1};
@@ -328,8 +328,8 @@ static void occupy_for(const struct timespec *time)
 }
 
 /*
- * flmem's own, between two looks at a thread that computes. On a busy machine the thread gets no
- * processor for longer than flmem looks, so the next look is made when it waits.
+ * Replaces flmem's pause between two checks of a computing thread. On a busy machine the thread
+ * gets no processor for longer than flmem checks, so the next check is made when it waits.
  */
 int nanosleep(const struct timespec *time, struct timespec *rest);
 int nanosleep(const struct timespec *time, struct timespec *rest)
@@ -346,7 +346,7 @@ int nanosleep(const struct timespec *time, struct timespec *rest)
 	return (int)syscall(SYS_nanosleep, time, rest);
 }
 
-/* What is found in a child whose second thread does `do_work`, and is asleep by then or never. */
+/* Returns the finding for a child whose second thread does `do_work`, then sleeps or not. */
 static bool is_found(void (*do_work)(void), void (*do_at_signal)(void), bool sleeps)
 {
 	struct flmem_gadgets gadgets;
@@ -404,7 +404,7 @@ static void words_like_a_frame_need_a_restorer(void **state)
 	assert_false(is_found(be_signalled, wait_without_restorer, true));
 }
 
-/* One that will wait does so soon; one that blocks its signals computes without limit. */
+/* A handler that will wait does so soon; one that blocks its signals computes on. */
 static void a_handler_that_computes_for_a_moment_is_found(void **state)
 {
 	(void)state;
@@ -412,7 +412,7 @@ static void a_handler_that_computes_for_a_moment_is_found(void **state)
 	assert_false(is_found(block_and_spin, return_at_once, false));
 }
 
-/* As on a busy machine. */
+/* Simulates a busy machine. */
 static void a_handler_without_a_processor_is_found(void **state)
 {
 	(void)state;
@@ -424,7 +424,7 @@ static void a_handler_without_a_processor_is_found(void **state)
 	assert_true(is_found(be_signalled, spin_and_wait_beside_the_test, false));
 }
 
-/* Also of a test that failed. */
+/* Cleans up, also after a test that failed. */
 static int leave(void **state)
 {
 	(void)state;
@@ -442,7 +442,7 @@ static void a_thread_whose_handler_is_about_to_run_is_found(void **state)
 	first_blocks = false;
 }
 
-/* Threads of other libraries block all signals for as long as they live. */
+/* Threads of other libraries block all signals for their whole life. */
 static void one_that_blocks_its_signals_and_waits_is_in_none(void **state)
 {
 	(void)state;
@@ -475,7 +475,7 @@ static void one_whose_handler_has_returned_is_in_none(void **state)
 	assert_false(is_found(spin, return_at_once, false));
 }
 
-/* Three pages, the one in the middle as a guard between two stacks: these are read apart. */
+/* Three pages, the middle one as a guard between two stacks: these are read separately. */
 static void a_gap_ends_a_stack(void **state)
 {
 	struct flmem_process self = FLMEM_PROCESS_INIT;
@@ -498,7 +498,7 @@ static void a_gap_ends_a_stack(void **state)
 	munmap(pages, 3 * PAGE_BYTES);
 }
 
-/* Frames as the kernel writes them, that return to one address after the other. */
+/* Puts frames as the kernel writes them, which return to one address after the other. */
 static void put_frames(uint64_t *words, size_t count, uint64_t returns_to, uint64_t step)
 {
 	memset(words, 0, FRAMES_MAX * FRAME_WORDS * sizeof(*words));
@@ -511,7 +511,7 @@ static void put_frames(uint64_t *words, size_t count, uint64_t returns_to, uint6
 	}
 }
 
-/* The search reads code only where there is some, and of a limited number of addresses. */
+/* The search reads code only at mapped code, and of a limited number of addresses. */
 static void a_hostile_stack_is_read_within_limits(void **state)
 {
 	static uint64_t words[FRAMES_MAX * FRAME_WORDS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A handler that computes for longer than most before it waits, while flmem looks at its thread. */
+/* A handler computes for longer than most before it waits, while flmem checks its thread. */
 #include "borrowed.h"
 
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 #include "remote/gadgets.h"
 
 #ifdef __x86_64__
-#define COMPUTED_NS 2000000U /* of processor time, more than flmem expects of a handler */
+#define COMPUTED_NS 2000000U /* processor time, more than flmem expects of a handler */
 
 static struct page {
 	_Atomic pid_t tid;
@@ -65,7 +65,7 @@ static void let_compute(void)
 	await_true(!start || flmem_task_cpu_ns(&target.process, page->tid) > start + COMPUTED_NS);
 }
 
-/* flmem's own: the thread computes up to the first look, and waits at the second. */
+/* Replaces flmem's pause: the thread computes up to the first check, and waits at the second. */
 int nanosleep(const struct timespec *time, struct timespec *rest);
 int nanosleep(const struct timespec *time, struct timespec *rest)
 {
@@ -102,7 +102,7 @@ static void a_thread_is_looked_at_more_than_once_however_much_it_computes(void *
 	target_close(&target);
 }
 
-/* The same answer as a trim would give. */
+/* The answer is the one that a trim would give. */
 static void a_handler_is_a_refusal_before_anything_is_tried(void **state)
 {
 	const struct flmem_syscall_list syscalls = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the limits of a process leave it to allocate. */
+/* Tests what the limits of a process leave it to allocate. */
 #include "borrowed.h"
 
 #include <linux/capability.h>
@@ -20,7 +20,7 @@
 #define PAGES	     ((size_t)1 << 18)
 #define LOCKED_BYTES ((size_t)64 << 10)
 
-/* What the host seems to have committed below vm.overcommit_memory = 2; NULL: what it has. */
+/* The host's committed memory below vm.overcommit_memory = 2; NULL: the real one. */
 static const char *committed;
 
 int __real_flmem_io_read_file_at(int dirfd, const char *path, size_t limit, struct flmem_buf *buf);
@@ -109,7 +109,7 @@ static rlim_t address_space(void)
 	return strtoull(text.data, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* glibc keeps the arena and the stack of a thread, which the program would miss. */
+/* glibc keeps the arena and the stack of a thread, which the program would lack. */
 static void what_a_thread_reserves_is_left_to_the_program(void **state)
 {
 	struct flmem_error err = {0};
@@ -125,7 +125,7 @@ static void what_a_thread_reserves_is_left_to_the_program(void **state)
 	end();
 }
 
-/* A thread of glibc gets a stack as large as that of the first one may be. */
+/* glibc gives a thread a stack as large as the limit of the first one's. */
 static void a_large_stack_is_left_to_the_program(void **state)
 {
 	const rlim_t stack = (rlim_t)1 << 30, usual = (rlim_t)8 << 20;
@@ -142,7 +142,7 @@ static void a_large_stack_is_left_to_the_program(void **state)
 	if (flmem_headroom_check_thread(&target.process, BYTES, &err) &&
 	    !strstr(err.message, "vm.overcommit_memory"))
 		fail_msg("%s", err.message);
-	/* Then it is 2 MiB. */
+	/* The stack is then 2 MiB. */
 	set_limit(RLIMIT_STACK, RLIM_INFINITY);
 	set_limit(RLIMIT_AS, address_space() + ((rlim_t)257 << 20));
 	if (flmem_headroom_check_thread(&target.process, BYTES, &err) &&
@@ -160,7 +160,7 @@ static void full_data_is_refused(void **state)
 	end();
 }
 
-/* Every other page has other rights, which makes each a mapping. */
+/* Gives every other page other rights, so that each page is a mapping. */
 static void be_fragmented(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -206,7 +206,7 @@ static void be_locked(void)
 	be_idle();
 }
 
-/* Whether mlockall() was called cannot be seen. */
+/* A call of mlockall() cannot be seen. */
 static void a_large_stack_that_may_be_locked_is_refused(void **state)
 {
 	struct flmem_error err = {0};
@@ -226,7 +226,7 @@ static void a_large_stack_that_may_be_locked_is_refused(void **state)
 					 "65 MiB"))
 			fail_msg("%s", err.message);
 		set_limit(RLIMIT_STACK, (rlim_t)64 << 20);
-		/* Perhaps for another limit, which without privileges is low. */
+		/* Another limit may refuse it, which is low without privileges. */
 		if (flmem_headroom_check_thread(&target.process, BYTES, &err) &&
 		    strstr(err.message, "the stack of a new thread"))
 			fail_msg("%s", err.message);
@@ -239,7 +239,7 @@ static void a_large_stack_that_may_be_locked_is_refused(void **state)
 
 static bool locks;
 
-/* Below a low limit, without the capability that lifts it. */
+/* Runs below a low limit, without the capability that lifts it. */
 static void be_limited(void)
 {
 	const struct rlimit limit = {LOCKED_BYTES * 2, LOCKED_BYTES * 2};
@@ -259,7 +259,7 @@ static void be_limited(void)
 		pause();
 }
 
-/* The code of flmem_headroom_check(); 1 where this user may not do what is needed. */
+/* Returns the code of flmem_headroom_check(); 1 where this user may not set that up. */
 static int check_limited(bool locked, struct flmem_error *err)
 {
 	int rc = 1;
@@ -298,7 +298,7 @@ static void full_locked_memory_is_refused(void **state)
 	assert_int_equal(munmap(shared, sizeof(*shared)), 0);
 }
 
-/* With vm.overcommit_memory = 2; 16 MiB are asked for. */
+/* Tests vm.overcommit_memory = 2; 16 MiB are requested. */
 static void a_host_that_never_overcommits_is_asked(void **state)
 {
 	struct flmem_error err = {0};
@@ -318,7 +318,7 @@ static void a_host_that_never_overcommits_is_asked(void **state)
 	end();
 }
 
-/* Of the memory that is used, the next bytes do not fit below the limit. */
+/* The next bytes do not fit below the limit, given the used memory. */
 static void a_limit_that_is_near_is_refused(void **state)
 {
 	struct rlimit none;
@@ -337,14 +337,14 @@ static void a_limit_that_is_near_is_refused(void **state)
 	end();
 }
 
-/* Of a user that no other test has. */
+/* A user that no other test has. */
 #define USER  (200000U + (unsigned)getpid())
 #define SPARE 16U
 
 static rlim_t tasks;
 static unsigned user;
 
-/* One more process of the user may be there than is counted; 2: the kernel lets it fork. */
+/* There may be one more process of the user than is counted; 2: the kernel lets it fork. */
 static void be_of_user(void)
 {
 	const struct rlimit limit = {tasks, tasks};
@@ -363,7 +363,7 @@ static void be_of_user(void)
 		pause();
 }
 
-/* The code of flmem_headroom_check_tasks(); skips the test where no user may be chosen. */
+/* Returns the code of flmem_headroom_check_tasks(); skips the test where no user may be chosen. */
 static int check_tasks_of(unsigned who, rlim_t most, bool *ret_forks, struct flmem_error *err)
 {
 	int rc = 0, said;
@@ -406,7 +406,7 @@ static void the_last_places_of_a_user_are_left(void **state)
 	assert_int_equal(check_tasks_of(USER, 2 + SPARE, &forks, &err), 0);
 }
 
-/* The limit does not hold for root of the first user namespace. */
+/* The limit does not apply to root of the first user namespace. */
 static void root_has_as_many_places_as_the_kernel_says(void **state)
 {
 	struct flmem_error err = {0};

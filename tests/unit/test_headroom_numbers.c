@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits, and what counts for them, as the kernel could show them: the last number that will do. */
+/*
+ * Tests limits, and the numbers that count for them, as the kernel could show them: the last number
+ * that suffices.
+ */
 #include "borrowed.h"
 
 #include <fcntl.h>
@@ -18,7 +21,7 @@
 #define TASKS_SPARE 16U
 #define UNREADABLE  ""
 
-/* Files of the process and of the host; a row of a test puts its own in place of one of them. */
+/* Files of the process and of the host; a row of a test replaces one of them. */
 struct shown {
 	const char *name, *text;
 };
@@ -43,7 +46,7 @@ static const struct shown usual[] = {
 static struct flmem_process process = FLMEM_PROCESS_INIT;
 static struct shown own[2];
 static uint64_t group_places = UINT64_MAX;
-static bool is_status_shown; /* as it is */
+static bool is_status_shown; /* show the real file */
 
 static const char *find_text(const struct shown *rows, size_t count, const char *name)
 {
@@ -79,7 +82,7 @@ uint64_t __wrap_flmem_cgroups_tasks_left(int rootfd, const struct flmem_process 
 
 struct row {
 	struct shown own[2];
-	const char *refused; /* part of the reason; NULL: there is room */
+	const char *refused; /* part of the reason; NULL: there is enough */
 };
 
 #define SPACE "address space"
@@ -102,7 +105,7 @@ static const struct row memory_rows[] = {
 	{{{"limits", AS "Max data size 1024\n" STACK LOCKED}}, "its data"},
 	{{{"limits", AS "Max data size 1023\n" STACK LOCKED}}, "its data"},
 	{{{"limits", AS "Max data size 9000000000\n" STACK LOCKED}, {"status", NAME}}, "its data"},
-	/* A stack of unlimited size is as large as the usual one. */
+	/* A stack without limit counts with the usual size. */
 	{{{"limits", AS DATA "Max stack size unlimited\n" LOCKED}}, NULL},
 	{{{"limits", AS DATA LOCKED}}, NULL},
 	{{{"limits", AS "Max data size 16778240\nMax stack size 8388609\n" LOCKED}}, "its data"},
@@ -134,7 +137,7 @@ static const struct row memory_rows[] = {
 	{{{"/proc/sys/vm/max_map_count", UNREADABLE}}, MAPS},
 	{{{"/proc/sys/vm/max_map_count", "many\n"}}, MAPS},
 	{{{"maps", UNREADABLE}}, MAPS},
-	/* The host; 16 MiB are needed. */
+	/* Rows about the host; 16 MiB are needed. */
 	{{{"/proc/sys/vm/overcommit_memory", UNREADABLE}}, HOST},
 	{{{"/proc/sys/vm/overcommit_memory", "1\n"}}, NULL},
 	{{{"/proc/sys/vm/overcommit_memory", "2\n"}}, HOST},
@@ -164,7 +167,7 @@ static void the_last_bytes_that_are_enough_are_accepted(void **state)
 	}
 }
 
-/* As few as there are in the group, and in the sum of the user's. */
+/* Checks that the smaller one of the group's and the user's numbers counts. */
 static int check_places(const char *limits, const char *status, struct flmem_error *err)
 {
 	int rc;
@@ -193,7 +196,7 @@ static void the_places_of_a_group_are_counted(void **state)
 	group_places = UINT64_MAX;
 }
 
-/* Nobody has a process of this user. */
+/* No process belongs to this user. */
 static void the_places_of_a_user_are_counted(void **state)
 {
 	struct flmem_error err;
@@ -207,7 +210,7 @@ static void the_places_of_a_user_are_counted(void **state)
 	assert_int_equal(check_places(PLACES(17), NOBODY, &err), 0);
 }
 
-/* In the first user namespace, for CAP_SYS_RESOURCE and CAP_SYS_ADMIN. */
+/* In the first user namespace, CAP_SYS_RESOURCE or CAP_SYS_ADMIN is enough. */
 static void who_may_start_any_number_is_known(void **state)
 {
 	static const struct {
@@ -244,7 +247,7 @@ static void *be_thread(void *unused)
 	return unused;
 }
 
-/* Seven threads of a user that nothing else has. */
+/* Runs seven threads of a user with no other processes. */
 static void be_of_user(void)
 {
 	const unsigned user = 300000U + (unsigned)getpid();
@@ -259,7 +262,7 @@ static void be_of_user(void)
 		pause();
 }
 
-/* A host with few threads has no user with more; the kernel counts threads. */
+/* On a host with few threads no user has more; the kernel counts threads. */
 static void a_host_with_few_threads_needs_no_count(void **state)
 {
 	struct flmem_error err = {0};
@@ -287,7 +290,7 @@ static void a_host_with_few_threads_needs_no_count(void **state)
 		assert_int_equal(flmem_headroom_check_tasks(&process, &err), FLMEM_EUNSAFE);
 		own[1].text = "0.1 0.2 0.3 1/30 99\n";
 		assert_int_equal(flmem_headroom_check_tasks(&process, &err), FLMEM_EUNSAFE);
-		/* No limit needs no count. */
+		/* Without a limit no count is needed. */
 		own[0].text = TASKS;
 		assert_int_equal(flmem_headroom_check_tasks(&process, &err), 0);
 	}

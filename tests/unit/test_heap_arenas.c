@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which sites of a heap profile are arenas of Python. */
+/* Tests which sites of a heap profile are arenas of Python. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,16 +15,16 @@
 
 static char path[] = "/tmp/flmem-heap-arenas-XXXXXX";
 
-/* What the innermost frame is. */
+/* Kinds of the innermost frame. */
 enum caller {
-	LINE,	     /* of Python */
-	INTERPRETER, /* native code of it */
+	LINE,	     /* a line of Python */
+	INTERPRETER, /* native code of the interpreter */
 	LIBRARY,     /* native code of another file */
 };
 
 struct row {
 	uint32_t version, kind;
-	uint64_t size; /* of each of four */
+	uint64_t size; /* size of each of four blocks */
 	enum caller caller;
 	uint32_t flags;
 	bool arenas;
@@ -82,7 +82,9 @@ static void arenas_are_mappings_of_their_size_by_python(void **state)
 			fail_msg("row %zu: %sarenas", i, rows[i].arenas ? "no " : "");
 }
 
-/* Of one stack they are a site besides all else, of which leaks and stats say other things. */
+/*
+ * Arenas of one stack are a separate site, so that reports about leaks and stats distinguish them.
+ */
 static void arenas_of_a_stack_are_a_site_of_their_own(void **state)
 {
 	const struct flmem_heap_request request = {.path = path};
@@ -112,7 +114,10 @@ static void arenas_of_a_stack_are_a_site_of_their_own(void **state)
 	maker_clear(&m);
 }
 
-/* It is chance which of many sites the next sample is of: arenas alone are surer than all. */
+/*
+ * It is chance to which of many sites the next sample belongs: the sum of arenas is more exact than
+ * all.
+ */
 static void the_error_of_arenas_is_that_of_their_sites(void **state)
 {
 	const struct flmem_heap_request request = {.path = path};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap profile that lacks its end: what it has is there, what it lacks is unknown. */
+/* Tests a heap profile that lacks its end: its records are read, what it lacks is unknown. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static char path[] = "/tmp/flmem-heap-cut-XXXXXX";
 
-/* Two sites of 3 MiB each, and a round. */
+/* Makes two sites of 3 MiB each, and a round. */
 static void make_two_sites(struct profile_maker *m)
 {
 	uint32_t frame, node;
@@ -38,7 +38,7 @@ static struct flmem_heap_profile *read_first(const struct profile_maker *m, size
 	return p;
 }
 
-/* Sums of 0 would say that nothing was allocated. */
+/* Sums of 0 would mean that nothing was allocated. */
 static void amounts_that_were_cut_off_are_unknown(void **state)
 {
 	struct flmem_heap_profile *p;
@@ -77,7 +77,7 @@ static void amounts_that_are_there_are_known(void **state)
 	maker_clear(&m);
 }
 
-/* Two rounds, one native frame in a module, and what is live. */
+/* Makes two rounds, one native frame in a module, and live memory. */
 static void make_whole(struct profile_maker *m)
 {
 	uint32_t frame, node, module = 0;
@@ -97,7 +97,7 @@ static void make_whole(struct profile_maker *m)
 
 #define PART(name) (1U << FLMEM_HEAP_PART_##name)
 
-/* Records that lead to what was cut off are no damage, and what is unknown is named. */
+/* References to lost records are not damage, and the unknown parts are named. */
 static void what_is_cut_off_behind_the_amounts_is_named(void **state)
 {
 	static const struct {
@@ -154,7 +154,7 @@ static void a_cut_of_unused_room_lacks_nothing(void **state)
 	maker_clear(&m);
 }
 
-/* What a round did is not 0 where its records are missing. */
+/* The amounts of a round are not 0 where its records are missing. */
 static void rounds_of_a_cut_file_are_unknown(void **state)
 {
 	struct flmem_heap_request request = {
@@ -182,7 +182,7 @@ static void rounds_of_a_cut_file_are_unknown(void **state)
 	maker_clear(&m);
 }
 
-/* One in which nothing was sampled has none, wherever it ends. */
+/* A profile without samples has no amounts, wherever it ends. */
 static void no_samples_are_no_amounts(void **state)
 {
 	struct flmem_heap_profile *p;
@@ -197,7 +197,7 @@ static void no_samples_are_no_amounts(void **state)
 	maker_clear(&m);
 }
 
-/* What a power failure leaves: a file of the right size, with zeros in some of its blocks. */
+/* The state after a power failure: a file of the right size, with zeros in some of its blocks. */
 static void zeros_in_the_place_of_records_are_a_loss(void **state)
 {
 	static const struct {
@@ -235,7 +235,7 @@ static void zeros_in_the_place_of_records_are_a_loss(void **state)
 	}
 }
 
-/* A block of some thousand bytes; what threads had not written yet is no loss. */
+/* A block has some thousand bytes; data that threads had not written yet are not a loss. */
 static void a_hole_is_more_than_what_was_being_written(void **state)
 {
 	(void)state;
@@ -254,7 +254,7 @@ static void a_hole_is_more_than_what_was_being_written(void **state)
 	}
 }
 
-/* Its name did not fit in the file. */
+/* The file had no space for the name. */
 static void code_of_an_unknown_file_has_no_name(void **state)
 {
 	struct flmem_heap_profile *p;

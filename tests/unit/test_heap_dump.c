@@ -79,7 +79,7 @@ static struct flmem_heap_profile *read_fixture(const char *file)
 	return p;
 }
 
-/* What jeprof makes of the same numbers. */
+/* Returns the number that jeprof computes of the same figures. */
 static double unbiased(double count, double bytes, double interval)
 {
 	return bytes / (1 - exp(-bytes / count / interval));
@@ -137,7 +137,10 @@ static void totals_are_known_where_jemalloc_counts_them(void **state)
 	flmem_heap_profile_free(p);
 }
 
-/* From the caller of malloc to the start of the thread; frames of libjemalloc are left out. */
+/*
+ * Stacks go from the caller of malloc to the start of the thread; frames of libjemalloc are left
+ * out.
+ */
 static void stacks_begin_at_the_caller(void **state)
 {
 	struct flmem_heap_profile *p = read_fixture(LIVE_DUMP);
@@ -158,7 +161,7 @@ static void stacks_begin_at_the_caller(void **state)
 	flmem_heap_profile_free(p);
 }
 
-/* Of a process that flmem's sampler samples, too. */
+/* The process is also sampled by flmem's sampler. */
 static void frames_of_the_sampler_are_left_out(void **state)
 {
 	static const char *const names[] = {"/opt/lib/libflmem-sampler.so",
@@ -313,7 +316,7 @@ static void many_addresses_are_refused(void **state)
 	assert_refused(text.data, "more than 262144 addresses");
 }
 
-/* Calls that stacks have in common are there once. */
+/* Stacks share the nodes of common callers. */
 static void stacks_share_their_callers(void **state)
 {
 	struct flmem_heap_profile *p = read_text("heap_v2/512\n"
@@ -345,7 +348,7 @@ static void cut_dumps_are_survived(void **state)
 			continue;
 		assert_int_equal(p->cut, !has_maps || whole.data[length - 1] != '\n');
 		assert_true(p->totals.bytes[FLMEM_HEAP_LIVE] < 3 << 20);
-		/* Stacks after the cut are not known; without any, 0 would be a guess. */
+		/* Stacks after the cut are unknown; without any, 0 would be a guess. */
 		assert_int_equal(FLMEM_HEAP_LACKS(p, AMOUNTS), !has_maps);
 		assert_int_equal(FLMEM_HEAP_LACKS(p, MODULES), p->cut);
 		assert_int_equal(p->unknown[FLMEM_HEAP_LIVE] != NULL, !has_maps && !p->site_count);
@@ -373,7 +376,7 @@ static void garbled_dumps_are_survived(void **state)
 	}
 }
 
-/* A dump with an address of this program; `inode` is added to that of its file. */
+/* Makes a dump with an address of this program; `inode` is added to that of its file. */
 static void make_own_dump(uintptr_t address, unsigned inode)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which growth of a stack in a heap profile is a leak. */
+/* Tests which growth of a stack in a heap profile is a leak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static char path[] = "/tmp/flmem-heap-leaks-XXXXXX";
 
-/* What a stack allocates, and what it frees, in a round. */
+/* The allocated and freed bytes of a stack in a round. */
 struct history {
 	uint64_t (*allocated)(uint32_t round);
 	uint64_t (*freed)(uint32_t round);
@@ -47,7 +47,7 @@ static void make_history(struct profile_maker *m, const struct history *history)
 	m->header->last_ms = m->header->end_ms = UINT64_C(1000) * history->rounds;
 }
 
-/* The findings of recommend and analyze are these leaks, and no others. */
+/* Checks that the findings of recommend and analyze are these leaks, and no others. */
 static void check_findings(const struct flmem_heap_profile *p, const struct flmem_heap_leaks *leaks)
 {
 	struct flmem_heap_finding findings[FLMEM_HEAP_FINDINGS_MAX];
@@ -117,7 +117,7 @@ static uint64_t keep_one(uint32_t round)
 	return MIB;
 }
 
-/* As a deque(maxlen=period) does. */
+/* Frees as a deque(maxlen=period) does. */
 static uint64_t free_when_full(uint32_t round)
 {
 	return round < period ? 0 : MIB;
@@ -128,7 +128,7 @@ static uint64_t keep_twice(uint32_t round)
 	return round == 8 || round == 20 ? 20 * MIB : 0;
 }
 
-/* Such as what an evaluation keeps, every few rounds. */
+/* An evaluation keeps memory every few rounds. */
 static void what_is_kept_every_few_rounds_is_a_leak(void **state)
 {
 	static const struct {
@@ -176,7 +176,7 @@ static void a_cache_that_is_full_is_none(void **state)
 	}
 }
 
-/* What was there before the sampling began is freed unseen. */
+/* Memory that existed before the sampling began is freed without the sampler's notice. */
 static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 {
 	static const struct {
@@ -184,7 +184,7 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 		int64_t rss_growth;
 		bool unconfirmed;
 		uint32_t flags;
-		int64_t rss_at_end; /* more, in a last round that was not complete */
+		int64_t rss_at_end; /* growth in a last, incomplete round */
 	} rows[] = {
 		{0, 0, false, 0, 0},
 		{1000, 0, false, 0, 0},
@@ -218,7 +218,7 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 							    (history.rounds - 1)),
 				     MIB);
 		if (rows[i].rss_at_end) {
-			m.header->phase = FLMEM_PROFILE_RUNNING; /* of a process that is gone */
+			m.header->phase = FLMEM_PROFILE_RUNNING; /* the process has ended */
 			maker_moment(&m, history.rounds - 1, 1000 * history.rounds - 10,
 				     500 * MIB + (uint64_t)rows[i].rss_at_end, MIB);
 		}
@@ -230,7 +230,7 @@ static void growth_without_rss_is_not_confirmed_in_a_late_profile(void **state)
 	}
 }
 
-/* Numbers without a sample: rounds that the sampler missed, or in which the job had no part. */
+/* Some numbers have no sample: rounds that the sampler missed, or in which the job had no part. */
 static void rounds_passed_are_counted_by_their_numbers(void **state)
 {
 	const struct flmem_heap_request request = {.path = path};
@@ -272,12 +272,17 @@ static void growth_without_rounds_is_a_finding_as_well(void **state)
 	m.header->last_ms = m.header->end_ms = 32000;
 	outcome = find_leaks(&m);
 	assert_int_equal(outcome.count, 1);
-	/* 1 MiB per second; what is young may still be in use and does not count, nor its time. */
+	/*
+	 * 1 MiB per second; young blocks may still be in use and do not count, nor does their time.
+	 */
 	assert_float_equal(outcome.growth, 3600.0 * MIB, MIB);
 	maker_clear(&m);
 }
 
-/* As the sampler writes them where threads go on with a round while others are in the next one. */
+/*
+ * Reads rounds as the sampler writes them where threads continue a round while others are in the
+ * next one.
+ */
 static struct flmem_heap_profile *read_rounds(const uint32_t *rounds, size_t count)
 {
 	const struct flmem_heap_request request = {.path = path};
@@ -339,7 +344,7 @@ static uint64_t free_all_at_the_end(uint32_t round)
 	return round == last_round ? (round + 1) * MIB : 0;
 }
 
-/* What a program frees when it ends leaves one round less, and too few of five. */
+/* The memory that a program frees when it ends leaves one round less, and too few of five. */
 static void growth_up_to_an_end_needs_a_round_more(void **state)
 {
 	struct history history = {keep_one, free_all_at_the_end, 5};
@@ -383,7 +388,7 @@ static void a_profile_without_samples_is_undecided(void **state)
 	maker_clear(&m);
 }
 
-/* Of two, the larger one has grown by more than RSS has. */
+/* Of two sites, the larger one has grown by more than RSS has. */
 static void what_is_confirmed_comes_first(void **state)
 {
 	const struct history history = {keep_one, free_nothing, 20};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a stack in a heap profile: the program's own code, and those of imports. */
+/* Tests frames of a stack in a heap profile: the program's own code, and frames of imports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static char path[] = "/tmp/flmem-own-frame-XXXXXX";
 
-/* A profile with a stack of these files, callers first; "" is native. */
+/* Reads a profile with a stack of these files, callers first; "" is native. */
 static struct flmem_heap_profile *read_stack(const char *const *files, bool import_frames)
 {
 	const struct flmem_heap_request request = {.path = path, .import_frames = import_frames};
@@ -39,7 +39,7 @@ static struct flmem_heap_profile *read_stack(const char *const *files, bool impo
 	return p;
 }
 
-/* The frame of the program itself. The file of the innermost one may be unknown. */
+/* Returns the frame of the program itself. The file of the innermost frame may be unknown. */
 static const char *own_function_of(bool unknown, const char *const *files)
 {
 	struct flmem_heap_profile *p = read_stack(files, true);
@@ -59,7 +59,7 @@ static const char *own_function_of(bool unknown, const char *const *files)
 	return function;
 }
 
-/* The functions that are left, callees first. */
+/* Checks the functions that are left, callees first. */
 static void assert_left(const char *expected, bool import_frames, const char *const *files)
 {
 	struct flmem_heap_profile *p = read_stack(files, import_frames);
@@ -96,7 +96,7 @@ static void own_frame_is_the_innermost_of_no_library(void **state)
 	assert_own("none", "", "");
 }
 
-/* What is inside of it may be the program's own. */
+/* An inner frame may be the program's own. */
 static void own_frame_behind_an_unknown_file_is_unknown(void **state)
 {
 	static const char *const files[] = {"/app/a.py", "/app/b.py", NULL};
@@ -106,7 +106,7 @@ static void own_frame_behind_an_unknown_file_is_unknown(void **state)
 	assert_string_equal(own_function_of(true, files), "none");
 }
 
-/* Between the line that imports and the module; where nothing else is above, one is left. */
+/* Between the importing line and the module; where nothing else is above, one frame is left. */
 static void frames_of_imports_are_left_out(void **state)
 {
 	static const char *const imports[] = {"a.py",
@@ -130,7 +130,7 @@ static void frames_of_imports_are_left_out(void **state)
 	assert_left("f0 ", false, innermost);
 }
 
-/* Three lines of the program call the library; what two of them have together counts by line. */
+/* Three lines of the program call the library; the sum of two is attributed by line. */
 static void a_row_names_the_line_with_most_of_it(void **state)
 {
 	static const struct {

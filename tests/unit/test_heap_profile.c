@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of heap profiles: read, reduced to rounds and kinds of frames, garbled at every field. */
+/* Tests files of heap profiles: reading, rounds, kinds of frames, garbled fields. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void make_sample(struct profile_maker *m)
 		maker_round(m, round, 1000 * (round + 1));
 		maker_cell(m, 0, round, MIB, 0);
 		maker_cell(m, 1, round, 20 * MIB, round ? 20 * MIB : 10 * MIB);
-		/* Two of a round, which count as one. */
+		/* Two records of a round count as one. */
 		maker_live(m, 0, round, 1000 * (round + 1) + 10, MIB / 2);
 		maker_live(m, 0, round, 1000 * (round + 1) + 20, MIB / 2);
 		maker_moment(m, round, 1000 * (round + 1), 200 * MIB, 100 * MIB);
@@ -101,7 +101,7 @@ static void facts_and_amounts_are_read(void **state)
 	assert_int_equal(p->totals.bytes[FLMEM_HEAP_ALLOCATED], 106 * MIB);
 	assert_int_equal(p->totals.bytes[FLMEM_HEAP_FREED], 90 * MIB);
 	assert_int_equal(p->totals.bytes[FLMEM_HEAP_LIVE], 16 * MIB);
-	/* The first site has not changed since the peak: what is live was live then. */
+	/* The first site has not changed since the peak: its live memory was live then. */
 	assert_int_equal(p->totals.bytes[FLMEM_HEAP_PEAK], 46 * MIB);
 	assert_int_equal(p->sites[0].amounts.count[FLMEM_HEAP_LIVE], 3);
 	assert_int_equal(p->sites[0].oldest_us.value, 5500000);
@@ -169,7 +169,7 @@ static void rounds_are_selected(void **state)
 	make_sample(&m);
 	assert_int_equal(read_file(&m, none, &p, &err), FLMEM_EUSAGE);
 	assert_non_null(strstr(err.message, "rounds 0 to 4"));
-	/* No room for what sites did from round 2 on. */
+	/* There was no space for cells from round 2 on. */
 	m.header->cells_full_round = 2;
 	m.header->dropped[FLMEM_PROFILE_DROP_CELLS_FULL] = 1;
 	none.first_round = 1;
@@ -237,7 +237,9 @@ static void leaks_are_those_that_grow_by_round(void **state)
 	assert_true(leaks.rows[0].confidence > 0.95);
 	assert_int_equal(leaks.rows[0].survived_in, 5);
 	flmem_heap_leaks_clear(&leaks);
-	/* That of a running program may go on, and a killed one was cut, so four are complete. */
+	/*
+	 * A running program's last round may go on, and a killed one's was cut: four are complete.
+	 */
 	for (unsigned killed = 0; killed < 2; killed++) {
 		p->ending = killed ? FLMEM_HEAP_KILLED : FLMEM_HEAP_RUNNING;
 		assert_int_equal(flmem_heap_leaks_find(p, &leaks, NULL), 0);
@@ -248,7 +250,7 @@ static void leaks_are_those_that_grow_by_round(void **state)
 	flmem_heap_profile_free(p);
 }
 
-/* What grew once, and what is replaced each round, is no leak. */
+/* A site that grew once, and one that is replaced each round, are not leaks. */
 static void steps_and_turnover_are_no_leaks(void **state)
 {
 	struct flmem_heap_profile *p = NULL;
@@ -280,7 +282,7 @@ static void steps_and_turnover_are_no_leaks(void **state)
 	maker_clear(&m);
 }
 
-/* Threads that add the same thing at the same moment may both write a record. */
+/* Threads that add the same record at the same moment may both write it. */
 static void duplicates_are_merged(void **state)
 {
 	struct flmem_heap_profile *p = NULL;
@@ -309,7 +311,7 @@ static void duplicates_are_merged(void **state)
 	maker_clear(&m);
 }
 
-/* A later parent, also the node itself, could close a cycle. */
+/* A later parent, or the node itself, could close a cycle. */
 static void cycles_are_cut(void **state)
 {
 	struct flmem_heap_profile *p = NULL;
@@ -372,7 +374,7 @@ static void other_files_are_refused(void **state)
 	maker_clear(&m);
 }
 
-/* Reads whatever comes, and everything that is made of it. */
+/* Reads any profile, and makes every report of it. */
 static void use_profile(struct flmem_heap_profile *p)
 {
 	struct flmem_heap_leaks leaks;
@@ -416,7 +418,7 @@ static void garbled_headers_are_survived(void **state)
 	for (size_t at = 0; at < sizeof(*m.header); at += sizeof(uint32_t)) {
 		uint32_t kept;
 
-		/* Texts are the same all over. */
+		/* Texts are alike everywhere. */
 		if (at > offsetof(struct flmem_profile_header, program) + 64 && at % 64)
 			continue;
 		memcpy(&kept, m.bytes + at, sizeof(kept));
@@ -494,7 +496,7 @@ static void native_frames_get_names(void **state)
 	assert_non_null(p->frames[0].function);
 	assert_string_equal(p->frames[0].function, "flmem_heap_profile_read");
 	flmem_heap_profile_free(p);
-	/* Another build of the file: its names would be wrong. */
+	/* It is another build of the file: its names would be wrong. */
 	module->build_id_size = 4;
 	assert_int_equal(read_file(&m, (struct flmem_heap_request){0}, &p, NULL), 0);
 	assert_null(p->frames[0].function);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about the code of frameworks in heap profiles: which stacks they are about. */
+/* Tests which stacks the rules about the code of frameworks in heap profiles match. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void make_peak(struct profile_maker *m, const struct made_frame *frames, 
 	m->header->totals.peak_bytes += bytes;
 }
 
-/* The profile that was made, as a file is read. */
+/* Reads the made profile as a file. */
 static struct flmem_heap_profile *read_made(struct profile_maker *m)
 {
 	char path[] = "/tmp/flmem-sites.XXXXXX";
@@ -64,7 +64,7 @@ static struct flmem_heap_profile *read_made(struct profile_maker *m)
 	return profile;
 }
 
-/* Findings of all rules about frameworks' code. */
+/* Returns the findings of all rules about frameworks' code. */
 static void find_in(struct profile_maker *m, const char *release,
 		    struct flmem_recommendations *found)
 {
@@ -84,7 +84,7 @@ static void find_in(struct profile_maker *m, const char *release,
 
 static const struct made_frame others[] = {{"main", "/srv/train.py"}, {0}};
 
-/* Of a profile with these bytes at the peak in one stack, and others besides. */
+/* Makes a profile with these bytes at the peak in one stack, and others besides. */
 static void find_in_stack(const struct made_frame *frames, uint64_t bytes, uint64_t rest,
 			  const char *release, struct flmem_recommendations *found)
 {
@@ -116,7 +116,7 @@ static void a_site_names_its_setting(void **state)
 	assert_string_equal(found.findings[0].rule->id, "NVF-HEAP-RECEIVED");
 	assert_string_equal(found.findings[0].path, "workflows[].args.enable_tensor_disk_offload");
 	assert_string_equal(found.findings[0].proposed, "true");
-	/* The profile does not show it. */
+	/* The profile does not show the setting. */
 	assert_string_equal(found.findings[0].current, "unknown");
 	assert_non_null(strstr(found.findings[0].message, "load (safetensors/torch.py:3)"));
 	assert_non_null(strstr(found.findings[0].message, "30 MiB, 30 % of the peak"));
@@ -198,7 +198,7 @@ static void a_release_before_it_has_no_finding(void **state)
 	flmem_recommendations_clear(&found);
 }
 
-/* Whatever a row says, it is complete, and `flmem_recommend_rule()` lists it. */
+/* Each row is complete, and `flmem_recommend_rule()` lists it. */
 static void all_rows_are_complete_and_listed(void **state)
 {
 	(void)state;
@@ -260,7 +260,10 @@ static void each_row_is_found_at_its_place_and_nowhere_else(void **state)
 	assert_true(checked >= 8);
 }
 
-/* Findings of the rules about any program, in a profile with one stack of so many bytes. */
+/*
+ * Returns the findings of the rules about any program, in a profile with one stack of so many
+ * bytes.
+ */
 static void find_any(const struct made_frame *frames, uint64_t peak,
 		     struct flmem_recommendations *found)
 {

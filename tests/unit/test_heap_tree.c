@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees of heap profiles, and comparisons of two. */
+/* Tests trees of heap profiles, and comparisons of two. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static struct flmem_heap_profile *read_made(struct profile_maker *m)
 	return p;
 }
 
-/* Three functions: one has freed all, one keeps all, one is small in every measure. */
+/* Makes three functions: one has freed all, one keeps all, one is small in every measure. */
 static struct flmem_heap_profile *make_three(void)
 {
 	struct profile_maker m;

@@ -69,7 +69,7 @@ static void few_samples_give_few_points(void **state)
 	assert_true(points[4].bytes >= 18);
 }
 
-/* Points carry how often memory rose and fell; one that only grows, or trembles, does not. */
+/* Points count how often memory rose and fell; a history that only grows, or trembles, has 0. */
 static uint64_t phases_of(uint64_t (*bytes)(uint64_t i))
 {
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
@@ -143,7 +143,9 @@ static void gaps_of_all_sizes_end(void **state)
 #define MIB	 1048576.0
 #define HALF_MIN UINT64_C(30)
 
-/* The verdict of `hours` with a sample each half minute, of which bytes_at() has the MiB. */
+/*
+ * Returns the verdict of `hours` with a sample each half minute, of which bytes_at() has the MiB.
+ */
 static enum flmem_trend_verdict verdict_after(double hours, double (*bytes_at)(double share))
 {
 	struct flmem_trend_point points[FLMEM_HISTORY_POINTS];
@@ -171,7 +173,7 @@ static double leaks_late_and_little(double share)
 	return 500 + (share > 0.5 ? 100 * (share - 0.5) : 0);
 }
 
-/* Down, and back up to where it began: no more than what the job has had before. */
+/* Memory falls, and rises back to where it began: no more than what the job has had before. */
 static double falls_and_recovers(double share)
 {
 	return 900 - 400 * (share < 0.5 ? share * 2 : 2 - share * 2);
@@ -198,7 +200,7 @@ static void growth_that_begins_late_climbs_without_rounds(void **state)
 	}
 }
 
-/* Of too few points to be growth that began late; but no level is reached. */
+/* There are too few points for growth that began late; but no level is reached. */
 static double leaks_at_the_end(double share)
 {
 	return 500 + (share > 0.8 ? 4000 * (share - 0.8) : 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that a program gives its allocator, read from outside. */
+/* Tests functions that a program gives its allocator, read from outside. */
 #include "borrowed.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@
 struct row {
 	const char *preload, *where;
 	enum flmem_allocator_kind kind;
-	const char *version; /* of which it is taken to be; NULL: its own */
-	const char *reason;  /* part of it; NULL: not refused */
+	const char *version; /* version that it is taken for; NULL: its own */
+	const char *reason;  /* part of the reason; NULL: not refused */
 };
 
 #define OLD "2.33"
@@ -25,7 +25,7 @@ static const struct row rows[] = {
 	{NULL, "__morecore", FLMEM_ALLOCATOR_GLIBC, OLD, "__morecore"},
 	{NULL, "__morecore", FLMEM_ALLOCATOR_GLIBC, NEW, NULL},
 	{NULL, "none", FLMEM_ALLOCATOR_GLIBC, OLD, NULL},
-	{NULL, "__free_hook", FLMEM_ALLOCATOR_GLIBC, OLD, NULL}, /* malloc_trim() calls it never */
+	{NULL, "__free_hook", FLMEM_ALLOCATOR_GLIBC, OLD, NULL}, /* malloc_trim() never calls it */
 	{LIBRARY "libmimalloc.so.2", "0", FLMEM_ALLOCATOR_MIMALLOC, NULL, "deferred_free"},
 	{LIBRARY "libmimalloc.so.2", "none", FLMEM_ALLOCATOR_MIMALLOC, NULL, NULL},
 	{LIBRARY "libtcmalloc_minimal.so.4", "0", FLMEM_ALLOCATOR_TCMALLOC, NULL, "SysAllocator"},
@@ -67,7 +67,7 @@ static void expect_unread(int rc, int expected, const struct flmem_error *err)
 		fail_msg("%d: %s", rc, err->message);
 }
 
-/* Where it is known where a hook is; and the code of the C library. */
+/* Checks a known place of a hook that cannot be read, and the code of the C library. */
 static void check_unreadable(const struct target *target, const struct flmem_allocator_list *list,
 			     const struct flmem_allocator *found)
 {

@@ -82,7 +82,10 @@ static void as_json(void **state)
 	flmem_host_report_clear(&report);
 }
 
-/* Runs `judge` on a report that was read in a child after `prepare`; its result, or 90 and more. */
+/*
+ * Runs `judge` on a report that was read in a child after `prepare`; returns its result, or 90 and
+ * more.
+ */
 static int judge_in_child(void (*prepare)(void), int (*judge)(const struct flmem_host_report *))
 {
 	pid_t child = fork();
@@ -110,7 +113,7 @@ static void become_nobody(void)
 		_exit(91);
 }
 
-/* A change of user makes a process one that nobody may trace; a program started anew is not. */
+/* A change of user makes a process one that nobody may trace; a newly executed program is not. */
 static void become_nobody_anew(void)
 {
 	become_nobody();
@@ -126,7 +129,7 @@ static int judge_nobody(const struct flmem_host_report *report)
 		return 0;
 	if (report->trim_others.why != flmem_gate_why(FLMEM_GATE_CAPABILITY))
 		return 2;
-	/* The right to trace follows the level, found by trying, not by reading it. */
+	/* The right to trace follows the level; it is found by trying, not by reading the level. */
 	return report->trim_own.allowed == (report->yama_level < 1) ? 0 : 3;
 }
 

@@ -151,7 +151,7 @@ static void this_machine(void **state)
 	assert_int_equal(flmem_host_facts_read(&facts, &err), 0);
 	assert_null(facts.memory_total_bytes.unknown);
 	assert_int_equal(facts.page_bytes, sysconf(_SC_PAGESIZE));
-	/* The same number by another way; sysinfo(2) counts what /proc/meminfo counts. */
+	/* The same number from another source; sysinfo(2) counts what /proc/meminfo counts. */
 	assert_int_equal(facts.memory_total_bytes.value / facts.page_bytes,
 			 sysconf(_SC_PHYS_PAGES));
 }

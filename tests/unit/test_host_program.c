@@ -14,7 +14,7 @@
 #include <flmem/trim.h>
 
 #define TRIMMERS   2
-#define TRIMS	   15 /* of each */
+#define TRIMS	   15 /* number of trims of each thread */
 #define FORKS	   8
 #define TIMEOUT_US 500000U
 #define HANG_S	   60U
@@ -61,7 +61,7 @@ static void count_signal(int number)
 	atomic_fetch_add(&handled, 1);
 }
 
-/* A moment at which no thread may be borrowed is no fault. */
+/* A moment at which no thread may be borrowed is not a failure. */
 static bool trim_once(void)
 {
 	const struct flmem_trim_options options = {.timeout_us = TIMEOUT_US};
@@ -94,7 +94,7 @@ static void *fork_often(void *unused)
 			alarm(HANG_S);
 			_exit(!trim_once());
 		}
-		/* The other thread may have waited for it. */
+		/* The other thread may have reaped it. */
 		if (child < 0 || (waitpid(child, &status, 0) == child && status))
 			atomic_fetch_add(&wrong, 1);
 	}

@@ -15,7 +15,7 @@
 #define HOUR_US (UINT64_C(3600) * 1000000)
 #define IDLE_US 1000U
 
-static struct flmem_http_connections *locked_late; /* a request begins before its lock is given */
+static struct flmem_http_connections *locked_late; /* a request begins before its lock is granted */
 
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
@@ -55,7 +55,7 @@ static void test_begins_during_a_sweep(void **state)
 	close(fds[1]);
 }
 
-/* The counterpart: no progress is noticed. */
+/* Counterpart: a lack of progress is detected. */
 static void test_without_progress(void **state)
 {
 	struct flmem_http_connections connections;
@@ -94,7 +94,7 @@ static void test_file_becomes_shorter(void **state)
 	assert_true(flmem_http_connections_init(&connections, 1, HOUR_US));
 	connection = flmem_http_connections_add(&connections, fds[0]);
 	assert_non_null(connection);
-	for (int i = 0; i < 2; i++) { /* the second time it is forgotten before */
+	for (int i = 0; i < 2; i++) { /* the second time it is removed before */
 		flmem_http_connection_begin(&connections, connection);
 		flmem_http_connection_send(&connections, connection, fileno(file), 100);
 		flmem_http_connections_sweep(&connections);

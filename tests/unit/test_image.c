@@ -173,7 +173,7 @@ static void markers_are_found_wherever_they_stand(void **state)
 	assert_int_equal(flmem_image_find_markers(other, markers, FLMEM_ARRAY_SIZE(markers)), 0);
 }
 
-/* A file of nothing but one read-only segment, with the marker at `offset`. */
+/* Makes a file of one read-only segment, with the marker at `offset`. */
 static int marker_file(size_t offset, const char *marker)
 {
 	size_t size = 200000, length = strlen(marker);
@@ -240,7 +240,7 @@ static int open_copy(const struct copy *copy, struct flmem_image **ret_image)
 	return flmem_image_open(fd, ret_image, NULL);
 }
 
-/* Asks everything; what it answers does not matter, that it comes back does. */
+/* Makes every query; any answer is accepted, as long as the queries return. */
 static void ask_everything(struct flmem_image *image)
 {
 	struct flmem_symbol symbol;
@@ -304,7 +304,7 @@ static void what_is_no_elf_file_is_refused(void **state)
 	free(copy.bytes);
 }
 
-/* Offset of a dynamic tag's value in the file, 0 when it has none. */
+/* Returns the offset of a dynamic tag's value in the file, 0 when it has none. */
 static size_t tag_value(const struct copy *copy, int64_t tag)
 {
 	const Elf64_Ehdr *header = (const void *)copy->bytes;
@@ -348,7 +348,7 @@ static void absurd_dynamic_values_are_survived(void **state)
 	free(copy.bytes);
 }
 
-/* Hash tables stand in the first segment, where address and offset are the same. */
+/* Returns a hash table; they are in the first segment, where address and offset are the same. */
 static uint32_t *hash_words(const struct copy *copy, int64_t tag)
 {
 	uint64_t address;
@@ -393,7 +393,7 @@ static void endless_gnu_chains_end(void **state)
 		}
 		words[field] = kept[field];
 	}
-	/* An open bloom filter and chains without an end. */
+	/* The bloom filter accepts everything, and chains have no end. */
 	for (uint32_t i = 0; i < kept[2] * 2; i++)
 		words[4 + i] = UINT32_MAX;
 	for (uint32_t *p = words + 4 + (size_t)kept[2] * 2 + kept[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs that are read from mapped pages, and rewritten meanwhile: what is read twice may have
- * other bytes the second time.
+ * Tests inputs that are read from mapped pages, and rewritten meanwhile: the second read may find
+ * other bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #define BYTES  4194304U
 #define HEADER "{\"t\":{\"dtype\":\"%s\",\"shape\":[%u],\"data_offsets\":[0,%u]}}"
 #define BLOCK  (512U << 10)
-/* Of the first block, which is compared and searched from its beginning. */
+/* The last element of the first block, which is compared and searched from its beginning. */
 #define LAST_ELEMENT (BLOCK - 8)
 #define RUNS	     100
 
@@ -40,7 +40,7 @@ struct world {
 	char *paths[2], *output;
 	int fd;
 	off_t at;
-	uint64_t values[2]; /* that are written there in turn */
+	uint64_t values[2]; /* values that are written there in turn */
 	atomic_bool stop;
 };
 
@@ -85,7 +85,7 @@ static void clear_models(struct world *world)
 	tree_clear(&world->tree);
 }
 
-/* About as long as a block is searched. */
+/* Rewrites it for about as long as a block is searched. */
 static void *rewrite_an_element(void *context)
 {
 	struct world *world = context;
@@ -98,7 +98,7 @@ static void *rewrite_an_element(void *context)
 	return NULL;
 }
 
-/* What may be said of it: that it has changed, or what it had when it was read. */
+/* Checks the allowed reports: that the input has changed, or its content at the read. */
 static void check_runs(struct world *world, const char *found)
 {
 	const struct flmem_aggregate_request request = {
@@ -149,7 +149,7 @@ static void a_nan_disappears(void **state)
 	clear_models(&world);
 }
 
-/* Sooner and later; the last block fails, after which no other one does. */
+/* Truncates sooner and later; the last block fails, after which no other one does. */
 static void *truncate_last_block(void *context)
 {
 	struct world *world = context;
@@ -161,7 +161,7 @@ static void *truncate_last_block(void *context)
 	return NULL;
 }
 
-/* That zeros were combined is not what the caller learns, but what has happened to the file. */
+/* The caller must learn what has happened to the file, not that zeros were combined. */
 static void a_file_that_is_truncated_is_named(void **state)
 {
 	unsigned named = 0, changed = 0;
@@ -206,7 +206,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_truncated_is_named),
 	};
 
-	signal(SIGBUS, SIG_DFL); /* that of a sanitizer would be the earlier one */
+	signal(SIGBUS, SIG_DFL); /* a sanitizer's handler would be the earlier one */
 	flmem_aggregate_map_inputs();
 	sigaction(SIGBUS, NULL, &handler);
 	return cmocka_run_group_tests(tests, NULL, NULL);

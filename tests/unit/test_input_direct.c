@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads past the page cache, of real files: the same bytes as through it, however the file system
- * answers. pread() is this test's, which counts and falsifies.
+ * Tests reads past the page cache, of real files: the same bytes as through it, however the file
+ * system answers. The test replaces pread(), to count and falsify.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,14 +19,14 @@
 #define KIB	    ((uint64_t)1 << 10)
 #define MIB	    ((uint64_t)1 << 20)
 #define FILE_BYTES  (9 * MIB + 500 * KIB + 1234)
-#define DATA_OFFSET 1237U /* no file that is meant well has an odd one */
+#define DATA_OFFSET 1237U /* an odd offset, which no regular file has */
 #define DATA_BYTES  (FILE_BYTES - DATA_OFFSET)
 #define CHUNK	    (4 * MIB)
 #define WINDOW	    (2 * MIB)
 
 struct world {
 	struct tree tree;
-	char *bytes; /* of both files */
+	char *bytes; /* bytes of both files */
 	struct flmem_input input;
 	struct flmem_layout layout;
 	struct flmem_direct_windows windows;
@@ -114,7 +114,7 @@ static int read_some(struct world *world, uint64_t begin, uint64_t end, uint64_t
 	return flmem_direct_read(world->windows.windows, &world->layout, begin, end, out, err);
 }
 
-/* One chunk in blocks, as a thread reads it. */
+/* Reads one chunk in blocks, as a thread does. */
 static void check_chunk(struct world *world, uint64_t begin, uint64_t limit, uint64_t block)
 {
 	char *out = malloc(block);
@@ -168,7 +168,7 @@ static void refused_by_the_file_system(void **state)
 	fail_with = EINVAL;
 	check_chunk(world, 0, CHUNK, 512 * KIB);
 	check_chunk(world, CHUNK, 2 * CHUNK, 512 * KIB);
-	assert_int_equal(direct_reads, 1); /* not tried again */
+	assert_int_equal(direct_reads, 1); /* it is not tried again */
 	assert_int_equal(cached_reads, 16);
 }
 
@@ -192,7 +192,7 @@ static void answered_in_parts(void **state)
 	need_direct(world);
 	answer_at_most = 12 * KIB;
 	check_chunk(world, 0, CHUNK, 512 * KIB);
-	answer_at_most = 1; /* less than is before the first byte */
+	answer_at_most = 1; /* less than the bytes before the first one */
 	check_chunk(world, CHUNK, 2 * CHUNK, 512 * KIB);
 	assert_true(cached_reads > 0);
 }
@@ -212,7 +212,7 @@ static void small_pieces_are_read_ahead(void **state)
 	assert_int_equal(direct_reads, 1);
 }
 
-/* Tensors in another order, and in two files. */
+/* Tensors are in another order, and in two files. */
 static void tensors_in_other_places(void **state)
 {
 	static uint64_t begins[] = {0, 1 * MIB, 3 * MIB, 3 * MIB + 9, 4 * MIB, 7 * MIB};

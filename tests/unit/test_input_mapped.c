@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs that are read from mapped pages, of real files that become shorter meanwhile; and what a
- * SIGBUS of another cause does.
+ * Tests inputs that are read from mapped pages, of real files that become shorter meanwhile, and a
+ * SIGBUS of another cause.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,7 +136,7 @@ static void elements_are_aligned(void **state)
 	assert_null(find(world, 0, BLOCK, CHUNK));
 }
 
-/* A page of a tmpfs that nobody has written comes into being when it is read from a mapping. */
+/* A page of a tmpfs that nobody has written is allocated when it is read from a mapping. */
 static void holes_in_memory_are_not_filled(void **state)
 {
 	struct world *world = *state;
@@ -159,7 +159,7 @@ static void windows_are_bounded(void **state)
 	world->windows.windows->room = 2 * BLOCK;
 	assert_non_null(find(world, CHUNK, CHUNK + BLOCK, 2 * CHUNK));
 	assert_in_range(world->windows.windows->length, 2 * BLOCK, 2 * BLOCK + 4096);
-	/* 64 MiB for all. */
+	/* 64 MiB for all windows together. */
 	assert_true(flmem_mapped_windows_init(&many, 8, 64, BLOCK));
 	assert_null(many.windows);
 	assert_true(flmem_mapped_windows_init(&many, 8, 16, BLOCK));
@@ -179,13 +179,13 @@ static void a_truncated_file_reads_as_zeros_once(void **state)
 	assert_int_equal(ftruncate(world->input.files->fd, 0), 0);
 	assert_int_equal(found[BLOCK - 1], 0);
 	assert_true(world->windows.failed);
-	/* Who repeats it is told why. */
+	/* A repeated read reports the reason again. */
 	assert_int_equal(flmem_input_read(&world->input, &world->layout, 0, sizeof(out), out, &err),
 			 FLMEM_EFAILED);
 	assert_non_null(strstr(err.message, "was truncated while it was read"));
 }
 
-/* Runs in a child; returns its wait status. */
+/* Runs it in a child; returns its wait status. */
 static int status_of(void (*run)(struct world *), struct world *world)
 {
 	pid_t child = fork();
@@ -243,7 +243,7 @@ static void take_signal(int number)
 	taken++;
 }
 
-/* Sent as often as one likes; pages that fail are replaced after that. */
+/* Sends the signal any number of times; after that, pages still fail safely. */
 static void send_then_truncate(int expected)
 {
 	struct world *world;
@@ -290,7 +290,7 @@ static void nothing_is_mapped_unasked(void **state)
 	(void)state;
 	assert_true(flmem_mapped_windows_init(&windows, 1, 1, BLOCK));
 	assert_null(windows.windows);
-	/* That of a sanitizer would be the earlier one. */
+	/* A sanitizer's handler would be the earlier one. */
 	signal(SIGBUS, SIG_DFL);
 	flmem_aggregate_map_inputs();
 	flmem_aggregate_map_inputs();

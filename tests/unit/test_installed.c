@@ -18,7 +18,7 @@
 #include "allocators/installed.h"
 #include "base/cleanup.h"
 
-/* A tree per test, in which libraries are made of an ELF header and nothing else. */
+/* A tree per test, in which libraries consist of an ELF header only. */
 struct tree {
 	char path[64];
 	int fd;
@@ -160,7 +160,9 @@ static void what_could_not_be_loaded_is_left_out(void **state)
 	flmem_installed_free(found.rows, found.count);
 }
 
-/* One row of format 1.1: flags, key, value, osversion, hwcap; offsets count from the table. */
+/*
+ * Makes one row of format 1.1: flags, key, value, osversion, hwcap; offsets count from the table.
+ */
 static size_t build_cache(char *out, const char *path, uint32_t value, uint32_t count)
 {
 	static const uint32_t flags = 0x303;

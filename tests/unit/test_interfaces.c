@@ -48,7 +48,7 @@ static void works_where_children_are_not_waited_for(void **state)
 	assert_int_equal(results[FLMEM_INTERFACE_PIDFD].killed, 0);
 }
 
-/* A filter that gives `action` to one system call and allows the rest. */
+/* Sets a filter that gives `action` to one system call and allows the rest. */
 static void forbid(long number, uint32_t action)
 {
 	struct sock_filter program[] = {
@@ -63,7 +63,7 @@ static void forbid(long number, uint32_t action)
 		_exit(90);
 }
 
-/* Runs the probe below a filter in a child; its exit status is what `judge` returns. */
+/* Runs the probe below a filter in a child; returns the result of `judge`. */
 static int judge_below_filter(long number, uint32_t action,
 			      int (*judge)(const struct flmem_interface_result *))
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The journal of an unfinished aggregation, and its checksums. */
+/* Tests the journal of an unfinished aggregation, and its checksums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,9 @@ static void checksums_of_pieces_are_joined(void **state)
 			flmem_crc32c(0, bytes, sizeof(bytes)));
 }
 
-/* Lengths around those at which the processor's instructions begin, and every alignment. */
+/*
+ * The lengths are around those at which the processor's instructions begin, with every alignment.
+ */
 static void instructions_agree_with_the_portable_checksum(void **state)
 {
 	static char bytes[40000];

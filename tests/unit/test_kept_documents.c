@@ -24,12 +24,12 @@
 
 struct subject {
 	enum flmem_syntax syntax;
-	bool edited; /* every edit at every value, too */
+	bool edited; /* also make every edit at every value */
 	struct flmem_document document;
 	struct flmem_buf *out;
 };
 
-/* A text on one line. */
+/* Prints a text on one line. */
 static void put_shown(struct flmem_buf *out, const char *text, size_t length)
 {
 	flmem_buf_putc(out, '\'');
@@ -101,7 +101,7 @@ static void put_node(const struct subject *s, const struct flmem_node *node)
 			flmem_buf_puts(s->out, "    of its anchor\n");
 }
 
-/* Reads a text, of which the buffer is taken. */
+/* Reads a text, and takes its buffer. */
 static void put_document(enum flmem_syntax syntax, bool edited, struct flmem_buf *text,
 			 struct flmem_buf *out)
 {
@@ -117,7 +117,7 @@ static void put_document(enum flmem_syntax syntax, bool edited, struct flmem_buf
 	flmem_document_clear(&s.document);
 }
 
-/* What a file that people read cannot hold. */
+/* Puts bytes that no readable file has. */
 static void put_bytes(struct flmem_buf *text, const char *from, size_t length)
 {
 	static const struct {
@@ -161,7 +161,7 @@ enum variation {
 	VARIATIONS
 };
 
-/* The text with another byte at `at`, or without what is from there. */
+/* Returns the text with another byte at `at`, or without the rest from there on. */
 static struct flmem_buf vary(const struct flmem_buf *text, size_t at, enum variation how)
 {
 	struct flmem_buf varied = FLMEM_BUF_INIT;
@@ -180,7 +180,7 @@ static struct flmem_buf vary(const struct flmem_buf *text, size_t at, enum varia
 	return varied;
 }
 
-/* A checksum of the trees of the text with each of its bytes varied. */
+/* Puts a checksum of the trees of the text with each of its bytes varied. */
 static void vary_document(enum flmem_syntax syntax, struct flmem_buf *text, struct flmem_buf *out)
 {
 	for (int how = 0; how < VARIATIONS; how++) {
@@ -201,7 +201,7 @@ static void vary_document(enum flmem_syntax syntax, struct flmem_buf *text, stru
 	flmem_buf_clear(text);
 }
 
-/* `keep` takes the text. */
+/* Takes the text `keep`. */
 static void compare_documents(enum flmem_syntax syntax, const char *name, const char *ending,
 			      void (*keep)(enum flmem_syntax syntax, struct flmem_buf *text,
 					   struct flmem_buf *out))
@@ -278,7 +278,10 @@ static void plain_texts_are_as_kept(void **state)
 	keep_documents(FLMEM_SYNTAX_PLAIN, "plain");
 }
 
-/* `head`, `count` times `unit`, in which %zu is its number, `middle`, `count` times `closing`. */
+/*
+ * A text of `head`, `count` times `unit`, in which %zu is its number, `middle`, `count` times
+ * `closing`.
+ */
 struct pile {
 	enum flmem_syntax syntax;
 	const char *head, *unit, *middle, *closing;
@@ -304,7 +307,7 @@ static bool is_read(const struct pile *pile, size_t count)
 	return flmem_document_read(pile->syntax, &text, &document, NULL) == 0;
 }
 
-/* The largest count that is read, up to 4,000. */
+/* Returns the largest count that is read, up to 4,000. */
 static size_t limit_of(const struct pile *pile)
 {
 	size_t low = 0, high = 4001;
@@ -351,7 +354,9 @@ static void limits_are_as_kept(void **state)
 	kept_compare("documents/limits.txt", &out);
 }
 
-/* The trees of documents at the limit of depth of an expression of Python: what is after it. */
+/*
+ * Puts the trees of documents at the limit of depth of an expression of Python, with text after it.
+ */
 static void put_deep(struct flmem_buf *out, const char *unit, size_t count)
 {
 	struct flmem_buf text = FLMEM_BUF_INIT;
@@ -376,7 +381,7 @@ static void open_brackets_are_as_kept(void **state)
 	kept_compare("documents/open.txt", &out);
 }
 
-/* How many of a line are in a list of a Python file, after so many imports. */
+/* Counts the copies of a line that a Python file lists after so many imports. */
 static size_t count_listed(const char *line, const char *list, size_t imports)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -394,7 +399,7 @@ static size_t count_listed(const char *line, const char *list, size_t imports)
 	return count;
 }
 
-/* What nothing imported needs is left out when half of the nodes are used. */
+/* Values that nothing imported needs are left out when half of the nodes are used. */
 static void half_of_the_nodes_is_as_kept(void **state)
 {
 	static const char *const rows[][2] = {{"x.f()\n", "methods"}, {"{'a': 1}\n", "keys"}};

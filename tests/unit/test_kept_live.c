@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Findings about processes and recordings, and the answers of the troubleshooting lists, for states
- * that look random, are often at the bounds, and are the same in every run, held against kept texts
- * (kept.h).
+ * Compares findings about processes and recordings, and the answers of the troubleshooting lists,
+ * with kept texts (kept.h). The states look random, are often at the limits, and are the same in
+ * every run.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@
 #define SETTINGS_MAX 12
 #define STATES	     500
 
-/* A process, what was recorded of it, and what the jobs beside it set. */
+/* A process, its recording, and the settings of the jobs beside it. */
 struct scene {
 	uint64_t state;
 	struct flmem_allocator_report allocators[2];
@@ -70,7 +70,7 @@ static void add_setting(struct scene *s, const char *name, const char *value)
 					      .source = "environment"};
 }
 
-/* Each variable with its values; about a quarter of them is set. */
+/* Lists each variable with its values; about a quarter of them is set. */
 static void fill_settings(struct scene *s)
 {
 	s->process.settings = s->settings;
@@ -119,7 +119,7 @@ static const char *version_of(struct scene *s, enum flmem_allocator_kind kind)
 	return PICK(s, char *const, "2.34", "2.35", "2.36", "2.41", "2.42", "2.43", NULL);
 }
 
-/* One statement per number: the order within an initialiser is the compiler's. */
+/* One statement per number: the compiler chooses the order within an initialiser. */
 static void fill_allocators(struct scene *s)
 {
 	enum flmem_allocator_kind kind =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All strategies of all frameworks, step by step, held against kept texts (kept.h). */
+/* Compares all strategies of all frameworks, step by step, with kept texts (kept.h). */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Sizes in MiB: exact bytes would change with the runtime's estimate alone. */
+/* Sizes are in MiB: exact bytes would change with the runtime's estimate alone. */
 static void put_strategy(struct flmem_buf *out, const struct flmem_plan_strategy *one)
 {
 	flmem_buf_printf(out,
