@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a reader makes of records of every kind, of their parts, and of a recording that was
- * thinned, held against kept texts (kept.h).
+ * Tests what a reader makes of records of every kind, of parts of them, and of a recording that was
+ * thinned, against kept texts (kept.h).
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -200,7 +200,7 @@ static void write_block(const struct flmem_buf *records, bool whole)
 	}
 }
 
-/* The bytes of the records alone. */
+/* Writes the bytes of the records alone, without a block around them. */
 static void encode(const struct flmem_record *records, size_t count, struct flmem_buf *bytes)
 {
 	FLMEM_AUTO_BUF struct flmem_buf file = FLMEM_BUF_INIT;
@@ -211,7 +211,7 @@ static void encode(const struct flmem_record *records, size_t count, struct flme
 	flmem_buf_append(bytes, file.data + FLMEM_BLOCK_HEADER, file.length - FLMEM_BLOCK_HEADER);
 }
 
-/* Cut at every byte, in a block whose checksum is right. */
+/* Each record is cut at every byte, in a block whose checksum is right. */
 static void parts_of_records_are_as_kept(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT;
@@ -232,7 +232,7 @@ static void parts_of_records_are_as_kept(void **state)
 	kept_compare("recordings/parts.txt", &out);
 }
 
-/* Numbers at their bounds, which no writer writes. */
+/* Records whose numbers are at their bounds. No writer writes them. */
 static const uint64_t numbers[][12] = {
 	{1, 1, 5, 6},
 	{1, 2, 5, 6},
@@ -244,7 +244,7 @@ static const uint64_t numbers[][12] = {
 	{16, 1},
 	{14, 1, 2},
 	{99},
-	{4, 1, 2}, /* without a tick */
+	{4, 1, 2}, /* a record without a tick */
 	{3, UINT64_MAX / 1000, 0},
 	{3, UINT64_MAX / 1000 + 1, 0},
 	{3, 0, UINT64_MAX / 1000},
@@ -327,7 +327,7 @@ static void long_texts_are_as_kept(void **state)
 	kept_compare("recordings/texts.txt", &out);
 }
 
-/* Bytes between the blocks, blocks of a wrong sum or length, a limit within one. */
+/* The damage: bytes between the blocks, blocks of a wrong sum or length, a limit inside one. */
 static void damage_is_as_kept(void **state)
 {
 	static const char *const before[] = {"", "F", "FL", "FLM", "FLMB", "FLMBFLMB", "x", "FLMX"};
@@ -363,7 +363,7 @@ static void damage_is_as_kept(void **state)
 	kept_compare("recordings/damage.txt", &out);
 }
 
-/* Three processes with noise, a second session, rounds and actions between. */
+/* Writes a recording of three processes with noise, a second session, rounds and actions. */
 static void write_long(size_t samples, uint64_t interval_us)
 {
 	struct flmem_recorder recorder;

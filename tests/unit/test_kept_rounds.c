@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rounds that are seen in lines of several logs, which come in an order that looks random and
- * is the same in every run, held against a kept text (kept.h).
+ * Tests which rounds are seen in lines of several logs against a kept text (kept.h). The lines come
+ * in an order that looks random and is the same in every run.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@
 #define CLIENT	 "Received UpdateGlobalModel request from client "
 #define CHUNK(n) "processing chunk [" n "/3] from client "
 
-/* %u is a round: the one of the walk, which sometimes moves on. */
+/* In these lines %u stands for a round: that of the walk, which sometimes moves on. */
 static const char *const lines[] = {
 	"Round %u started.",
 	"Round %u finished.",
@@ -105,7 +105,8 @@ static void walk(const struct table *table, uint64_t seed, struct flmem_buf *out
 		int length;
 
 		if (log == LOGS)
-			log = 63 + seed % 2; /* the last that has a bit, and the first without */
+			/* The last log that has a bit, and the first without one. */
+			log = 63 + seed % 2;
 		round = what < 0.25 ? round + 1 : what < 0.3 ? 0 : round;
 		/* A row that has no %u ignores the number. */
 #pragma GCC diagnostic push
@@ -126,7 +127,7 @@ static void walks_are_as_kept(void **state)
 	static const struct table tables[] = {
 		{NULL, lines, FLMEM_ARRAY_SIZE(lines), 1},
 		{NULL, lines, FLMEM_ARRAY_SIZE(lines), LOGS},
-		{NULL, lines + 8, 5, LOGS + 1}, /* tasks and their ends */
+		{NULL, lines + 8, 5, LOGS + 1}, /* lines about tasks and their ends */
 		{NULL, lines, 10, LOGS + 1},
 		{NULL, client_lines, FLMEM_ARRAY_SIZE(client_lines), 2},
 		{NULL, client_lines, 6, 2},
@@ -144,7 +145,7 @@ static void walks_are_as_kept(void **state)
 	kept_compare("rounds.txt", &out);
 }
 
-/* Each line alone, which shows what is read of it. */
+/* Reads each line alone, which shows what it contributes. */
 static void lines_are_as_kept(void **state)
 {
 	static const char *const alone[] = {
@@ -202,7 +203,7 @@ static void lines_are_as_kept(void **state)
 	kept_compare("round-lines.txt", &out);
 }
 
-/* What is after the limit of a search by expression is not searched, what is before it is. */
+/* A search by expression covers the text before its limit, and nothing after it. */
 static void the_search_is_limited(void **state)
 {
 	static char line[4200];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Findings in many small folders, and in the calls and configurations of every class of NVFlare
- * with values at the bounds, held against kept texts (kept.h).
+ * Tests findings in many small folders against kept texts (kept.h), and findings in the calls and
+ * configurations of every class of NVFlare with values at the bounds.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static void put_argument(struct flmem_buf *text, size_t row, bool python)
 		return;
 	}
 	flmem_buf_printf(text, "%s=%s", name, strcmp(value, "true") == 0 ? "True" : value);
-	if (more) /* "name": value */
+	if (more) /* the pair "name": value */
 		flmem_buf_printf(text, ", %.*s=%s", (int)(strchr(more + 1, '"') - more - 1),
 				 more + 1, strstr(more, "true") ? "True" : strstr(more, ": ") + 2);
 }
@@ -97,7 +97,7 @@ static void put_configuration(struct flmem_buf *text, const struct flmem_nvflare
 	flmem_buf_puts(text, client ? "}}}]}" : "}}]}");
 }
 
-/* from a.b import C; C(...) */
+/* Writes a script: from a.b import C; C(...) */
 static void put_script(struct flmem_buf *text, const struct flmem_nvflare_class *class, size_t row)
 {
 	const char *dot = strrchr(class->path, '.');
@@ -115,7 +115,7 @@ static void keep_class(const struct flmem_nvflare_class *class, bool python, boo
 	bool client = class->part == FLMEM_NVFLARE_EXECUTOR ||
 		      class->part == FLMEM_NVFLARE_SWARM_EXECUTOR;
 
-	/* One class gets the even rows, the next the odd ones. */
+	/* One class gets the even rows, the next class the odd ones. */
 	for (size_t row = odd; row < NAMED_ARGUMENTS; row += 2) {
 		FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
 		struct tree tree;
@@ -135,7 +135,7 @@ static void keep_class(const struct flmem_nvflare_class *class, bool python, boo
 	}
 }
 
-/* The texts for half of the rows, a checksum for those of the other half. */
+/* Keeps the texts of half of the rows, and a checksum of those of the other half. */
 static void keep_classes(bool python, const char *name)
 {
 	FLMEM_AUTO_BUF struct flmem_buf out = FLMEM_BUF_INIT, sums = FLMEM_BUF_INIT;
@@ -170,7 +170,10 @@ static void calls_are_as_kept(void **state)
 	keep_classes(true, "calls");
 }
 
-/* Scripts, and templates of them that are no YAML, under each name that a launch file may have. */
+/*
+ * Writes scripts, and templates of them that are no YAML, under each possible name of a launch
+ * file.
+ */
 static void put_named(const struct flmem_file_name *row, const char *text, struct flmem_buf *out)
 {
 	struct tree tree;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trends, phases, steps, and the decisions of the policy of trims, for histories that look random
- * and are the same in every run, held against kept texts (kept.h).
+ * Tests trends, phases, steps, and the decisions of the policy of trims against kept texts
+ * (kept.h), for histories that look random and are the same in every run.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static void add(struct course *c, size_t at, double bytes)
 	c->points[at].bytes = whole_bytes((double)c->points[at].bytes + bytes);
 }
 
-/* Level, slope and noise. */
+/* Chooses the level, slope and noise of a course. */
 static void begin_course(struct course *c)
 {
 	double growth = PICK(c, 0, 0, 0.0001, -0.0001, 0.0005, -0.001, 0.003, -0.004, 0.02) * LEVEL;
@@ -71,7 +71,7 @@ static void begin_course(struct course *c)
 		};
 }
 
-/* Steps, a ramp that ends or begins, teeth, outliers. */
+/* Adds steps, a ramp that ends or begins, teeth and outliers to a course. */
 static void bend_course(struct course *c)
 {
 	double what = PICK(c, 0, 0, 1, 1, 2, 3, 4, 5);
@@ -147,7 +147,10 @@ static void trends_are_as_kept(void **state)
 	kept_compare_seeds("trends", 260, 3000, put_trends);
 }
 
-/* Memory that moves in large pieces: most slopes are 0, and so are bounds of the interval. */
+/*
+ * Writes the results for memory that moves in large pieces. Most of its slopes are 0, and so are
+ * bounds of the interval.
+ */
 static void put_plateaus(uint64_t seed, struct flmem_buf *out)
 {
 	struct course c = {.state = seed * 2654435761U + 41};
@@ -155,7 +158,7 @@ static void put_plateaus(uint64_t seed, struct flmem_buf *out)
 
 	begin_course(&c);
 	piece = (uint64_t)(PICK(&c, 2, 4, 8, 16, 64) * MIB);
-	/* No point is at the bound of a piece, where rounding would decide. */
+	/* No point may be at the bound of a piece, where rounding would decide. */
 	for (size_t i = 0; i < c.count; i++)
 		c.points[i].bytes = (c.points[i].bytes + (1U << 15)) / piece * piece;
 	put_trend(out, &c, FLMEM_TREND_BY_ROUND);
@@ -205,10 +208,11 @@ struct points {
 	double x[FLMEM_ROBUST_POINTS_MAX], y[FLMEM_ROBUST_POINTS_MAX];
 	unsigned char segment[FLMEM_ROBUST_POINTS_MAX];
 	size_t count;
-	bool ties; /* which of two equal models is found depends on how a compiler rounds */
+	/* Two models are equal, and the rounding of the compiler decides which is found. */
+	bool ties;
 };
 
-/* Noise on a slope, with up to three steps. */
+/* Makes points of noise on a slope, with up to three steps. */
 static void fill_points(struct points *p, uint64_t seed)
 {
 	uint64_t noise = seed * 2654435761U + 7;
@@ -261,7 +265,7 @@ static void put_steps(struct flmem_buf *out, const struct points *p, double heig
 	flmem_buf_printf(out, " evidence %.4g", steps.evidence);
 }
 
-/* Medians, slopes and jumps of short curves. */
+/* Writes the medians, slopes and jumps of short curves. */
 static void put_curve(uint64_t seed, struct flmem_buf *out)
 {
 	struct points points = {.count = 0};
@@ -347,7 +351,9 @@ static void put_decision(struct flmem_buf *out, size_t at, const struct flmem_po
 			 d->trim ? " TRIM " : " ", d->trim_reason, p->every);
 }
 
-/* Times and sizes are small numbers, so that they often are at the bounds. */
+/*
+ * Runs the policy on times and sizes that are small numbers, so that they often are at the bounds.
+ */
 static void walk_policy(const struct flmem_policy_rules *rules, uint64_t seed,
 			struct flmem_buf *out)
 {
@@ -363,7 +369,10 @@ static void walk_policy(const struct flmem_policy_rules *rules, uint64_t seed,
 						     .pressure = "pressure"};
 		struct flmem_u64 released, after;
 
-		/* One statement per number: the order within an initialiser is the compiler's. */
+		/*
+		 * Each number has its own statement: a compiler chooses the order within an
+		 * initialiser.
+		 */
 		inputs.occasion = (enum flmem_policy_occasion)PICK(&c, 0, 0, 0, 0, 1, 1, 2);
 		inputs.now_us = now_us += (uint64_t)PICK(&c, 0, 1, 1, 2, 3, 10);
 		inputs.rss_bytes = (uint64_t)PICK(&c, 90, 100, 109, 110, 111, 115, 120, 121, 150);

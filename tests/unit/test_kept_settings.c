@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values quoted for each reader, settings printed in each format, settings made from environments
- * that look random and are the same in every run, held against kept texts (kept.h).
+ * Tests values quoted for each reader, settings printed in each format, and settings made from
+ * environments, against kept texts (kept.h). The environments look random and are the same in every
+ * run.
  */
 #include <ctype.h>
 #include <setjmp.h>
@@ -51,7 +52,7 @@ static void put_quoted(struct flmem_buf *out, size_t quote, const char *value)
 	flmem_buf_puts(out, problem ? " !\n" : "\n");
 }
 
-/* Each byte within a value, at its start and at its end, and what takes two bytes. */
+/* Quotes each byte within a value, at its start and at its end, and characters of two bytes. */
 static void quotes_are_as_kept(void **state)
 {
 	static const char *const values[] = {
@@ -161,7 +162,7 @@ static size_t pick_words(uint64_t *noise, char *environment[WORDS_MAX + 1])
 	return count;
 }
 
-/* One statement per number: the order within an initialiser is the compiler's. */
+/* Each number has its own statement: a compiler chooses the order within an initialiser. */
 static struct flmem_settings_request pick_request(uint64_t *noise, char **environment)
 {
 	static const enum flmem_role roles[] = {FLMEM_ROLE_SERVER, FLMEM_ROLE_CLIENT,
@@ -235,7 +236,7 @@ static void put_printed(struct flmem_buf *out, const struct flmem_settings *sett
 	}
 }
 
-/* Variables, settings of the job, omissions and notes, alone and together. */
+/* Prints variables, settings of the job, omissions and notes, alone and together. */
 static void printed_settings_are_as_kept(void **state)
 {
 	struct flmem_setting rows[] = {
@@ -349,7 +350,7 @@ static void preloads_are_as_kept(void **state)
 	kept_compare("preloads.txt", &out);
 }
 
-/* Each name that is observed, and names that only begin or end like one. */
+/* Tries each name that is observed, and names that only begin or end like one. */
 static void observed_names_are_as_kept(void **state)
 {
 	static const char *const names[] = {"MALLOC_",

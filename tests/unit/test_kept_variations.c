@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is found in the folders of test_kept_rules.c when one of their lines is missing, or, in each
- * second line, when its last digit is another: a checksum of all these findings for each folder.
+ * Tests the findings in the folders of test_kept_rules.c when one of their lines is missing, or, in
+ * each second line, when its last digit is another. A checksum of all these findings is kept for
+ * each folder.
  */
 #include <ctype.h>
 #include <setjmp.h>
@@ -24,7 +25,7 @@ enum variation {
 	VARIATIONS
 };
 
-/* False where the line has no digit. */
+/* Writes the line varied in that way. Returns false where it has no digit to change. */
 static bool put_varied(struct flmem_buf *out, const char *line, size_t length, enum variation how)
 {
 	size_t digit = length;
@@ -55,7 +56,10 @@ static void find_in(const struct flmem_buf *files, struct flmem_buf *out)
 	tree_clear(&tree);
 }
 
-/* The files from `from` to `end` with one line, at `line`, that is varied. */
+/*
+ * Checks the files from `from` to `end` with one line varied, that at `line`. Returns the checksum
+ * of the findings.
+ */
 static uint32_t vary_line(const char *from, const char *line, const char *end, enum variation how,
 			  uint32_t sum)
 {
@@ -74,7 +78,7 @@ static uint32_t vary_line(const char *from, const char *line, const char *end, e
 static void vary_case(size_t number, const char *from, const char *end, struct flmem_buf *out)
 {
 	uint32_t sum = 0;
-	int how = 0; /* by turns */
+	int how = 0; /* the variations take turns */
 
 	for (const char *line = from; line < end; line += strcspn(line, "\n") + 1)
 		if (!flmem_text_starts(line, FILE_MARK))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic of the aggregation: rounding, and the same bits on every instruction set. */
+/* Tests the arithmetic of the aggregation: rounding, and the same bits on every instruction set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,9 +15,9 @@
 #include "base/cleanup.h"
 #include "ops/aggregate/find_special.h"
 
-#define COUNT 4099U /* no multiple of a vector */
+#define COUNT 4099U /* not a multiple of a vector */
 
-/* xorshift64*: the same numbers in every run. */
+/* Returns the next number of xorshift64*: the same ones in every run. */
 static uint64_t random_bits(void)
 {
 	static uint64_t state = 88172645463325252U;
@@ -37,7 +37,7 @@ static double random_double(void)
 		return ldexp(x, (int)(random_bits() % 300) - 150);
 	case 1:
 		return ldexp(x, (int)(random_bits() % 40) - 25);
-	case 2: /* a tie of many a type */
+	case 2: /* a tie in many of the types */
 		return ldexp((double)(random_bits() % 4096), (int)(random_bits() % 60) - 40);
 	case 3: {
 		uint64_t bits = random_bits();
@@ -90,7 +90,7 @@ static void every_number_of_a_small_type_is_stored_as_it_was_loaded(void **state
 	}
 }
 
-/* Infinities and NaNs of every type, as the kernels have them, in every place of a word. */
+/* Infinities and NaNs of every type, in every place of a word, as the kernels see them. */
 static void special_elements_are_found_without_kernels(void **state)
 {
 	(void)state;
@@ -114,7 +114,9 @@ static void special_elements_are_found_without_kernels(void **state)
 	}
 }
 
-/* The nearest of all numbers of the type, the even one of two; -1 for beyond the largest. */
+/*
+ * Returns the index of the nearest number of the type, the even one of two; -1 beyond the largest.
+ */
 static int nearest(const double *values, unsigned count, double x)
 {
 	unsigned low = 0, high = count - 1;
@@ -136,9 +138,10 @@ static void doubles_are_rounded_to_the_nearest_even(void **state)
 {
 	static const struct {
 		enum flmem_element element;
-		unsigned finite; /* positive numbers, which are their own bits */
-		double next;	 /* what would follow the largest */
-		unsigned above;	 /* bits of what follows */
+		/* Number of finite positive values; an index is also the bits of its value. */
+		unsigned finite;
+		double next;	/* the value that would follow the largest */
+		unsigned above; /* the bits of the value that follows */
 	} rows[] = {
 		{FLMEM_ELEMENT_F16, 0x7c00, 65536.0, 0x7c00},
 		{FLMEM_ELEMENT_BF16, 0x7f80, 0x1p128, 0x7f80},
@@ -254,7 +257,10 @@ static void compare_sums(const struct flmem_kernels *one, const struct flmem_ker
 		assert_false(from[i] < a[i]);
 }
 
-/* Powers of two are divided by in another way, which must not show; some divisors are no such. */
+/*
+ * Division by a power of two takes another way, which must not show. Some divisors here are not
+ * powers of two.
+ */
 static void dividing_has_the_bits_of_the_operator(void **state)
 {
 	static const double divisors[] = {1.0,	     0.5,	2.0,  0x1p-40, 0x1p1021, 0x1p1023,
@@ -277,7 +283,7 @@ static void dividing_has_the_bits_of_the_operator(void **state)
 		}
 }
 
-/* The mean by way of arrays of doubles: what the shorter way has to give. */
+/* Calculates the mean by way of arrays of doubles, which the shorter way must equal. */
 static bool mean_by_rows(const struct flmem_kernels *kernels, enum flmem_element element,
 			 const struct flmem_mean *mean, size_t at, void *to, size_t count)
 {
@@ -295,7 +301,9 @@ static bool mean_by_rows(const struct flmem_kernels *kernels, enum flmem_element
 	return kernels->finite(sum, count);
 }
 
-/* Numbers of a type, or its bits at random, of which some are NaN or infinite. */
+/*
+ * Fills the input with numbers of a type, or with random bits, of which some are NaN or infinite.
+ */
 static void fill_input(enum flmem_element element, char *input, bool special)
 {
 	double values[COUNT];
@@ -441,7 +449,7 @@ static void weights_without_a_meaning_are_refused(void **state)
 	}
 }
 
-/* 0.29 of 100 is just below 29 in binary. */
+/* The product 0.29 * 100 is just below 29 in binary. */
 static void a_share_is_taken_as_it_is_written(void **state)
 {
 	struct flmem_combination c = {.inputs = 100, .trim = 0.29};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of recordings of real processes whose ways are known;
- * tests/recordings/make. */
+/*
+ * Tests what is reported of recordings of real processes whose behaviour is known;
+ * tests/recordings/make makes them.
+ */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +38,7 @@ static struct flmem_trend trend_of(const char *name)
 	return trend;
 }
 
-/* Tenths of a percent that a leak keeps each round; 0: no leak. */
+/* Returns the tenths of a percent that a leak keeps in each round; 0: no leak. */
 static unsigned long leak_of(const char *name)
 {
 	if (strncmp(name, "stairs", 6) == 0)
@@ -44,7 +46,9 @@ static unsigned long leak_of(const char *name)
 	return strncmp(name, "leak", 4) == 0 ? strtoul(name + 4, NULL, 10) : 0;
 }
 
-/* A leak in steps that was watched for less than its period looks flat, but not surely. */
+/*
+ * Reports a leak in steps that was watched for less than its period. It looks flat, but not surely.
+ */
 static bool is_begun(const char *name)
 {
 	return strncmp(name, "begun", 5) == 0;

@@ -55,7 +55,7 @@ static void the_environment_is_kept_but_for_the_settings(void **state)
 	assert_null(made[4]);
 }
 
-/* Proves /bin/true with the user's `preload` in front; returns the code. */
+/* Proves the preload on /bin/true with the user's `preload` in front. Returns the result code. */
 static int prove(const char *preload, const char *library, struct flmem_preload_proof *ret_proof,
 		 struct flmem_error *err)
 {
@@ -132,7 +132,7 @@ static void a_library_that_is_none_is_refused(void **state)
 	assert_null(proof.program);
 }
 
-/* An ignored SIGCHLD would make the kernel reap the probe unseen. */
+/* With SIGCHLD ignored the kernel would reap the probe unseen. */
 static void an_ignored_sigchld_does_no_harm_and_stays(void **state)
 {
 	const struct sigaction ignored = {.sa_handler = SIG_IGN};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What directives of batch scripts, and the files of services for CI, decide about variables. */
+/* Tests what directives of batch scripts, and the files of CI services, decide about variables. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -13,7 +13,7 @@ static const struct row scripts[] = {
 	{UNSET, "#SBATCH --export=PATH,HOME\n" CLIENT, 1, "keeps what the submitting shell sets"},
 	{UNSET, NONE SET CLIENT, 0, NULL},
 	{UNSET, NONE CLIENT SET, 1, "line 3 sets it where it does not reach"},
-	/* and srun, which takes the list from there, passes nothing of it on */
+	/* srun takes the list from there, and passes nothing of it on */
 	{UNSET, NONE SET "srun " CLIENT, 1, "line 2 sets it, and srun under #SBATCH --export"},
 	{UNSET, "#SBATCH --export NIL\n" SET "srun -n 2 " CLIENT, 1, NULL},
 	{UNSET, NONE "MALLOC_ARENA_MAX=2 srun " CLIENT, 1, NULL},
@@ -35,14 +35,14 @@ static const struct row scripts[] = {
 	{UNSET, NONE "#SBATCH --export=ALL\n" SET "srun " CLIENT, 0, NULL},
 	{UNSET, " " NONE SET "srun " CLIENT, 0, NULL},
 	{UNSET, "cd ws\n" NONE SET "srun " CLIENT, 0, NULL},
-	/* what the list names is passed on, with the value that it has then */
+	/* a variable in the list is passed on, with the value that it has at that time */
 	{UNSET, "#SBATCH --export=MALLOC_ARENA_MAX=2\nsrun " CLIENT, 0, NULL},
 	{UNSET, "#SBATCH --export=MALLOC_ARENA_MAX\n" SET "srun " CLIENT, 0, NULL},
 	{UNCLEAR, "#SBATCH --export=PATH\n" SET "srun --export=MALLOC_ARENA_MAX " CLIENT, 0, NULL},
 	{IGNORED, "#SBATCH --export=MALLOC_ARENA_MAX=0\nsrun " CLIENT SERVER, 1, NULL},
 	{UNSET, SET "srun --export=PATH,ALL " CLIENT, 0, NULL},
 	{UNSET, SET "srun --export=PATH " CLIENT, 1, "srun --export drops it"},
-	/* a file of variables, which is not read */
+	/* a file of variables, which flmem does not read */
 	{UNSET, "#SBATCH --export-file=env.txt\n" CLIENT, 0, NULL},
 	{UNCLEAR, "#SBATCH --export-file=env.txt\n" CLIENT, 1, "another file"},
 	{UNCLEAR, "#SBATCH -n 2 --export-file env.txt\n" CLIENT, 1, "another file"},
@@ -64,7 +64,7 @@ static const struct row scripts[] = {
 	{UNCLEAR, "sbatch --export-file=env.txt --wrap='" CLIENT "'\n", 1, "another file"},
 	{UNCLEAR, "cd ws\n#SBATCH --export-file=env.txt\n" SET CLIENT, 0, NULL},
 
-	/* bsub of LSF, which reads its lines in all of the script */
+	/* bsub of LSF reads its lines in the whole script */
 	{UNSET, "#BSUB -env \"all, MALLOC_ARENA_MAX=2\"\n" CLIENT, 0, NULL},
 	{UNSET, "#BSUB -n 2 -env MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL},
 	{UNSET, "#BSUB -env 'A=1, MALLOC_ARENA_MAX=2'\n" CLIENT, 0, NULL},
@@ -80,7 +80,7 @@ static const struct row scripts[] = {
 	{UNSET, "#BSUB -J \"a, MALLOC_ARENA_MAX=2\"\n" CLIENT, 1, NULL},
 	{UNSET, "##BSUB -env MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 	{UNSET, "#BSUB -v MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
-	/* as a command */
+	/* bsub and others as commands */
 	{UNSET, SET "bsub -n 2 " CLIENT, 0, NULL},
 	{UNSET, SET "bsub -env none " CLIENT, 1, "bsub -env drops it"},
 	{UNSET, SET "bsub -env \"all, A=1\" " CLIENT, 0, NULL},
@@ -94,7 +94,7 @@ static const struct row scripts[] = {
 	{UNSET, SET "qsub -b y -v A=1,MALLOC_ARENA_MAX " CLIENT, 0, NULL},
 	{UNSET, "qsub -b y -v A=1,MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL},
 	{IGNORED, "qsub -v MALLOC_ARENA_MAX=0 -b y " CLIENT, 1, NULL},
-	/* what they drop for one command goes on after it */
+	/* a variable that they drop for one command is kept after it */
 	{UNSET, SET "qsub job.pbs\n" CLIENT, 0, NULL},
 	{UNSET, SET "sudo ls\nssh host ls\n" CLIENT, 0, NULL},
 	{UNSET, SET "docker run x ls; env -i ls; env -u MALLOC_ARENA_MAX ls\n" CLIENT, 0, NULL},
@@ -116,7 +116,7 @@ static const struct file_row files[] = {
 	{".circleci/config.yml", {UNCLEAR, CIRCLE("      - run: make nvflare\n"), 0, NULL}},
 	{".circleci/continue_config.yml", {UNCLEAR, CIRCLE(COMMAND("")), 1, NULL}},
 	{"orb.yml", {UNSET, CIRCLE(COMMAND("")), 0, NULL}},
-	/* siblings of it */
+	/* the files of other CI services */
 	{".travis.yml", {UNCLEAR, "script: [nvflare simulator job]\n", 1, "a workflow runs it"}},
 	{".travis.yml", {UNCLEAR, "install: nvflare poc start\n", 1, "a workflow runs it"}},
 	{".drone.yml",
@@ -162,7 +162,7 @@ static const struct file_row files[] = {
 	  "services:\n  a:\n    image: x\n    extends: {service: b}\n"
 	  "    command: nvflare simulator job\n",
 	  1, "another service"}},
-	/* an empty Environment= of a unit takes back those before it */
+	/* an empty Environment= of a unit removes those before it */
 	{"fl.service",
 	 {UNSET,
 	  "[Service]\nEnvironment=\nEnvironment=MALLOC_ARENA_MAX=2\nExecStart=/usr/bin/" CLIENT, 0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scripts and jobs beside the file that starts them. */
+/* Tests scripts and jobs beside the file that starts them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 #define POD_OF	"spec:\n  containers:\n  - name: a\n    image: i\n    command: [/in.sh]\n"
 #define UNIT_OF "[Service]\nExecStart=/opt/in.sh\n"
 
-/* Whether the folder is entered, and its files are named: nothing is before their names. */
+/* The check runs inside the folder and gets the names of its files, without a path in front. */
 static bool within;
 
 /* Two files of a folder that is checked. */
@@ -30,7 +30,7 @@ struct pair {
 	const char *file, *text, *other, *other_text;
 };
 
-/* How many findings two rules have on them; the second one may be NULL. */
+/* Counts the findings that two rules have in the files; the second rule may be NULL. */
 static void check_pair(const struct pair *pair, const char *const rules[2], size_t ret_hits[2])
 {
 	struct flmem_recommendations found = {0};
@@ -55,7 +55,7 @@ static void check_pair(const struct pair *pair, const char *const rules[2], size
 	tree_clear(&tree);
 }
 
-/* Whether the limit of arenas is reported as not set, and as not known. */
+/* Expects so many reports that the limit of arenas is not set, and that it is not known. */
 static void expect_arenas(const struct pair *pair, size_t unset, size_t unclear)
 {
 	static const char *const rules[2] = {"NVF-ARENA-UNSET", OTHERS};
@@ -125,7 +125,7 @@ static void a_script_has_the_variables_of_its_caller(void **state)
 #define RUNS	"from nvflare.recipe import SimEnv\nr.execute(SimEnv(num_clients=2))\n"
 #define EXPORTS "from nvflare.recipe import ProdEnv\nr.export('jobs')\n"
 
-/* Commands of a notebook, or of Python, that run a checked file. */
+/* A notebook, or Python, runs a checked file by a command. */
 static void a_notebook_runs_a_simulator(void **state)
 {
 	static const struct {
@@ -150,7 +150,7 @@ static void a_notebook_runs_a_simulator(void **state)
 			"NVF-ENVIRON-CANNOT-TELL", cases[i].hits);
 }
 
-/* Files that are parts of the checked one. */
+/* Files that are parts of the checked one are read with it. */
 static void parts_of_a_file_are_read_together(void **state)
 {
 #define BUILD "services:\n  a:\n    build: .\n    command: nvflare simulator j\n"
@@ -194,7 +194,9 @@ static void parts_of_a_file_are_read_together(void **state)
 	within = false;
 }
 
-/* The rounds of a job beside a script are not those of the job that the script makes. */
+/*
+ * A job beside a script may be another than the one that the script makes: its rounds do not count.
+ */
 static void a_script_has_no_rounds_of_another_job(void **state)
 {
 #define MAKES(rounds)                                                                          \
@@ -218,7 +220,7 @@ static void a_script_has_no_rounds_of_another_job(void **state)
 		"NVF-GC-NEVER-FIRES", 1);
 }
 
-/* A script that names no framework is about that of the file which it runs. */
+/* A script that names no framework has the framework of the file that it runs. */
 static void a_script_is_about_what_it_runs(void **state)
 {
 #define EXPORTS_ANY "export $N=4\npython3 app.py\n"
@@ -234,7 +236,7 @@ static void a_script_is_about_what_it_runs(void **state)
 	expect_arenas(&(struct pair){"run.sh", "python3 app.py\n", "app.py", nvflare}, 1, 0);
 }
 
-/* Commands that other programs run with variables which are not followed. */
+/* Commands that other programs run, with variables that flmem does not follow. */
 static void a_task_runs_a_simulator(void **state)
 {
 	static const struct {
@@ -276,7 +278,7 @@ static void a_task_runs_a_simulator(void **state)
 			      cases[i].unset, cases[i].unclear);
 }
 
-/* Rules about what starts a simulator that a checked file of Python runs. */
+/* A simulator in a checked Python file is subject to the rules about starts. */
 static void a_simulator_in_python_is_checked_as_a_start(void **state)
 {
 #define JOB                                                                          \

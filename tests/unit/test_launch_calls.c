@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python that starts frameworks without rules about their start: what is reported for scripts of
- * the shell with the same command, or "cannot tell".
+ * Tests Python that starts frameworks without rules about their start. It gets the report of a
+ * shell script with the same command, or "cannot tell".
  */
 #include "launch_rows.h"
 
@@ -58,12 +58,12 @@ static const struct file_row call_rows[] = {
 	{"a.py",
 	 {APPFL, OS "subprocess.run([sys.executable, '-m', 'appfl.run_grpc_server'])\n", 1, NULL}},
 	{"a.py", {APPFL, "import appfl\n" OS "os.system(line)\n", 1, "only when the script runs"}},
-	/* also with a job of another framework */
+	/* a start beside a job of another framework */
 	{"a.py", {FLOWER, "import nvflare\n" OS "os.system('flwr run .')\n", 1, NULL}},
 	{"a.py", {ENVIRON, "import nvflare\n" OS "os.system('flwr run .')\n", 0, NULL}},
 	{"a.py", {ENVIRON, "import nvflare\n" OS "os.system(line)\n", 1, NULL}},
 	{"a.py", {FLOWER, "import nvflare, flwr\n" OS "os.system(line)\n", 0, NULL}},
-	/* the values of its variables */
+	/* the values of variables of Python */
 	{"a.py",
 	 {IGNORED, OS "subprocess.run(['flower-superlink'], env={'MALLOC_ARENA_MAX': '0'})\n", 1,
 	  NULL}},
@@ -88,7 +88,7 @@ static const struct file_row call_rows[] = {
 	  OS "os.environ['MALLOC_ARENA_MAX'] = '2'\nos.environ['MALLOC_ARENA_MAX'] = n\n"
 	     "subprocess.run(['flwr', 'run'], env={'MALLOC_ARENA_MAX': n})\n",
 	  0, NULL}},
-	/* notebooks */
+	/* commands in notebooks */
 	{"a.ipynb", {FLOWER, NOTEBOOK("!flwr run ."), 1, NULL}},
 	{"a.ipynb", {IGNORED, NOTEBOOK("%env MALLOC_ARENA_MAX=0\\n!flwr run ."), 1, NULL}},
 	{"a.ipynb", {IGNORED, NOTEBOOK("%env MALLOC_ARENA_MAX 2\\n!flwr run ."), 0, NULL}},
@@ -144,7 +144,7 @@ static const struct file_row verb_rows[] = {
 	 {"FLWR-PASSED-ON",
 	  "import flwr as fl, multiprocessing as m\nm.Process(target=fl.server.start_server)\n", 1,
 	  NULL}},
-	/* values elsewhere */
+	/* values that come from elsewhere */
 	{"a.py",
 	 {IGNORED,
 	  OS "env = os.environ.copy()\nenv['MALLOC_ARENA_MAX'] = '0'\nos.system('flwr run .')\n", 1,
@@ -158,7 +158,7 @@ static const struct file_row verb_rows[] = {
 	 {IGNORED,
 	  "import flwr, ray\nray.init(runtime_env={'env_vars': {'MALLOC_ARENA_MAX': '0'}})\n", 1,
 	  NULL}},
-	/* what only names a program starts none */
+	/* commands that only name a program start none */
 	{"a.py", {FLOWER, OS "os.system('pkill -f flower-superlink')\n", 0, NULL}},
 	{"a.py",
 	 {FLOWER, OS "os.system('pkill -f flower-superlink; flower-superlink')\n", 1, NULL}},
@@ -188,7 +188,7 @@ static void starts_by_python_are_reported(void **state)
 #undef OS
 #define OS "import nvflare, os, subprocess\n"
 
-/* What a script starts has the variables that were set before. */
+/* A script starts programs with the variables that were set before. */
 static const struct file_row late_rows[] = {
 	{"a.py", {LATE, OS PUTS RUN, 0, NULL}},
 	{"a.py", {ENVIRON, OS PUTS RUN, 1, NULL}},

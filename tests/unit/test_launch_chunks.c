@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables that stand for a job's tensor_download_chunk_size and np_download_chunk_size. */
+/*
+ * Tests the variables that stand for a job's tensor_download_chunk_size and np_download_chunk_size.
+ */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"

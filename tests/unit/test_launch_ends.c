@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an image, a unit or a container ends, in any order of its lines. */
+/* Tests which programs an image, a unit or a container ends, with its lines in any order. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which variables launchers of parallel programs and of containers pass on. */
+/* Tests which variables launchers of parallel programs and of containers pass on. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -31,7 +31,7 @@ static const struct row scripts[] = {
 	{UNSET, "mpirun -host a " CLIENT, 1, NULL},
 	{IGNORED, "export MALLOC_ARENA_MAX=0\nmpirun -host a -x MALLOC_ARENA_MAX " CLIENT, 1, NULL},
 
-	/* mpiexec of MPICH and Intel MPI, which passes all on */
+	/* mpiexec of MPICH and Intel MPI passes all variables on */
 	{UNCLEAR, SET "mpiexec -genvall -hosts a " CLIENT, 0, NULL},
 	{UNSET, SET "mpiexec -genvnone " CLIENT, 1, "mpiexec -genvnone drops it"},
 	{UNSET, SET "mpiexec.hydra -n 2 -envnone " CLIENT, 1, NULL},

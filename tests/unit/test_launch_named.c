@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that only name a program start none: those that end it, search for it or fetch it. */
+/*
+ * Tests that commands which only name a program start none: those that end it, search for it or
+ * fetch it.
+ */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"

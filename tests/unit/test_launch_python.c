@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and code of Python that scripts run. */
+/* Tests files and code of Python that scripts run. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -154,7 +154,7 @@ static size_t count_findings(const char *script, const char *other, const char *
 	return count;
 }
 
-/* It is checked as the one of "python3 client.py": its settings are there. */
+/* The file behind a launcher is checked as that of "python3 client.py": its settings are found. */
 static void a_script_behind_a_launcher_is_read(void **state)
 {
 	bool right = true;
@@ -177,7 +177,7 @@ static void a_script_behind_a_launcher_is_read(void **state)
 	assert_true(right);
 }
 
-/* A script that names no framework is about one if it runs a file of it that is checked, too. */
+/* A script that names no framework is about one if it runs a checked file of that framework. */
 static void a_script_that_runs_a_checked_file_is_read(void **state)
 {
 	static const struct {
@@ -213,7 +213,7 @@ static void a_script_that_runs_a_checked_file_is_read(void **state)
 				 cases[i].rule, cases[i].other, cases[i].text);
 }
 
-/* The same of a notebook. */
+/* A script that runs a notebook is treated in the same way. */
 static void a_script_that_runs_a_checked_notebook_is_read(void **state)
 {
 	struct flmem_recommendations found = {0};

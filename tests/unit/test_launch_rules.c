@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about what starts NVFlare: files that must trigger them, and near misses. */
+/* Tests the rules about what starts NVFlare: files that must trigger them, and near misses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@
 struct row {
 	const char *rule, *file, *text;
 	size_t hits;
-	const char *proposed; /* NULL: any */
+	const char *proposed; /* the proposed correction; NULL: any */
 	const char *version;
 };
 
@@ -208,14 +208,14 @@ static const struct row rows[] = {
 	{"NVF-ARENA-USELESS", "run.sh", "MALLOC_ARENA_MAX=4 " SERVER, 0, NULL, NULL},
 
 	{"NVF-MUSL-NO-TRIM", "Dockerfile", "FROM python:3.12-alpine\nCMD " SERVER, 0, NULL, NULL},
-	/* a value that a variable gets where it has none */
+	/* a default value, which a variable gets where it has none */
 	{"NVF-ARENA-UNSET", "run.sh",
 	 ": \"${MALLOC_ARENA_MAX:=2}\"\nexport MALLOC_ARENA_MAX\n" CLIENT, 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh", ": ${MALLOC_ARENA_MAX:=2}\n" CLIENT, 1, "2", NULL},
 	{"NVF-ARENA-HIGH", "run.sh", "export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:=16}\n" CLIENT, 1,
 	 "2", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "echo ${MALLOC_ARENA_MAX:-2}\n" CLIENT, 1, "2", NULL},
-	/* systemd-run starts services, which get nothing of the shell */
+	/* systemd-run starts services, which get no variables of the shell */
 	{"NVF-ARENA-UNSET", "run.sh", "export MALLOC_ARENA_MAX=2\nsystemd-run --user " CLIENT, 1,
 	 "2", NULL},
 	{"NVF-ARENA-UNSET", "run.sh", "systemd-run --setenv=MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL,
@@ -223,7 +223,7 @@ static const struct row rows[] = {
 	{"NVF-ARENA-UNSET", "run.sh", "systemd-run -E MALLOC_ARENA_MAX=2 " CLIENT, 0, NULL, NULL},
 	{"NVF-ARENA-UNSET", "run.sh",
 	 "export MALLOC_ARENA_MAX=2\nsystemd-run --user --scope " CLIENT, 0, NULL, NULL},
-	/* units pass on what their manager has, or take it away */
+	/* units pass on the variables of their manager, or remove them */
 	{"NVF-ARENA-UNSET", "fl.service",
 	 "[Service]\nPassEnvironment=HOME MALLOC_ARENA_MAX\nExecStart=/usr/bin/" CLIENT, 0, NULL,
 	 NULL},
@@ -317,7 +317,7 @@ static const struct row rows[] = {
 	 1, "2", NULL},
 	{"ENV-ARENA-IGNORED", "compose.yaml", COMPOSE("    environment: ['MALLOC_ARENA_MAX=']\n"),
 	 1, "2", NULL},
-	/* Compose takes a variable without a value from where it runs; a pod may take it too. */
+	/* A variable without a value has Compose's own; a pod may take it too. */
 	{"ENV-ARENA-IGNORED", "compose.yaml", COMPOSE("    environment: {MALLOC_ARENA_MAX: }\n"), 0,
 	 NULL, NULL},
 	{"ENV-ARENA-IGNORED", "pod.yaml",
@@ -385,7 +385,7 @@ static const struct row rows[] = {
 	"services:\n  server:\n    image: fl\n    command: [python3, -m, " \
 	"nvflare.private.fed.app.server.server_train]\n" more
 
-/* Beside a job. */
+/* Launch files that are checked beside a job. */
 static const struct {
 	struct row row;
 	const char *job;
@@ -532,7 +532,7 @@ static void check_row(size_t index, const struct row *row, const char *job)
 	tree_clear(&tree);
 }
 
-/* A script of Python that is checked beside the file which runs it may be a simulator. */
+/* A Python script that is checked beside the file which runs it may be a simulator. */
 static void a_script_that_simulates_is_a_start(void **state)
 {
 	static const char

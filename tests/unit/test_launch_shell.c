@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which variables of a file reach the processes that it starts, and what cannot be told. */
+/* Tests which variables of a file reach the started processes, and what remains unknown. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -9,7 +9,7 @@
 	"services:\n  a:\n    image: fl\n    command: [bash, -c, ./startup/start.sh]\n" rest
 
 static const struct row scripts[] = {
-	/* the order counts */
+	/* the order of the lines counts */
 	{UNSET, CLIENT SET, 1, "line 2 sets it where it does not reach"},
 	{UNSET, SET CLIENT, 0, NULL},
 	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\n" CLIENT, 1, NULL},
@@ -48,7 +48,7 @@ static const struct row scripts[] = {
 	{UNSET, SET "pdsh -w h " CLIENT, 1, "pdsh drops it"},
 	{UNSET, SET "clush -w h '" CLIENT "'\n", 1, "clush drops it"},
 
-	/* the end of an export */
+	/* a variable whose export ends */
 	{UNSET, SET "export -n MALLOC_ARENA_MAX\n" CLIENT, 1, NULL},
 	{UNSET, SET "export -n TMPDIR\n" CLIENT, 0, NULL},
 	{UNSET, SET "export -n MALLOC_ARENA_MAX\n" SET CLIENT, 0, NULL},
@@ -59,7 +59,7 @@ static const struct row scripts[] = {
 	{UNSET, "set -a\nMALLOC_ARENA_MAX=2\nset +a\n" CLIENT, 0, NULL},
 	{UNSET, "set -o allexport\nset +o allexport\nMALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 
-	/* commands that a shell of their own runs */
+	/* commands that run in a shell of their own */
 	{UNSET, "echo x | " SET CLIENT, 1, "does not reach"},
 	{UNSET, "echo x |\n" SET CLIENT, 1, NULL},
 	{UNSET, "export MALLOC_ARENA_MAX=2 | cat\n" CLIENT, 1, NULL},
@@ -135,7 +135,7 @@ static const struct row scripts[] = {
 	{UNSET, "#PBS --export=MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 	{UNSET, "#SBATCH --export=ALL,MALLOC_ARENA_MAX\n" CLIENT, 0, NULL},
 	{UNSET, "#SBATCH --export\n" CLIENT, 1, NULL},
-	/* schedulers take quotes off */
+	/* schedulers remove quotes */
 	{IGNORED, "#SBATCH --export=\"ALL,MALLOC_ARENA_MAX=2\"\n" CLIENT, 0, NULL},
 	{IGNORED, "#SBATCH --export 'MALLOC_ARENA_MAX=2'\r\n" CLIENT, 0, NULL},
 	{IGNORED, "#PBS -v A='1',MALLOC_ARENA_MAX='0'\n" CLIENT, 1, NULL},
@@ -143,7 +143,7 @@ static const struct row scripts[] = {
 	{UNSET, "#SBATCH --comment=\"# --export=MALLOC_ARENA_MAX=2\"\n" CLIENT, 1, NULL},
 	{UNSET, "#SBATCH (;) --export=MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL},
 	{UNSET, "#SBATCH --export \"\n" CLIENT "\"\n", 1, NULL},
-	/* and read them until the first command; Grid Engine in all of the script */
+	/* schedulers read directives until the first command, Grid Engine in the whole script */
 	{UNSET, "cd ws\n#SBATCH --export=ALL,MALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 	{UNSET, "cd ws\n#$ -v MALLOC_ARENA_MAX=2\n" CLIENT, 0, NULL},
 	{UNSET, "bash -c '" CLIENT ";" SERVER "'\n", 2, NULL},
@@ -249,7 +249,7 @@ static const struct row scripts[] = {
 	{UNCLEAR, "cd NVFlare/examples\npython3 run_fl.py\n", 1, NULL},
 	{UNCLEAR, "cd $NVFLARE_HOME\npython3 run_fl.py\n", 1, NULL},
 	{"ENV-ARENA-IGNORED", "MALLOC_ARENA_MAX=0 python3 -m appfl.run_grpc_client\n", 1, NULL},
-	/* files of Python that are arguments, and folders that are entered before */
+	/* Python files that are arguments, and folders that are entered before */
 	{UNCLEAR, "# nvflare\nls jobs/*.py | xargs -n1 python3\n", 1, NULL},
 	{UNCLEAR, "# nvflare\nls | xargs -n1 python3 -m pip install\n", 0, NULL},
 	{UNCLEAR, "cd /opt/site-1/startup/ && ./start.sh\n", 1, "the start script of a kit"},
@@ -258,7 +258,7 @@ static const struct row scripts[] = {
 	{UNCLEAR, "# NVIDIA FLARE\ncd /opt/hospital/startup\nbash start.sh\n", 1, NULL},
 	{UNCLEAR, "cd ws/project/prod_00/server/startup && ./start.sh\n", 1, NULL},
 	{UNCLEAR, "ssh site-1 'cd /opt/fl/startup && ./start.sh'\n", 1, NULL},
-	/* programs of others with such a folder or such verbs */
+	/* programs that are not NVFlare's, with such a folder or such verbs */
 	{UNCLEAR, "cd web/startup && ./start.sh\n", 0, NULL},
 	{UNCLEAR, "cd startup && python3 manage.py migrate\n./start.sh\n", 0, NULL},
 	{"ENV-ARENA-IGNORED", "cd web/startup && MALLOC_ARENA_MAX=0 ./start.sh\n", 0, NULL},
@@ -288,7 +288,7 @@ static const struct row scripts[] = {
 	{UNCLEAR, SET "if x; then unset MALLOC_ARENA_MAX; fi\n" CLIENT, 1, "it ends"},
 	{UNSET, SET "if x; then unset MALLOC_ARENA_MAX; fi\n" CLIENT, 0, NULL},
 
-	/* values and variables from elsewhere */
+	/* values and variables that come from elsewhere */
 	{UNCLEAR, "export MALLOC_ARENA_MAX=$N\n" CLIENT, 1, "the value is known only"},
 	{UNCLEAR, "MALLOC_ARENA_MAX=$N " CLIENT, 1, NULL},
 	{UNCLEAR, "MALLOC_ARENA_MAX=$N\n" SET CLIENT, 0, NULL},
@@ -390,7 +390,7 @@ static const struct file_row files[] = {
 	{"fl.conf", {UNCLEAR, "; nvflare\n[program:a]\ncommand=python3 job.py\n", 1, NULL}},
 	{"fl.service", {UNSET, "[Service]\nExecStart=-nvflare simulator job\n", 1, NULL}},
 	{"run.sh", {UNSET, "command=nvflare simulator job\n", 0, NULL}},
-	/* one service in an image of Alpine says nothing of another one */
+	/* a service in an image of Alpine says nothing about another service */
 	{"compose.yaml",
 	 {UNSET,
 	  "services:\n  a:\n    image: fl\n    command: nvflare simulator x\n"
@@ -447,7 +447,7 @@ static const struct file_row files[] = {
 	{"compose.yaml",
 	 {UNCLEAR, "services:\n  a:\n    working_dir: /k/other\n    command: ./start.sh startup\n",
 	  0, NULL}},
-	/* kinds that are not read */
+	/* kinds of files that flmem does not read */
 	{"run.fish", {UNCLEAR, "set -x A 1\nnvflare simulator job\n", 1, "are not read"}},
 	{"Jenkinsfile", {UNCLEAR, "sh 'nvflare simulator job'\n", 1, "are not read"}},
 	{"run.sh.j2", {UNCLEAR, "{% if x %}\nnvflare simulator job\n{% endif %}\n", 1, NULL}},
@@ -483,7 +483,7 @@ static const struct file_row files[] = {
 	  1, NULL}},
 };
 
-/* The settings of a file that is checked beside the script are found there. */
+/* The settings of a file that is checked beside the script are found in that file. */
 static void a_file_that_is_checked_leaves_no_doubt(void **state)
 {
 	static const char *const others[] = {"job.py", "other.py"};
@@ -506,7 +506,7 @@ static void a_file_that_is_checked_leaves_no_doubt(void **state)
 	}
 }
 
-/* Not what follows it, among which may be a token. */
+/* A finding shows the directive alone, and not the text after it, which may contain a token. */
 static void what_a_directive_sets_is_shown_alone(void **state)
 {
 	struct flmem_recommendations found = {0};
@@ -534,7 +534,7 @@ static void variables_reach_what_they_are_set_for(void **state)
 	assert_true(right);
 }
 
-/* NVFlare 2.9.0, lighter/templates/master_template.yml: sub_start_sh */
+/* The text is from NVFlare 2.9.0, lighter/templates/master_template.yml: sub_start_sh */
 static void the_start_script_of_nvflare_leaves_nothing_open(void **state)
 {
 	static const struct row row = {
@@ -555,7 +555,7 @@ static void the_start_script_of_nvflare_leaves_nothing_open(void **state)
 	assert_true(row_is_right("sub_start.sh", &row));
 }
 
-/* With a line many times in front of a start. */
+/* Reports whether a script is judged as expected with that line many times in front of a start. */
 static bool many_are_right(const char *line, size_t times, size_t hits, const char *says)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

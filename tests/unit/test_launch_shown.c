@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What findings show of files that are not read and of notebooks: what the user wrote. */
+/*
+ * Tests what findings show of notebooks and of files that flmem does not read: the user's own text.
+ */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -24,7 +26,7 @@ static const struct shown_row shown_rows[] = {
 	{"a.fish", "\n  nvflare \\\n simulator j\n", UNCLEAR, "environment", "nvflare \\", 2},
 	{"run.sh", "\r\n  nvflare simulator j\r\n", UNCLEAR, "environment", "nvflare simulator j",
 	 2},
-	/* notebooks: not the Python that a line is read as */
+	/* notebooks: the user's line, not the Python that it is read as */
 	{"a.ipynb", CELLS("\"!nvflare simulator j -w ws\""), ENVIRON, "command",
 	 "nvflare simulator j -w ws", 1},
 	{"a.ipynb", CELLS("\"x = !nvflare simulator j\""), ENVIRON, "command",
@@ -95,7 +97,7 @@ static const struct file_row other_rows[] = {
 	 {IGNORED,
 	  "docker_env: {image: 'flwr/superlink:1', environment: [[MALLOC_ARENA_MAX, '0']]}\n", 1,
 	  NULL}},
-	/* hosts and files are no modules */
+	/* names of hosts and files are no modules */
 	{"a.j2", {UNCLEAR, "server_name \"nvflare.com\";\n", 0, NULL}},
 	{"a.tmpl",
 	 {UNCLEAR, "log: 'nvflare.log'\nurl: \"nvflare.readthedocs.io/{{ page }}\"\n", 0, NULL}},

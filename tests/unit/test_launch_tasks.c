@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands in JSON and TOML, and scripts that only their words show. */
+/* Tests commands in JSON and TOML, and scripts that are recognised only by their words. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -80,12 +80,12 @@ static const struct file_row files[] = {
 	{"pixi.toml", {UNCLEAR, "[tasks]\nfl = {cmd = \"" RUN "\", env = {A = \"1\"}}\n", 1, RUNS}},
 	{"Pipfile",
 	 {UNCLEAR, "[scripts]\nfl = \"" RUN "\"\n[packages]\nnvflare = \"*\"\n", 1, RUNS}},
-	/* a module in a text */
+	/* a module that is named in a text */
 	{"compose.yaml",
 	 {UNCLEAR, "# nvflare\nservices: {a: {image: b, command: python3 -m jobs.a}}\n", 1,
 	  "it runs Python"}},
 	{"run.sh", {UNCLEAR, "# nvflare\nbash -c 'python3 -m jobs.a'\n", 1, "it runs Python"}},
-	/* scripts of the shell without a first line for it */
+	/* shell scripts without a first line that names the shell */
 	{"run.bash", {UNSET, "MALLOC_ARENA_MAX=2\n" CLIENT, 1, "without exporting it"}},
 	{"run.pbs", {UNSET, SET CLIENT, 0, NULL}},
 };
@@ -96,7 +96,7 @@ static void commands_of_documents_are_read(void **state)
 	assert_true(files_are_right(files, FLMEM_ARRAY_SIZE(files)));
 }
 
-/* A file that is named; its findings of a rule, and its problems. */
+/* Checks a file that is named, and expects so many findings of a rule and so many problems. */
 static void check_named(const char *text, const char *rule, size_t hits, size_t problems)
 {
 	FLMEM_AUTO_BUF struct flmem_buf path = FLMEM_BUF_INIT;
@@ -115,7 +115,7 @@ static void check_named(const char *text, const char *rule, size_t hits, size_t 
 	tree_clear(&tree);
 }
 
-/* What Windows writes is found to be about a framework, and refused. */
+/* A file in UTF-16, as Windows writes it, is found to be about a framework, and refused. */
 static void text_in_utf_16_is_refused(void **state)
 {
 	static const char ascii[] = "nvflare simulator job\r\n";

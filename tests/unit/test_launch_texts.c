@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that are texts: in words, after a pipe, in a here-string. */
+/* Tests commands that are texts: in words, after a pipe, in a here-string. */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 #define REFERS "a variable is set by another name"
 
 static const struct row texts[] = {
-	/* what a shell reads from a pipe */
+	/* texts that a shell reads from a pipe */
 	{UNSET, "echo '" RUN "' | bash\n", 1, NULL},
 	{UNSET, SET "echo '" RUN "' | bash\n", 0, NULL},
 	{UNSET, SET "echo \"" RUN "\" 2>&1 | /bin/sh -x\n", 0, NULL},
@@ -21,14 +21,14 @@ static const struct row texts[] = {
 	{UNSET, "printf '%s\\n' '" RUN "' | sh\n", 1, NULL},
 	{UNSET, "echo '" RUN "' | at now\n", 1, NULL},
 	{UNSET, SET "echo '" RUN "' | batch\n", 0, NULL},
-	/* or another program, of which it is not known */
+	/* texts for another program, which may run them or not */
 	{UNCLEAR, "echo '" RUN "' | ssh host\n", 1, "another command runs"},
 	{UNCLEAR, "echo '" RUN "' | sudo bash\n", 1, "another command runs"},
 	{UNCLEAR, "echo '" RUN "' | MALLOC_ARENA_MAX=4 bash\n", 1, NULL},
 	{UNSET, "echo '" RUN "' | MALLOC_ARENA_MAX=4 bash\n", 0, NULL},
 	{UNCLEAR, "echo '" RUN "' | tee log | bash\n", 1, NULL},
 	{UNCLEAR, "echo '0 3 * * * " RUN "' | crontab -\n", 1, NULL},
-	/* and what only prints it */
+	/* texts that are only printed */
 	{UNCLEAR, CLIENT "echo '" RUN "' | tee log; bash x\n", 0, NULL},
 	{UNCLEAR, CLIENT "echo '" RUN "' || bash x\n", 0, NULL},
 	{UNCLEAR, CLIENT "echo '" RUN "' >bash\necho 'a|bash' '" RUN "'\n", 0, NULL},
@@ -47,7 +47,7 @@ static const struct row texts[] = {
 	{UNSET, "at now <<EOF\n" CLIENT "EOF\n", 1, NULL},
 	{UNSET, SET "at now <<EOF\n" CLIENT "EOF\n", 0, NULL},
 
-	/* code of Python */
+	/* Python code as a text */
 	{UNSET, "echo '" SIM "' | python3\n", 1, NULL},
 	{UNSET, SET "python3 <<< '" SIM "'\n", 0, NULL},
 	{UNSET, "python3 - <<<'" SIM "'\n", 1, NULL},
@@ -65,11 +65,11 @@ static const struct row texts[] = {
 	{UNSET, SET "for x in `" RUN "`; do a; done\n", 0, NULL},
 	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho '`" RUN "`' '$(" RUN ")'\n", 0, NULL},
 	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\n# `" RUN "`\nx=`date\n", 0, NULL},
-	/* and written to files that shells read */
+	/* texts that are written to files which shells read */
 	{UNCLEAR, "echo '" RUN "' >> jobs/run_all.sh\n", 1, "another command runs"},
 	{UNCLEAR, SET CLIENT "echo 'export MALLOC_ARENA_MAX=0' >>~/.bashrc\n", 1, NULL},
 	{UNCLEAR, SET CLIENT "echo '" RUN "' >log.txt\necho 'export A=1' >>~/.bashrc\n", 0, NULL},
-	/* texts that the shell, or a command which is not known, may run */
+	/* texts that the shell, or an unknown command, may run */
 	{UNSET, "trap '" RUN "' EXIT\n", 1, NULL},
 	{UNSET, SET "trap '" RUN "' EXIT\n", 0, NULL},
 	{UNCLEAR, "alias sim='" RUN "'\nsim\n", 1, "another program"},
@@ -81,10 +81,10 @@ static const struct row texts[] = {
 		    "'\nalias ll='ls -l'\ntrap 'kill 0' EXIT\n",
 	 0, NULL},
 
-	/* lines of another system */
+	/* lines of another operating system */
 	{UNCLEAR, SET CLIENT "true\r\n", 1, "carriage returns"},
 
-	/* files of commands */
+	/* files that contain commands */
 	{UNCLEAR, "# nvflare\ncat steps | bash\n", 1, "commands of another file"},
 	{UNCLEAR, "# nvflare\ncat <steps | sudo -u fl bash # .py\n", 0, NULL},
 	{UNCLEAR, "# nvflare\nbash -s <steps\n", 1, "commands of another file"},
@@ -129,7 +129,7 @@ static const struct row texts[] = {
 	{UNCLEAR, "while read -r l; do export \"$l\"; done <.env\n" RUN "\n", 1, "another file"},
 	{UNSET, "export A=$l\n" RUN "\n", 1, NULL},
 
-	/* the end of a variable in a text */
+	/* a text that unsets a variable */
 	{UNSET, SET "bash -c 'unset MALLOC_ARENA_MAX; " RUN "'\n", 1, NULL},
 	{UNSET, SET "bash -c 'unset TMPDIR; " RUN "'\n", 0, NULL},
 	{UNSET, SET "bash -c 'unset MALLOC_ARENA_MAX; " SET RUN "'\n", 0, NULL},
@@ -156,7 +156,7 @@ static const struct row texts[] = {
 #define POD	"spec:\n  containers:\n  - name: a\n    image: i\n"
 #define IMAGE	"FROM python:3.12\n"
 
-/* An entry point, and its arguments elsewhere. */
+/* Files with an entry point whose arguments are elsewhere. */
 static const struct file_row entries[] = {
 	{"compose.yaml",
 	 {UNSET, SERVICE "    entrypoint: nvflare\n    command: simulator j\n", 1, NULL}},
@@ -204,7 +204,7 @@ static const struct file_row entries[] = {
 #define RUNS "%runscript\n  exec nvflare simulator j\n"
 #define UNIT "[Service]\nExecStart=/opt/bin/nvflare simulator j\n"
 
-/* Parts of a file that run at another time, or for themselves. */
+/* Parts of a file that run at another time, or separately. */
 static const struct file_row parts[] = {
 	{"fl.def", {UNSET, BOOT "%post\n  " SET RUNS, 1, NULL}},
 	{"fl.def", {UNSET, BOOT "%test\n  " SET RUNS, 1, NULL}},
@@ -248,7 +248,9 @@ static void commands_in_texts_are_read(void **state)
 	assert_true(scripts_are_right(texts, FLMEM_ARRAY_SIZE(texts)));
 }
 
-/* Each of many commands in one pipe is searched for what reads it, in a part of the line. */
+/*
+ * For each of many commands in one pipe, a part of the line is searched for the command's reader.
+ */
 static void long_pipes_take_time_in_proportion(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -261,7 +263,7 @@ static void long_pipes_take_time_in_proportion(void **state)
 	assert_true(row_is_right("run.sh", &(struct row){UNSET, text.data, 1, NULL}));
 }
 
-/* For each stage the text before it is searched, of the first ones only. */
+/* The text before a stage is searched for the first stages only. */
 static void of_many_stages_not_all_are_read(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

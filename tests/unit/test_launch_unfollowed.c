@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What starts a federation in ways that are not followed, and what only seems to. */
+/*
+ * Tests starts of a federation in ways that flmem does not follow, and files that only seem to
+ * start one.
+ */
 #include "launch_rows.h"
 
 #include "base/cleanup.h"
@@ -16,14 +19,14 @@
 #define NOTEBOOK(code)                                                                      \
 	"{\"cells\": [{\"cell_type\": \"code\", \"source\": \"" code "\"}], \"metadata\": " \
 	"{}, \"nbformat\": 4, \"nbformat_minor\": 5}\n"
-#define NEXT	"\"}, {\"cell_type\": \"code\", \"source\": \"" /* cell of a notebook */
+#define NEXT	"\"}, {\"cell_type\": \"code\", \"source\": \"" /* the next cell of a notebook */
 #define PROJECT "[tool.flwr.federations.local]\\noptions.num-supernodes = 10"
 
 #define POD(lists) \
 	"kind: Pod\nspec:\n  containers:\n  - name: a\n    image: python:3.11\n    " lists "\n"
 
 static const struct file_row rows[] = {
-	/* Flower's command line in Python */
+	/* Flower's command line, called from Python */
 	{"a.py", {FLOWER, "from flwr.cli.app import app\napp(['run', '.'])\n", 1, NULL}},
 	{"a.py", {FLOWER, "import flwr.cli.app\nflwr.cli.app.app(['run', '.'])\n", 1, NULL}},
 	{"a.py", {FLOWER, "from flwr.cli import app\napp.app()\n", 1, NULL}},
@@ -81,7 +84,7 @@ static const struct file_row rows[] = {
 
 	{"a.sh", {UNCLEAR, "find /w -name sub_start.sh -exec bash {} \\;\n", 1, OTHERS}},
 
-	/* programs by what finds them, and by code */
+	/* programs that another command finds, or that code starts */
 	{"a.sh", {UNSET, "$(which nvflare) simulator job\n", 1, NULL}},
 	{"a.sh", {UNSET, "\"$(command -v nvflare)\" simulator job\n", 1, NULL}},
 	{"a.sh", {UNSET, "`which nvflare` simulator job\n", 1, NULL}},
@@ -122,7 +125,7 @@ static void test_rows(void **state)
 	assert_true(files_are_right(rows, FLMEM_ARRAY_SIZE(rows)));
 }
 
-/* More starts than are kept: that some are not shown is said, too. */
+/* With more starts than flmem keeps, it reports that some are not shown. */
 static void test_more_than_is_kept(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;

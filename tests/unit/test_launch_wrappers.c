@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables that something else sets for what a script starts are not absent. */
+/*
+ * Tests that variables which another program sets for the started processes are not reported as
+ * absent.
+ */
 #include "base/cleanup.h"
 #include "launch_rows.h"
 
@@ -10,7 +13,7 @@
 #define ANY    "by another command"
 #define PIECES "in a function or under a condition"
 
-/* Each is a doubt, and no finding that the variable is absent. */
+/* Each of these is a doubt, and no finding that the variable is absent. */
 static const struct row wrapped[] = {
 	{UNCLEAR, "E=" BAD "\nenv $E " CLIENT, 1, ANY},
 	{UNCLEAR, "E=(" BAD ")\nenv \"${E[@]}\" " CLIENT, 1, ANY},

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories that killed processes left behind: their size, and whether a process may use them. */
+/*
+ * Tests directories that killed processes left behind: their size, and whether a process may use
+ * them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,8 +96,8 @@ static void many_and_deep_ones_are_cut(void **state)
 struct fake {
 	int pid;
 	const char *command;
-	const char *maps; /* NULL: not readable */
-	const char *open; /* target of a descriptor */
+	const char *maps; /* text of the file maps; NULL: not readable */
+	const char *open; /* target of a descriptor that it has open */
 	uint64_t start_ticks;
 	unsigned other_user;
 };
@@ -119,7 +122,7 @@ static void put_fake(const struct tree *tree, const struct fake *fake)
 		;
 	tree_write(tree, path, text, strlen(fake->command) + 1);
 	if (!fake->maps) {
-		/* Too large to be read: a directory. */
+		/* A directory in place of the file stands for one that cannot be read. */
 		snprintf(path, sizeof(path), "proc/%d/maps/x", fake->pid);
 		tree_puts(tree, path, "");
 	} else {
@@ -182,7 +185,7 @@ static const struct owner_case {
 	{OF_JOB, {.command = RUNNER OTHER_ID, .maps = OF_PYTHON}, FREE},
 	{OF_JOB, {.command = PARENT, .maps = OF_PYTHON}, FREE},
 	{OF_JOB, {.command = "python3|job.py", .maps = OF_PYTHON}, FREE},
-	/* almost the id of a job */
+	/* a name that is almost the id of a job */
 	{OF("0f8fad5bad9cb-469f-a165-70867728950e"), PYTHON_JOB, UNKNOWN},
 	{OF("0f8fad5b-d9cba469f-a165-70867728950e"), PYTHON_JOB, UNKNOWN},
 	{OF("0f8fad5b-d9cb-469faa165-70867728950e"), PYTHON_JOB, UNKNOWN},

@@ -18,7 +18,7 @@ static void sizes_are_read_as_their_programs_do(void **state)
 	static const struct {
 		enum flmem_limit_style style;
 		const char *text;
-		uint64_t bytes; /* UNDECIDED: not decided by the text */
+		uint64_t bytes; /* expected limit; UNDECIDED: the text does not decide */
 	} sizes[] = {
 		{FLMEM_LIMIT_DOCKER, "8g", 8 * GIB},
 		{FLMEM_LIMIT_DOCKER, "512MB", 512 * MIB},
@@ -62,7 +62,7 @@ static void sizes_are_read_as_their_programs_do(void **state)
 	}
 }
 
-/* A limit that could suffice for what is below it is not too low. */
+/* A limit that could suffice for one of the roles is not too low. */
 static void a_role_that_is_not_known_needs_the_least_of_all(void **state)
 {
 	const struct flmem_plan_peaks peaks = {.server = 8 * GIB, .client = 2 * GIB};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about live processes: for each, a report that must trigger it and near misses. */
+/* Tests the rules about live processes: for each, a report that must trigger it and near misses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,24 +19,24 @@
 
 #define SETTINGS_MAX 3
 
-/* What differs between the rows; the rest is a quiet process. */
+/* The differences between the rows; everything else is a quiet process. */
 struct live_case {
-	const char *rule; /* the one that it is about */
+	const char *rule; /* the rule that the row is about */
 	bool triggers;
 	enum flmem_role role;
 	enum flmem_allocator_kind allocator;
-	const char *settings[SETTINGS_MAX]; /* "NAME=value" */
-	uint64_t arenas;		    /* 0: unknown */
-	uint64_t trimmable_mib;		    /* of 1000 MiB */
-	uint64_t headroom_mib;		    /* of 1000 MiB; 0: no limit */
+	const char *settings[SETTINGS_MAX]; /* variables as "NAME=value" */
+	uint64_t arenas;		    /* number of arenas; 0: unknown */
+	uint64_t trimmable_mib;		    /* trimmable memory, of 1000 MiB in all */
+	uint64_t headroom_mib;		    /* memory below the limit, of 1000 MiB; 0: no limit */
 	const char *version;
 	const char *proposed; /* checked when triggered */
-	bool in_memory;	      /* where its temporary files are */
+	bool in_memory;	      /* its temporary files are in memory */
 	bool offload;	      /* a job beside it has tensors offloaded */
 	const char *built;    /* version of its allocator */
 	const char *python;
-	uint64_t huge_mib; /* of 1000 MiB */
-	uint64_t in_force; /* limit of arenas that malloc has */
+	uint64_t huge_mib; /* memory in huge pages, of 1000 MiB in all */
+	uint64_t in_force; /* limit of arenas that malloc has now */
 };
 
 #define SERVER	 FLMEM_ROLE_SERVER_JOB
@@ -261,7 +261,7 @@ static const struct live_case cases[] = {
 	{"LIVE-PYTHON-MIMALLOC", false, SERVER, GLIBC},
 };
 
-/* Splits "NAME=value" into the rows; the texts are in `storage`. */
+/* Splits each "NAME=value" for the report; the texts are in `storage`. */
 static size_t fill_settings(const struct live_case *row, char storage[SETTINGS_MAX][128],
 			    struct flmem_setting_report *rows)
 {
@@ -385,7 +385,7 @@ static bool is_about_any_process(const char *id)
 	return false;
 }
 
-/* One that follows no rule would not run. */
+/* A rule that followed no rule would not run. */
 static void a_rule_of_a_framework_follows_one_that_there_is(void **state)
 {
 	size_t following = 0;
@@ -405,7 +405,7 @@ static void a_rule_of_a_framework_follows_one_that_there_is(void **state)
 	assert_true(following > 0);
 }
 
-/* By the command line, which names the database. */
+/* The command line, which names the database, decides. */
 static void a_superlink_that_keeps_its_store_in_memory_is_reported(void **state)
 {
 	static const struct {
@@ -470,7 +470,7 @@ static void what_may_not_be_read_is_a_problem(void **state)
 	flmem_recommendations_clear(&found);
 }
 
-/* The environment is untrusted: what a rule shows of it has no control characters. */
+/* The environment is untrusted: a rule shows its text without control characters. */
 static void text_of_the_environment_is_escaped(void **state)
 {
 	static const struct live_case row = {

@@ -37,7 +37,7 @@ static void test_held_all_the_time(void **state)
 {
 	(void)state;
 	words[0] = words[1] = 0;
-	words[2] = 2; /* glibc: held, and others wait */
+	words[2] = 2; /* glibc: the lock is held, and others wait */
 	assert_int_equal(check(2), 0);
 	assert_int_equal(check(3), FLMEM_EUNSAFE);
 }
@@ -53,7 +53,7 @@ static void *hand_around(void *data)
 	return NULL;
 }
 
-/* On a busy machine the other thread may not run at all while one look lasts. */
+/* On a busy machine the other thread may not run at all during one check. */
 static void test_passes_on(void **state)
 {
 	pthread_t thread;
@@ -113,7 +113,7 @@ static void test_too_many_ranges(void **state)
 	assert_int_equal(flmem_process_open(getpid(), &self, NULL), 0);
 	flmem_guard_add_code(&guard, at, at);
 	assert_int_equal(guard.code_count, 0);
-	/* Neighbours are one. */
+	/* Neighbouring ranges become one. */
 	for (size_t i = 0; i < 2 * FLMEM_GUARD_RANGES; i++, at += 4096)
 		flmem_guard_add_code(&guard, at, at + 4096);
 	assert_int_equal(guard.code_count, 1);

@@ -56,7 +56,7 @@ static void visit(void *context, char *line, size_t length)
 	flmem_buf_printf(seen, "%s|", line);
 }
 
-/* The lines that a read of the log gives, each with a bar after it. */
+/* Expects these lines of a read of the log, each with a bar after it. */
 static void assert_lines(struct flmem_log *log, const char *expected)
 {
 	FLMEM_AUTO_BUF struct flmem_buf seen = FLMEM_BUF_INIT;
@@ -155,7 +155,10 @@ static void a_log_that_is_written_anew_is_read_from_its_start(void **state)
 	assert_lines(&log, "round 5|");
 }
 
-/* As sed -i and rsync do: another file under the name, with all that was read of the first one. */
+/*
+ * As sed -i and rsync do, the test puts another file under the name, with the text that was read
+ * from the first one.
+ */
 static void a_log_that_is_replaced_by_a_copy_is_read_on(void **state)
 {
 	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};
@@ -172,7 +175,10 @@ static void a_log_that_is_replaced_by_a_copy_is_read_on(void **state)
 	assert_lines(&log, "09:00 round 1|09:01 round 8|09:02 round 3|");
 }
 
-/* As cp does, seen while the file is still empty; another log is read from its start. */
+/*
+ * As cp does, the test empties the file first, and flmem sees it empty. Another log is read from
+ * its start.
+ */
 static void a_log_that_is_cut_and_copied_back_is_read_on(void **state)
 {
 	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};
@@ -193,7 +199,7 @@ static void a_log_that_is_cut_and_copied_back_is_read_on(void **state)
 	assert_lines(&log, "09:01 round 2|");
 }
 
-/* A writer without O_APPEND leaves a hole where the file was cut, and goes on after it. */
+/* A writer without O_APPEND leaves a hole where the file was cut, and continues after it. */
 static void a_hole_is_not_another_log(void **state)
 {
 	FLMEM_AUTO_LOG struct flmem_log log = {.fd = -1};
@@ -252,7 +258,7 @@ static void much_at_once_comes_in_turns(void **state)
 	assert_int_equal(seen.length, bytes.length);
 }
 
-/* Its bytes are a hole, so that none is written. */
+/* The bytes of the line are a hole, so that none is written. */
 static void a_huge_line_does_not_hide_the_next_ones(void **state)
 {
 	static const off_t huge = (off_t)100 << 20;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which file is the one that a process has mapped, where another one has its name or its inode. */
+/*
+ * Tests which file is the one that a process has mapped, where another file has its name or its
+ * inode.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +33,7 @@
 
 #define BYTES ((size_t)4096)
 
-/* What is known of this process, whose images are kept as in a watch. */
+/* The data about this process, whose images are kept as in a watch. */
 struct scene {
 	struct flmem_process process;
 	struct flmem_maps maps;
@@ -60,7 +63,7 @@ static void close_scene(struct scene *scene)
 	flmem_process_close(&scene->process);
 }
 
-/* As cp does: a file of that name keeps its inode. */
+/* Copies as cp does: an existing file of that name keeps its inode. */
 static void copy_file(const char *from, const char *to)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
@@ -89,7 +92,7 @@ static int type_of_mapped(const char *path, struct flmem_image_cache *cache)
 	return header.e_type;
 }
 
-/* Between two runs of a program that is watched. */
+/* The file is overwritten between two runs of a watched program. */
 static void a_file_that_was_overwritten_is_read_again(void **state)
 {
 	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
@@ -123,7 +126,7 @@ static bool read_function(struct flmem_image *image, uint64_t names, struct func
 	return memchr(function->name, 0, sizeof(function->name)) != NULL;
 }
 
-/* One whose entry is after the headers, and at this offset of the file or after it. */
+/* Finds a function whose entry is at this offset of the file or after it, behind the headers. */
 static bool find_function(struct flmem_image *image, uint64_t from, struct function *ret_function)
 {
 	uint64_t table, size, names, unused;
@@ -139,7 +142,7 @@ static bool find_function(struct flmem_image *image, uint64_t from, struct funct
 	return false;
 }
 
-/* Reads itself after it has mounted another file over that of a library; never returns. */
+/* Reads its own library after it has mounted another file over it; never returns. */
 static void check_covered_library(const char *path, const char *other,
 				  const struct function *function)
 {
@@ -161,7 +164,7 @@ static void check_covered_library(const char *path, const char *other,
 	_exit(0);
 }
 
-/* As above, but that the other file has the same bytes: that is the one to read. */
+/* Does so with another file of the same bytes, which is the file to read. */
 static void check_covered_by_copy(const char *path, const char *copy)
 {
 	struct flmem_image_cache *cache = flmem_image_cache_new();
@@ -184,7 +187,7 @@ static void check_covered_by_copy(const char *path, const char *copy)
 	_exit(0);
 }
 
-/* As the library, but that a function is elsewhere. */
+/* Makes a copy of the library in which one function is elsewhere. */
 static void make_other(const char *path, const char *other, uint64_t from,
 		       struct function *ret_function)
 {
@@ -202,7 +205,10 @@ static void make_other(const char *path, const char *other, uint64_t from,
 			 sizeof(value));
 }
 
-/* Of a library, with an entry in its table of symbols that is at this offset or after it. */
+/*
+ * Expects that a library is distinguished from a copy that differs in a symbol at this offset or
+ * after it.
+ */
 static void expect_told_apart(const struct tree *tree, const char *library, uint64_t from)
 {
 	struct function function = {0};
@@ -246,14 +252,14 @@ static void a_file_that_differs_behind_its_headers_is_another_one(void **state)
 	skip();
 }
 
-/* Those without one may have many symbols. */
+/* Libraries without a build id may have many symbols. */
 static void without_a_build_id_all_symbols_are_compared(void **state)
 {
 	skip_without_mounts();
 	expect_told_apart(*state, VICTIMS "/elf/many.so", 65536);
 }
 
-/* Of file systems that report other inodes than maps, without the right to open what is mapped. */
+/* Some file systems report other inodes than maps does, and the mapped file may not be opened. */
 static void a_copy_of_a_large_library_without_a_build_id_is_read(void **state)
 {
 	const struct tree *tree = *state;
@@ -274,7 +280,7 @@ static void a_copy_of_a_large_library_without_a_build_id_is_read(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* What fork() of a program is; it runs the program, which waits. */
+/* Finds fork() of a program, which it starts and which then waits. */
 static bool finds_fork(const char *program, const char *word, struct flmem_range *ret_fork)
 {
 	FLMEM_AUTO_IMAGE_CACHE struct flmem_image_cache *cache = flmem_image_cache_new();
@@ -314,7 +320,8 @@ static void fork_of_a_static_program_is_found(void **state)
 	}
 	assert_true(finds_fork(VICTIMS "/safe_blocked_static", "pause", &fork));
 	assert_true(fork.start < fork.end);
-	assert_true(finds_fork(VICTIMS "/elf/static", "wait", &fork)); /* it has none */
+	/* The program has no fork(). */
+	assert_true(finds_fork(VICTIMS "/elf/static", "wait", &fork));
 	assert_true(fork.start == fork.end);
 	assert_false(finds_fork(VICTIMS "/elf/static-stripped", "wait", &fork));
 }

@@ -96,7 +96,7 @@ static void values_are_written_exactly(void **state)
 	assert_line(text, "flmem_last_sample_timestamp_seconds 1700000000.123456");
 	assert_line(text, "process_cpu_seconds_total 1.000001");
 	assert_line(text, "flmem_intervals_missed_total 4");
-	/* What is not known is not there, and least of all 0. */
+	/* A value that is not known is absent, and never 0. */
 	assert_null(strstr(text, "\nflmem_memory_headroom_bytes{"));
 	assert_null(strstr(text, "\nflmem_memory_exhausted_in_seconds{"));
 	assert_null(strstr(text, "\nflmem_round "));
@@ -137,7 +137,10 @@ static void unknown_labels_are_left_out(void **state)
 	assert_line(text, "flmem_samples_total{pid=\"42\"} 12");
 }
 
-/* OpenMetrics 1.0: "Metric Family", "Units", and Prometheus's naming guide. */
+/*
+ * The conventions are those of OpenMetrics 1.0, "Metric Family" and "Units", and of Prometheus's
+ * naming guide.
+ */
 static void names_follow_the_conventions(void **state)
 {
 	const struct flmem_metric *m;

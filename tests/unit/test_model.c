@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of models, from their files and by name. */
+/* Tests the sizes of models, by their files and by their names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static const char *put_file(const struct folder *folder, const char *name,
 	return path;
 }
 
-/* A safetensors file with this header and so many bytes after it. */
+/* Writes a safetensors file with this header and so many bytes after it. */
 static const char *put_safetensors(const struct folder *folder, const char *name,
 				   const char *header, size_t data)
 {
@@ -171,7 +171,7 @@ static void safetensors_that_are_not_sound_are_refused(void **state)
 	}
 }
 
-/* A descriptor for writing stands for a disk with an error: a read fails, the size is known. */
+/* A descriptor for writing stands for a disk with an error: a read fails, but the size is known. */
 static void a_read_that_fails_is_no_damaged_model(void **state)
 {
 	static const char header[] =
@@ -309,7 +309,7 @@ static void put_entry(struct flmem_buf *directory, const char *name, uint64_t si
 	}
 }
 
-/* An archive of `hole` bytes, then the directory. */
+/* Writes an archive of `hole` bytes, then the directory. */
 static const char *put_archive(const struct folder *folder, size_t hole,
 			       const struct flmem_buf *directory)
 {
@@ -375,7 +375,7 @@ static void checkpoints_that_are_not_sound_are_refused(void **state)
 		assert_int_equal(
 			flmem_model_read(put_archive(*state, 20, &directory), NULL, &model, NULL),
 			FLMEM_EUSAGE);
-		directory.length--; /* cut off */
+		directory.length--; /* the directory is cut off */
 		assert_int_equal(
 			flmem_model_read(put_archive(*state, 20, &directory), NULL, &model, NULL),
 			FLMEM_EUSAGE);

@@ -31,7 +31,7 @@ static void modules_of_one_file_are_one(void **state)
 		{.path = link_path},
 		{.path = link_path},
 	};
-	/* The last two have no frames: their file is not examined. */
+	/* The last two modules have no frames: their file is not examined. */
 	static const size_t frames[FLMEM_ARRAY_SIZE(modules)] = {1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 	static const uint32_t first[] = {0, 1, 0, 0, 4, 5, 6, 5, 8, 4, 6, 11, 11};
 	FLMEM_AUTO_FREE uint32_t *found = NULL;

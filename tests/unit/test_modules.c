@@ -24,7 +24,7 @@
 #include "elf/modules.h"
 #include "elf/modules_private.h"
 
-/* Everything that is known of one process; teardown releases it, also after a failed check. */
+/* All data about one process; teardown releases it, also after a failed check. */
 static struct scene {
 	struct flmem_process process;
 	struct flmem_maps maps;
@@ -74,7 +74,7 @@ static void open_scene(pid_t pid)
 		fail_msg("%s", err.message);
 }
 
-/* ET_EXEC: its addresses are absolute. */
+/* Reports a file of type ET_EXEC, whose addresses are absolute. */
 static bool is_fixed(struct flmem_image *image)
 {
 	ElfW(Ehdr) header;
@@ -93,7 +93,7 @@ static bool has_symtab(struct flmem_image *image)
 #ifdef SYS_pause
 #define PAUSE_CALL SYS_pause
 #else
-#define PAUSE_CALL SYS_ppoll /* what pause() is on newer architectures */
+#define PAUSE_CALL SYS_ppoll /* the system call behind pause() on newer architectures */
 #endif
 
 static void await_pause(void)
@@ -179,7 +179,7 @@ static void libraries_opened_locally_come_after_libc(void **state)
 	dlclose(library);
 }
 
-/* Whether a part of its file is mapped, but inaccessible. */
+/* Reports whether a part of its file is mapped, but inaccessible. */
 static bool has_hole(const struct flmem_module *module)
 {
 	for (size_t i = 0; i < scene.maps.count; i++)
@@ -233,7 +233,7 @@ static void programs_of_every_kind_are_read(void **state)
 			assert_true(scene.modules.has_link_map);
 		assert_true(flmem_module_bias(program, &bias));
 		assert_int_equal(bias == 0, is_fixed(flmem_module_image(program, NULL)));
-		/* Only a dynamic program gets malloc from elsewhere. */
+		/* Only a dynamic program gets malloc from another module. */
 		target = flmem_modules_lookup(&scene.modules, "malloc", NULL);
 		assert_int_equal(target != NULL, rows[i].dynamic);
 		assert_ptr_equal(flmem_module_got_target(program, "malloc"), target);
@@ -250,7 +250,7 @@ static void write_copy(const char *from)
 			 0);
 }
 
-/* A copy of a program in its own directory, removed by teardown. */
+/* Copies a program into its own directory, which teardown removes. */
 static void copy_program(const char *from)
 {
 	snprintf(scene.directory, sizeof(scene.directory), "/tmp/flmem-modules-XXXXXX");
@@ -260,7 +260,7 @@ static void copy_program(const char *from)
 	write_copy(from);
 }
 
-/* As in Debian's python3, where other modules' slots lead to its PLT entry for malloc. */
+/* In Debian's python3 the slots of other modules lead to the program's PLT entry for malloc. */
 static void slots_are_followed_through_plt_entries(void **state)
 {
 	const struct flmem_module *program, *library, *target;
@@ -343,7 +343,10 @@ static void removed_libraries_are_read_from_memory_without_privileges(void **sta
 		check_removed_library();
 	close(scene.pipe[1]);
 	scene.pipe[1] = -1;
-	/* A byte once the library is loaded; the end when a check failed before. */
+	/*
+	 * The child gets a byte once the library is loaded, or the end of file when a check failed
+	 * before.
+	 */
 	(void)!read(scene.pipe[0], &byte, 1);
 	unlink(scene.copy);
 	waitpid(pid, &status, 0);
@@ -382,7 +385,7 @@ static void memory_and_file_give_the_same_answers(void **state)
 	dlclose(library);
 }
 
-/* --- what a hostile process can do to its link map --- */
+/* --- changes that a hostile process can make to its link map --- */
 
 static struct link_map *own_link_map(void)
 {
@@ -409,7 +412,7 @@ static void begin_nowhere(void)
 	_r_debug.r_map = (struct link_map *)(uintptr_t)-8;
 }
 
-/* A list without an end, of objects that are nowhere. */
+/* Makes the list endless, of objects that are nowhere. */
 static void make_endless(void)
 {
 	static struct link_map chain[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which file system holds a path, by the text of mountinfo. */
+/* Tests which file system holds a path, by the text of mountinfo. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

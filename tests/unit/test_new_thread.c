@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that flmem starts in a target is that one, makes its calls, and is gone then. */
+/* Tests that a thread which flmem starts in a target is recognised, makes its calls and ends. */
 #include "borrowed.h"
 
 #include <fenv.h>
@@ -18,25 +18,25 @@
 #include "remote/new_thread.h"
 
 #define TIMEOUT_US  5000000U
-#define REFUSED_US  20000U /* of the slow clock of this program */
+#define REFUSED_US  20000U /* time by this program's slow clock */
 #define NAP_US	    500000U
 #define NOBODY	    65534
 #define SMALL_STACK (UINT64_C(512) << 10)
 #define USUAL_STACK (UINT64_C(8) << 20)
 #define LARGE_STACK (UINT64_C(24) << 20)
-#define ABOVE_STACK (UINT64_C(256) << 10) /* what the C library keeps at its upper end */
-#define THIRD	    0x1.5555555555555p-2  /* to nearest */
+#define ABOVE_STACK (UINT64_C(256) << 10) /* the C library's part at the end of a stack */
+#define THIRD	    0x1.5555555555555p-2  /* 1/3 rounded to nearest */
 
-/* The child's, shared with the test. */
+/* The child's page, shared with the test. */
 static struct shared {
 	volatile int ready, limited;
-	volatile pid_t apart; /* -1: it could not be made */
+	volatile pid_t apart; /* a thread with descriptors of its own; -1: it could not be made */
 	volatile pid_t marked_by;
-	uint64_t blocked; /* in the call */
-	int floats;	  /* 1: as at the start of a program; -1: not */
+	uint64_t blocked; /* the signals blocked in the call */
+	int floats;	  /* 1: the floating-point state is that of a new program; -1: it is not */
 } * shared;
 
-/* Called in the child; the address is the same there. */
+/* Writes to the page. The child calls it; its address is the same there. */
 static void mark(struct shared *page)
 {
 	const volatile double one = 1, three = 3; /* computed here: on x86-64 by other units */
@@ -57,7 +57,7 @@ static void *wait_for_ever(void *unused)
 	return NULL;
 }
 
-/* With descriptors of its own, which a thread that it starts would share. */
+/* Waits with descriptors of its own, which a thread that it starts would share. */
 static void *wait_forked(void *unused)
 {
 	shared->apart = unshare(CLONE_FILES) ? -1 : gettid();
@@ -78,7 +78,7 @@ static void be_computing_beside_it(void)
 		continue;
 }
 
-/* Until the computing thread resumes it, as a collector does that stops its threads. */
+/* Waits until the computing thread resumes it, as in a collector that stops its threads. */
 static void wait_in_handler(int unused)
 {
 	sigset_t all;
@@ -101,7 +101,7 @@ static void be_stopping_another(void)
 		continue;
 }
 
-/* As glibc's setuid() waits for all threads, with the lock that pthread_create() takes. */
+/* Waits as glibc's setuid() does for all threads, with the lock that pthread_create() takes. */
 static void be_waiting_for_own_stack(void)
 {
 	volatile uint32_t left = 1;
@@ -110,7 +110,7 @@ static void be_waiting_for_own_stack(void)
 		syscall(SYS_futex, &left, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* The limit is reached after the check. */
+/* Replaces the check: the limit is reached just after it. */
 int __wrap_flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err);
 int __wrap_flmem_headroom_check_tasks(const struct flmem_process *process, struct flmem_error *err)
 {
@@ -129,12 +129,12 @@ static void be_child(void)
 	if (shared->limited &&
 	    (setresuid(NOBODY, NOBODY, NOBODY) || setrlimit(RLIMIT_NPROC, &none)))
 		_exit(1);
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* new ids have taken it back */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of ids has cancelled it */
 	shared->ready = 1;
 	wait_for_ever(NULL);
 }
 
-/* Enough for the threads of the program, not for what the first one may do. */
+/* The stacks suffice for the threads of the program, not for the first thread's work. */
 static void be_with_small_stacks(void)
 {
 	pthread_attr_t small;
@@ -145,7 +145,7 @@ static void be_with_small_stacks(void)
 	be_child();
 }
 
-/* Every thread rounds up, and is ended by an invalid operation. */
+/* Makes every thread round up, and end at an invalid operation. */
 static void be_particular(void)
 {
 	pthread_t thread;
@@ -262,7 +262,7 @@ static void it_makes_the_calls_and_is_gone(void **state)
 	assert_int_equal(shared->marked_by, thread.tid);
 	assert_true(flmem_new_thread_await_end(&fixture.target.view, &thread, TIMEOUT_US));
 	assert_int_equal(count_threads(&fixture), before);
-	/* So is its stack, which nobody waits for: the C library gives it to the next one. */
+	/* Its stack is free at once: the C library gives it to the next thread. */
 	start_thread(&fixture, &next);
 	assert_int_equal(next.pointer, thread.pointer);
 	fixture_end(&fixture);
@@ -286,7 +286,7 @@ static void floating_point_exceptions_are_not_inherited(void **state)
 	fixture_end(&fixture);
 }
 
-/* With it blocked, setuid() in another thread would wait for this one without limit. */
+/* With that signal blocked, setuid() in another thread would wait for this one without limit. */
 static void all_signals_are_blocked_but_those_of_setuid(void **state)
 {
 	const uint64_t setxid = UINT64_C(1) << 32, ordinary = UINT64_C(1) << (SIGINT - 1) |
@@ -305,7 +305,7 @@ static void all_signals_are_blocked_but_those_of_setuid(void **state)
 	fixture_end(&fixture);
 }
 
-/* SIGSYNCCALL of musl is an ordinary signal for glibc, which blocks it with all others. */
+/* musl's SIGSYNCCALL is an ordinary signal for glibc, which blocks it with all others. */
 static void with_musl_its_own_signal_is_not_blocked_either(void **state)
 {
 	const uint64_t synccall = UINT64_C(1) << 33;
@@ -321,7 +321,7 @@ static void with_musl_its_own_signal_is_not_blocked_either(void **state)
 	fixture.functions.is_glibc = false;
 	start_thread(&fixture, &thread);
 	assert_false(blocked_signals(fixture.child, thread.tid) & synccall);
-	/* Its calls may wait for a lock that the caller of setuid() holds. */
+	/* The calls may wait for a lock that the caller of setuid() holds. */
 	expect_borrowed(run_mark(&fixture, &thread, (uint64_t)(uintptr_t)mark, &run, &err), &err);
 	assert_int_equal(shared->marked_by, thread.tid);
 	assert_false(shared->blocked & synccall);
@@ -339,7 +339,7 @@ static uint64_t stack_below(const struct fixture *fixture, uint64_t pointer)
 	return pointer - stack->start;
 }
 
-/* The code runs what the program would run in the first one, which `limit` holds for by now. */
+/* The program would run the code in its first thread, for which `limit` is in force by then. */
 static void has_the_stack_of_the_first_thread(rlim_t limit, uint64_t expected)
 {
 	struct flmem_new_thread thread;
@@ -369,7 +369,7 @@ static void it_has_as_large_a_stack_as_the_first_thread(void **state)
 		has_the_stack_of_the_first_thread(RLIM_INFINITY, USUAL_STACK);
 }
 
-/* In the child, in place of the sleep of three seconds: long enough to be found. */
+/* Replaces the child's sleep of three seconds: long enough for the thread to be found. */
 static void sleep_less(void)
 {
 	usleep(NAP_US);
@@ -392,7 +392,7 @@ static void one_that_nobody_comes_for_ends(void **state)
 	fixture_end(&fixture);
 }
 
-/* Its number may mean another thread by then: the thread pointer does not. */
+/* The thread's number may mean another thread by then; the thread pointer does not. */
 static void another_thread_is_not_taken_for_it(void **state)
 {
 	struct flmem_borrow_result run;
@@ -491,7 +491,7 @@ static void a_limit_on_threads_is_a_refusal(void **state)
 	}
 	fixture_start(&fixture, 1);
 	before = count_threads(&fixture);
-	patience_slower = 1; /* none is ever there to be found */
+	patience_slower = 1; /* no thread will be there to be found */
 	rc = flmem_new_thread_start(&fixture.target.view, &fixture.functions, &fixture.options,
 				    &thread, &err);
 	patience_slower = PATIENCE_SLOWER;
@@ -501,7 +501,7 @@ static void a_limit_on_threads_is_a_refusal(void **state)
 	fixture_end(&fixture);
 }
 
-/* A program of another build, which waits in two threads; skips where it is absent. */
+/* Starts a program of another build, which waits in two threads; skips where it is absent. */
 static pid_t start_program(const char *name)
 {
 	char path[512];
@@ -523,7 +523,7 @@ static pid_t start_program(const char *name)
 	return child;
 }
 
-/* Its threads are there: the program has been started, and its libraries are mapped. */
+/* Waits for its threads: then the program has been started, and its libraries are mapped. */
 static void await_threads(pid_t child)
 {
 	struct stat tasks;
@@ -556,7 +556,7 @@ static void a_program_with_musl(void **state)
 	fixture_end(&fixture);
 }
 
-/* It has only the functions that it uses itself. */
+/* A static program has only the functions that it uses itself. */
 static void a_static_program_without_the_functions_is_refused(void **state)
 {
 	pid_t child = start_program("safe_threads_static");

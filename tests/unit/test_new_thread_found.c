@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the thread that was started is recognised among those of its process, or refused. */
+/*
+ * Tests whether the thread that was started is recognised among those of its process, or refused.
+ */
 #include "own_child.h"
 
 #include <pthread.h>
@@ -15,12 +17,12 @@
 #include "remote/checks/fork_checks.h"
 #include "remote/new_thread.h"
 
-#define TIMEOUT_US 5000000U /* of the slow clock of this program */
+#define TIMEOUT_US 5000000U /* time by this program's slow clock */
 #define SLEEPERS   2
 #define SLEEP_S	   3600
 #define LOOKS	   100
 
-/* What a chain blocks: all but what the processor raises and the signal of glibc's setuid(). */
+/* The signals that a chain blocks: all but those of the processor and that of glibc's setuid(). */
 #define CHAIN_MASK (~(UINT64_C(0x4d8) | UINT64_C(1) << 32))
 
 struct page {
@@ -30,10 +32,10 @@ struct page {
 
 static struct page *page;
 
-/* What the next list of threads lacks, and whether it is longer than flmem reads. */
+/* Threads that the next list lacks, and whether it is longer than flmem reads. */
 static struct {
 	bool hides_sleepers, is_full;
-	int looks; /* for the thread that was started, until the time for it is over; 0: many */
+	int looks; /* number of searches for the started thread until its time is over; 0: many */
 } listed;
 
 int __real_flmem_tasks_read(const struct flmem_process *process, struct flmem_tasks *ret_tasks);
@@ -72,7 +74,7 @@ int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_ta
 	return 0;
 }
 
-/* What flmem finds out of the process, and how its calls there end. */
+/* The process as flmem sees it, and how its calls there end. */
 static struct {
 	bool is_sanitized, has_no_fork, loses_thread, hides_thread;
 } seems;
@@ -113,7 +115,7 @@ int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_ch
 		listed.looks = seems.hides_thread ? LOOKS : 0;
 		return rc;
 	}
-	patience_slower = 1; /* it waits whether the process ends, which it does not */
+	patience_slower = 1; /* flmem waits for the process to end, which it does not */
 	return flmem_error_set(err, FLMEM_ENOPROC, 0, "it ended during the call");
 }
 
@@ -153,7 +155,7 @@ static void be_alone(void)
 		pause();
 }
 
-/* As if a killed flmem had left its chain on the main thread. */
+/* Blocks the signals, as if a killed flmem had left its chain on the main thread. */
 static void be_masked(void)
 {
 	uint64_t mask = CHAIN_MASK;
@@ -203,7 +205,7 @@ static bool is_not_main(void *context, const struct flmem_candidate *candidate, 
 
 typedef bool accepting(void *, const struct flmem_candidate *, uint64_t, const char **);
 
-/* Starts a thread from one that `accepts` allows; what that gives. */
+/* Starts a thread from one that `accepts` allows, and returns the result. */
 static int start_from(accepting *accepts, bool is_musl, struct flmem_new_thread *ret_thread,
 		      struct flmem_error *err)
 {
@@ -224,7 +226,10 @@ static int start_from(accepting *accepts, bool is_musl, struct flmem_new_thread 
 	return rc;
 }
 
-/* A machine that cannot borrow at all is no refusal of this kind. */
+/*
+ * Expects a refusal as unsafe. A machine that cannot borrow at all is skipped: its refusal is
+ * another one.
+ */
 static void expect_unsafe(accepting *accepts, bool is_musl, struct flmem_new_thread *ret_thread,
 			  struct flmem_error *err)
 {
@@ -241,7 +246,7 @@ static void start(void (*be_child)(void))
 	await_true(atomic_load(&page->ready) && is_blocked_in(child, SYS_pause));
 }
 
-/* Of musl only the list of threads is known: a thread of the program may sleep just as well. */
+/* For musl only the list of threads is known: a thread of the program may sleep just as well. */
 static void of_several_sleeping_threads_none_is_taken(void **state)
 {
 	struct flmem_new_thread thread;
@@ -253,12 +258,12 @@ static void of_several_sleeping_threads_none_is_taken(void **state)
 		   is_blocked_in(atomic_load(&page->sleepers[1]), SYS_clock_nanosleep));
 	expect_unsafe(is_main, true, &thread, &err);
 	assert_int_equal(thread.tid, 0);
-	/* It was started, which flmem cannot know. */
+	/* The thread was started, which flmem cannot know. */
 	assert_non_null(strstr(err.message, "could not start a thread"));
 	assert_non_null(strstr(err.message, "or the thread did not run within 200 ms"));
 }
 
-/* The new one might be beyond the end of the list, or an old one thought to be new. */
+/* The new thread might be beyond the end of the list, or an old one might be taken for new. */
 static void more_threads_than_flmem_lists_are_refused(void **state)
 {
 	struct flmem_new_thread thread;
@@ -272,7 +277,7 @@ static void more_threads_than_flmem_lists_are_refused(void **state)
 	assert_int_equal(thread.borrowed_tid, 0);
 }
 
-/* Code that got it would start processes and threads that no signal reaches. */
+/* Code that inherited the mask would start processes and threads that no signal reaches. */
 static void the_mask_of_a_chain_is_not_that_of_the_program(void **state)
 {
 	struct flmem_new_thread thread;
@@ -286,7 +291,7 @@ static void the_mask_of_a_chain_is_not_that_of_the_program(void **state)
 	assert_int_equal(thread.borrowed_tid, atomic_load(&page->waiter));
 }
 
-/* Its functions fail in a thread that they have not registered. */
+/* The sanitizer's functions fail in a thread that they have not registered. */
 static void under_thread_sanitizer_none_is_started(void **state)
 {
 	struct flmem_thread_functions functions;
@@ -304,7 +309,7 @@ static void under_thread_sanitizer_none_is_started(void **state)
 	assert_non_null(strstr(err.message, "ThreadSanitizer"));
 }
 
-/* Its only thread may be inside it, and take no locks. */
+/* The program's only thread may be inside fork(), and then takes no locks. */
 static void without_fork_a_program_without_threads_starts_none(void **state)
 {
 	struct flmem_new_thread thread;
@@ -317,7 +322,7 @@ static void without_fork_a_program_without_threads_starts_none(void **state)
 	assert_non_null(strstr(err.message, "or fork() is not found"));
 }
 
-/* The code may have run: what it has written decides. */
+/* The code may have run: the words that it has written decide. */
 static void the_end_of_the_thread_is_not_that_of_the_process(void **state)
 {
 	const struct flmem_borrow_options options = {.timeout_us = TIMEOUT_US};

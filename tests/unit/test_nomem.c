@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every allocation fails once: the result is an error, a problem in the result, or complete, and
- * nothing is lost or freed twice (which AddressSanitizer sees).
+ * Tests that every allocation may fail once: the result is an error, a problem in the result, or
+ * complete, and nothing is lost or freed twice (which AddressSanitizer sees).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,10 +21,10 @@
 #include "base/cleanup.h"
 #include "base/text/buf.h"
 
-static size_t countdown; /* allocations until one fails; 0: none does */
+static size_t countdown; /* allocations until one fails; 0: none fails */
 static bool failed;
 
-/* Whether this allocation is the one. */
+/* Reports whether this allocation is the one that fails. */
 static bool fails(void)
 {
 	if (!countdown || --countdown)
@@ -76,7 +76,7 @@ char *__wrap_strndup(const char *text, size_t length)
 	return fails() ? NULL : __real_strndup(text, length);
 }
 
-/* Findings with what they hold, and problems; or the error. */
+/* Writes the findings with all their parts, and the problems; or the error. */
 static void recommend_to(const char *path, struct flmem_buf *out, bool *ret_reported)
 {
 	struct flmem_recommendations found = {0};
@@ -90,7 +90,7 @@ static void recommend_to(const char *path, struct flmem_buf *out, bool *ret_repo
 	for (size_t i = 0; i < found.finding_count; i++) {
 		const struct flmem_finding *f = &found.findings[i];
 
-		/* One whose correction could not be held is left without. */
+		/* A finding has no correction if there was no memory for it. */
 		flmem_buf_printf(out, "%s:%u %s %s %s %s\n", f->file, f->line, f->rule->id, f->path,
 				 f->current ? f->current : "-", f->proposed ? f->proposed : "-");
 	}
@@ -101,7 +101,7 @@ static void recommend_to(const char *path, struct flmem_buf *out, bool *ret_repo
 	flmem_recommendations_clear(&found);
 }
 
-/* The start of the first line in which they differ. */
+/* Returns the start of the first line in which the texts differ. */
 static const char *first_difference(const char *text, const char *whole)
 {
 	const char *line = text;
@@ -171,7 +171,7 @@ static void corrections_are_complete_or_refused(void **state)
 	}
 }
 
-/* Made and printed in one go; NULL when one of the two refused. */
+/* Makes and prints the settings; NULL when one of the two steps failed. */
 static char *print_settings(void)
 {
 	char *const environment[] = {(char[]){"LD_PRELOAD=/x.so"}, (char[]){"MALLOC_CONF=a:b"},
@@ -212,7 +212,7 @@ static void settings_are_complete_or_refused(void **state)
 	}
 }
 
-/* Makes a header of safetensors and those of arrays, and reads a directory of an archive. */
+/* Makes a header of safetensors and headers of arrays, and reads the directory of an archive. */
 static int convert_both_ways(const char *folder, uint32_t *ret_crc32c)
 {
 	char arrays[80], tensors[80];

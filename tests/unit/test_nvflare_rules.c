@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every rule about NVFlare jobs: inputs that must trigger it, and near misses that must not. */
+/* Tests every rule about NVFlare jobs: inputs that must trigger it, and near misses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@
 struct row {
 	const char *rule, *server, *client, *meta, *version;
 	bool hit;
-	const char *proposed; /* NULL: any */
+	const char *proposed; /* the proposed correction; NULL: any */
 };
 
 #define OFFLOAD "\"enable_tensor_disk_offload\": true"
@@ -116,7 +116,7 @@ static const struct row rows[] = {
 	{"NVF-GC-NEVER-FIRES",
 	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5, \"num_rounds\": 5"), .hit = false},
 	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 5"), .hit = false},
-	{"NVF-GC-NEVER-FIRES", /* a job of no round */
+	{"NVF-GC-NEVER-FIRES", /* a job without rounds */
 	 .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 1, \"num_rounds\": -2"), .hit = true},
 	/* an absent num_rounds is the default of the class */
 	{"NVF-GC-NEVER-FIRES", .server = SERVER(FEDAVG, "\"memory_gc_rounds\": 50"), .hit = true,
@@ -445,7 +445,7 @@ static void every_rule_is_tried_both_ways(void **state)
 	for (size_t r = 0; (rule = flmem_recommend_rule(r)); r++) {
 		size_t tried[2] = {0};
 
-		/* Python, launches, processes, profiles, recordings, logs: tests of their own. */
+		/* Python, launches, processes, profiles, recordings and logs have own tests. */
 		if (rule->framework != FLMEM_FRAMEWORK_NVFLARE || !is_about_jobs(rule->id))
 			continue;
 		for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
@@ -511,7 +511,7 @@ static void findings_name_the_place(void **state)
 	tree_clear(&tree);
 }
 
-/* Intervals that are absent, unresolved or different are no facts; those of one job are. */
+/* Intervals that are absent, unresolved or different are no facts; one interval of all jobs is. */
 static void intervals_of_jobs_are_facts(void **state)
 {
 	static const char unresolved[] = "known only when it runs",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What jobs ask for at sites: what the validator and the resource manager of NVFlare 2.9.0 take and
- * what they refuse.
+ * Tests what jobs request at sites: what the validator and the resource manager of NVFlare 2.9.0
+ * take and what they refuse.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 static const struct {
 	const char *rule, *resources, *launchers;
 	bool hit;
-	const char *version; /* NULL: unknown */
+	const char *version; /* version of NVFlare; NULL: unknown */
 } rows[] = {
 	{REFUSED, "\"site-1\": {\"memory\": \"8G\"}", "", true, NULL},
 	{REFUSED, "\"site-1\": {\"memory\": \"0Gi\"}", "", true, NULL},
@@ -152,7 +152,7 @@ static const struct {
 	 true},
 	{IGNORED, "FedJob(name='x', meta_props={'launcher_spec': {'@default': {'k8s': {}}}})",
 	 true},
-	/* what replaces all that is added */
+	/* a call that replaces everything that was added */
 	{IGNORED, ADD "set_recipe_meta(recipe, JobMetaKey.RESOURCE_SPEC, {'b': {}})", true},
 	{IGNORED, "set_recipe_meta(recipe, key=JobMetaKey.RESOURCE_SPEC, value=v)\n" ADD, true},
 	{IGNORED, "j = FedJob(meta_props={'resource_spec': {'b': {'memory': '4Gi'}}})\n" ADD, true},

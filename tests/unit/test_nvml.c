@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Against tests/fakes/nvml.c, which has NVML's documented ABI. The real library was never tried: it
- * comes with the driver of an NVIDIA GPU.
+ * Tests the reader of NVML against tests/fakes/nvml.c, which has NVML's documented ABI. The real
+ * library was never tried: it comes with the driver of an NVIDIA GPU.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -25,8 +25,8 @@ static const char *const settings[] = {"FAKE_NVML_INIT",     "FAKE_NVML_PID",	 "
 				       "FAKE_NVML_NO_LISTS", "FAKE_NVML_NO_MIG", "FAKE_NVML_CUDA"};
 
 /*
- * The dynamic linker gives a library that is loaded already to whoever asks for its soname, so the
- * fake stands in front of a real one too.
+ * Loads the fake. The dynamic linker gives a library that is loaded already to any caller that
+ * requests its soname, so the fake is used in place of a real one too.
  */
 static void *load_fake(int revision)
 {
@@ -122,7 +122,7 @@ static void partitions_are_counted_or_unknown(void **state)
 	assert_int_equal(gpus[1].mig, FLMEM_MIG_UNKNOWN);
 	assert_non_null(gpus[1].mig_instances.unknown);
 	dlclose(fake);
-	fake = load_fake(1); /* which lacks the functions */
+	fake = load_fake(1); /* revision 1 lacks the functions */
 	read_first_two(gpus);
 	assert_int_equal(gpus[0].mig, FLMEM_MIG_UNKNOWN);
 	assert_non_null(gpus[0].mig_instances.unknown);
@@ -164,7 +164,10 @@ static void one_process_with_every_revision_of_the_lists(void **state)
 		setenv("FAKE_NVML_PID", "4711", 1);
 		bytes = flmem_nvml_process_bytes(nvml, PID);
 		assert_null(bytes.unknown);
-		/* 1 GiB once although two lists have it, and two parts of the other GPU. */
+		/*
+		 * The 1 GiB counts once although two lists have it, and so do two parts of the
+		 * other GPU.
+		 */
 		assert_int_equal(bytes.value, GIB + 2 * (GIB / 4));
 		bytes = flmem_nvml_process_bytes(nvml, PID + 1);
 		assert_non_null(bytes.unknown);
@@ -188,7 +191,7 @@ static void lists_longer_than_the_first_guess(void **state)
 	bytes = flmem_nvml_process_bytes(nvml, PID);
 	assert_null(bytes.unknown);
 	assert_int_equal(bytes.value, GIB + 2 * (GIB / 4));
-	setenv("FAKE_NVML_OTHERS", "1000000", 1); /* more than the bound */
+	setenv("FAKE_NVML_OTHERS", "1000000", 1); /* more processes than the bound */
 	bytes = flmem_nvml_process_bytes(nvml, PID);
 	assert_non_null(bytes.unknown);
 	flmem_nvml_close(nvml);

@@ -64,12 +64,12 @@ static void an_endless_environment_is_bounded(void **state)
 	flmem_settings_free(rows, count);
 }
 
-/* What is in force: a value that its reader ignores or rejects is shown with that. */
+/* The value in force is shown; a value that its reader ignores or rejects has a note about that. */
 static void values_without_effect_are_noted(void **state)
 {
 	static const struct {
 		const char *word;
-		const char *note; /* NULL: none */
+		const char *note; /* the note; NULL: none */
 	} cases[] = {
 		{"MALLOC_ARENA_MAX=2", NULL},
 		{"MALLOC_ARENA_MAX=0", "sets no limit"},

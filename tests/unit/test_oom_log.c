@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports of kills in the kernel's log, as captured and as other kernels write them. */
+/* Tests reports of kills in the kernel's log, as captured and as other kernels write them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,7 +141,7 @@ static void hostile_lines_are_unknown_not_wrong(void **state)
 	assert_non_null(log.last.tasks.unknown);
 }
 
-/* Which rules find something in a fixture. */
+/* Checks which rules find something in a fixture. */
 static void check_rules(const char *file, bool shared, bool others)
 {
 	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
@@ -166,7 +166,7 @@ static void each_rule_has_what_triggers_it_and_near_misses(void **state)
 	(void)state;
 	check_rules("linux-6.18-anonymous.txt", false, false);
 	check_rules("linux-6.18-shared.txt", true, false);
-	check_rules("linux-4.14-group.txt", false, false); /* 80 % of two */
+	check_rules("linux-4.14-group.txt", false, false); /* 80 % of two processes together */
 	check_rules("linux-5.15-oom-group.txt", false, false);
 	check_rules("linux-5.10-host-two-kills.txt", false, true);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Job files in other forms than .py, .ipynb of today, YAML and scripts: what each has to trigger,
- * and near misses. What cannot be read is "cannot tell", never silence.
+ * Tests job files in other forms than .py, .ipynb of today, YAML and scripts: findings that each
+ * must have, and near misses. A file that cannot be read is "cannot tell", never silence.
  */
 #include "base/cleanup.h"
 #include "base/text/buf.h"
@@ -227,7 +227,7 @@ static void commands_in_other_files_are_found(void **state)
 	assert_true(files_are_right(command_rows, FLMEM_ARRAY_SIZE(command_rows)));
 }
 
-/* What a folder has to report as a problem, or not. */
+/* Returns the number of problems that a folder with this file reports. */
 static size_t problems_of(const char *file, const char *text)
 {
 	struct flmem_recommendations found = {0};
@@ -256,7 +256,9 @@ static void only_configurations_have_to_be_readable(void **state)
 	assert_int_equal(problems_of("a.ipynb", "{\"nvflare\": 1}\n"), 1);
 }
 
-/* JSON without a known name, unless it is named: configurations are smaller. */
+/*
+ * JSON without a known name is not searched, unless the user names it: configurations are smaller.
+ */
 static void data_is_not_searched(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf text = FLMEM_BUF_INIT;
@@ -279,7 +281,7 @@ static const struct flmem_finding *check_tree(struct tree *tree, const char *pat
 	return last;
 }
 
-/* Code that nothing runs costs nobody memory, and says nothing about the job beside it. */
+/* Code that nothing runs takes no memory, and says nothing about the job beside it. */
 static void code_that_is_only_shown_is_information(void **state)
 {
 	struct flmem_recommendations found = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions for the calling process need processes with other allocators: each test starts one
- * of tests/victims/self, which links a libflmem without sanitizers, and reads what it printed.
+ * Tests the functions for the calling process in processes with other allocators. Each test starts
+ * one of tests/victims/self, which links a libflmem without sanitizers, and reads its output.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ struct answer {
 	long before, after;
 };
 
-/* Allocators that would give memory back by themselves meanwhile would blur what is measured. */
+/* Settings with which allocators give no memory back by themselves during a measurement. */
 static char *const fixed_environment[] = {
 	"MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1",
 	"MALLOC_TRIM_THRESHOLD_=1099511627776",
@@ -103,7 +103,7 @@ static bool is_there(const char *path)
 	return false;
 }
 
-/* Of some 200 MB that were freed most went back. */
+/* Most of about 200 MB that were freed went back. */
 static void check_released(const struct answer *answer)
 {
 	assert_true(answer->before > 150 << 20);
@@ -123,7 +123,7 @@ static void glibc_is_trimmed(void **state)
 	check_released(&answer);
 }
 
-/* The environment above lets glibc keep what is freed. */
+/* The environment above lets glibc keep freed memory. */
 static void what_a_device_may_use_stays(void **state)
 {
 	struct answer answer = ask("plain", "registered", NULL);
@@ -165,7 +165,10 @@ static void malloc_trim_is_refused_for_the_others(void **state)
 	}
 }
 
-/* Its entry for malloc is malloc's address, also where it holds an allocator for its own use. */
+/*
+ * The program's entry for malloc is malloc's address, also where it has an allocator for its own
+ * use.
+ */
 static void a_program_at_a_fixed_address(void **state)
 {
 	const char *program = *state;
@@ -222,7 +225,7 @@ static void this_program_itself(void **state)
 	enum flmem_allocator_kind kind = flmem_get_allocator_type();
 
 	(void)state;
-	/* Under AddressSanitizer malloc is its own, which no allocator's name fits. */
+	/* Under AddressSanitizer malloc is the sanitizer's, which no allocator's name fits. */
 	if (kind == FLMEM_ALLOCATOR_GLIBC) {
 		assert_true(flmem_try_malloc_trim() >= 0);
 		assert_int_equal(flmem_cleanup_memory(&err), 0);

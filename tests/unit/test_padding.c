@@ -20,7 +20,10 @@ static void be_child(void)
 		pause();
 }
 
-/* A library whose data are followed, in their last page, by the rest of its file. */
+/*
+ * Starts a child with a library whose data are followed, in their last page, by the rest of its
+ * file.
+ */
 static int start_child(void **state)
 {
 	(void)state;
@@ -62,9 +65,9 @@ static void fill(uint64_t address, const void *bytes, size_t length)
 	assert_int_equal(flmem_process_write_memory(&target.process, address, bytes, length), 0);
 }
 
-static uint64_t first_place; /* that flmem took, of those that are zero */
+static uint64_t first_place; /* the first of the zero places that flmem took */
 
-/* Takes all places there are; the address of that in the library, or 0. */
+/* Takes all places. Returns the address of the last one in the library, or 0. */
 static uint64_t take_all(void)
 {
 	unsigned char mine[LENGTH];
@@ -131,7 +134,7 @@ static void a_place_that_is_zero_or_used_up_is_free_again(void **state)
 	expect_found(place);
 }
 
-/* Of those that are used up another flmem may not have read the answer yet. */
+/* Another flmem may not have read the answer in a place that is used up. */
 static void one_that_is_used_up_is_the_last_to_be_taken(void **state)
 {
 	static const unsigned char zeros[LENGTH];
@@ -149,7 +152,7 @@ static void one_that_is_used_up_is_the_last_to_be_taken(void **state)
 	expect_found(first_place);
 }
 
-/* Another process, or code, may use what is there. */
+/* Another process may use shared memory, and code may be executed. */
 static void shared_memory_and_code_have_no_place(void **state)
 {
 	static const unsigned char zeros[LENGTH];
@@ -188,7 +191,7 @@ static void copy_file(const char *from, const char *to)
 	assert_int_equal(fclose(out), 0);
 }
 
-/* The address of the place in a copy of a library with another name, 0 if it has none. */
+/* Returns the address of the place in a copy of a library with another name, 0 if it has none. */
 static uint64_t take_in_copy(const char *from, const char *name)
 {
 	char directory[] = "/tmp/flmem-padding-XXXXXX", path[128];
@@ -214,7 +217,7 @@ static uint64_t take_in_copy(const char *from, const char *name)
 	return found;
 }
 
-/* It allocates from there itself. */
+/* The dynamic linker allocates from these bytes itself. */
 static void a_dynamic_linker_has_no_place(void **state)
 {
 	static const char plain[] = VICTIMS "/few-data.so", linker[] = VICTIMS "/few-linker.so";
@@ -226,7 +229,7 @@ static void a_dynamic_linker_has_no_place(void **state)
 	assert_int_equal(take_in_copy(linker, "renamed.so"), 0);
 }
 
-/* The free bytes after the data of its files are a part of its heap. */
+/* With musl the free bytes after the data of its files are a part of its heap. */
 static void a_program_with_musl_has_no_place(void **state)
 {
 	void *handle = dlopen(VICTIMS "/few-musl.so", RTLD_NOW);
