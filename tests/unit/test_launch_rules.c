@@ -317,7 +317,7 @@ static const struct row rows[] = {
 	 1, "2", NULL},
 	{"ENV-ARENA-IGNORED", "compose.yaml", COMPOSE("    environment: ['MALLOC_ARENA_MAX=']\n"),
 	 1, "2", NULL},
-	/* A variable without a value has Compose's own; a pod may take it too. */
+	/* Compose gives such a variable the value of its own environment; a pod may do so too. */
 	{"ENV-ARENA-IGNORED", "compose.yaml", COMPOSE("    environment: {MALLOC_ARENA_MAX: }\n"), 0,
 	 NULL, NULL},
 	{"ENV-ARENA-IGNORED", "pod.yaml",

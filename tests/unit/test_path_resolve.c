@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where paths lead within a root, links followed; mounts are given as text. */
+/* Tests where paths lead within a root, links followed; mounts are given as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const struct {
 };
 
 static const struct {
-	const char *path, *place; /* NULL: it is not known */
+	const char *path, *place; /* the path and its place; NULL: the place is not known */
 } cases[] = {
 	{"/", "/"},
 	{"//dir/./", "/dir"},
@@ -42,7 +42,7 @@ static const struct {
 	{"/dir/near", "/dir/mem"},
 	{"/dir/up", "/mem/x"},
 	{"/dir/../direct", "/mem/x"},
-	{"/out", "/mem"}, /* not out of the root */
+	{"/out", "/mem"}, /* the link does not lead out of the root */
 	{"/../../mem", "/mem"},
 	{"/chain", "/mem/x"},
 	{"/new", "/mem/new/dir"},
@@ -52,7 +52,7 @@ static const struct {
 	{"/loop-a", NULL},
 	{"/net/x", NULL},
 	{"/to-net", NULL},
-	{"/past-net", NULL}, /* what is there may be a link */
+	{"/past-net", NULL}, /* the directory there may be a link */
 	{"/to-proc", NULL},
 	{"/dir/file/x", NULL},
 	{"/through-gone", NULL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages and memory of this very process, in known states. */
+/* Tests the peek on pages and memory of this very process, in known states. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ struct fixture {
 	char *bytes;
 };
 
-/* Page i of the area: written when i % 4 == 0, only read (the zero page) when i % 4 == 1. */
+/* Page i of the area is written when i % 4 == 0, only read (the zero page) when i % 4 == 1. */
 static int set_up(void **state)
 {
 	static struct fixture f;
@@ -153,13 +153,13 @@ static void reads_and_leaves_the_rest_alone(void **state)
 		flmem_peek_read_pages(f->peek, f->area, FLMEM_PEEK_PAGES_MAX, out, &resident), 0);
 	assert_int_equal(resident, UINT64_C(0x1111111111111111));
 	assert_memory_equal(out + 8 * f->page, f->bytes + 8 * f->page, f->page);
-	/* Nothing was mapped by it: the third page of four is still not there. */
+	/* The peek has mapped nothing: the third page of four is still absent. */
 	flmem_peek_forget(f->peek);
 	for (size_t i = 2; i < PAGES; i += 4)
 		assert_false(flmem_peek_is_resident(f->peek, f->area + i * f->page));
 }
 
-/* Through the cache one page, then one with its neighbours, then whole pages past it. */
+/* The peek reads through its cache: one page, then one with its neighbours, then whole pages. */
 static void reads_little_more_than_was_asked_for(void **state)
 {
 	struct fixture *f = *state;
@@ -213,7 +213,7 @@ static void single_pages_are_fetched_with_one_call(void **state)
 	assert_int_equal(counting.calls, 2);
 }
 
-/* One page is gone since its range was queried: the others are not taken for read. */
+/* One page is gone since its range was queried: the others must not count as read. */
 static void a_failed_fetch_leaves_nothing_behind(void **state)
 {
 	struct fixture *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans: held against what guides and measurements say of real jobs. */
+/* Tests plans against the numbers that guides and measurements give for real jobs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void assert_within(uint64_t planned, uint64_t measured, unsigned percent)
 			 (unsigned long long)measured);
 }
 
-/* APPFL's own profiles of a 70B model with two clients and chunks of 4 GiB. */
+/* The numbers are APPFL's own profiles of a 70B model, with two clients and chunks of 4 GiB. */
 static void appfl_70b_is_as_its_guide_measured(void **state)
 {
 	struct flmem_plan plan = {0};
@@ -69,8 +69,9 @@ static void appfl_70b_is_as_its_guide_measured(void **state)
 }
 
 /*
- * NVFlare's simulator 2.8.3 less a job without weights, as tests/bench/nvflare/peaks.py measured
- * it for docs/guides/planning.md. In the second and third two uploads overlap less and more.
+ * The numbers are those of NVFlare's simulator 2.8.3 less a job without weights, as
+ * tests/bench/nvflare/peaks.py measured them for docs/guides/planning.md. In the second and third
+ * row two uploads overlap, less and more.
  */
 static void nvflare_is_as_measured(void **state)
 {
@@ -135,7 +136,7 @@ static void the_first_way_that_fits_is_chosen(void **state)
 	flmem_model_clear(&model);
 }
 
-/* What APPFL-CHUNK-OFF reports is not planned. */
+/* A job that APPFL-CHUNK-OFF reports is not planned. */
 static void large_models_of_appfl_are_sent_in_chunks(void **state)
 {
 	static const struct {
@@ -197,7 +198,7 @@ static void tensors_above_nvflares_limit_raise_it(void **state)
 {
 	static const struct {
 		struct flmem_u64 tensor;
-		const char *line; /* NULL: none */
+		const char *line; /* the expected line; NULL: none */
 	} rows[] = {
 		{FLMEM_UNKNOWN("of this test"), NULL},
 		{FLMEM_KNOWN(UINT64_C(4) << 30), NULL},
@@ -238,7 +239,10 @@ static void chunks_shrink_until_the_node_holds_them(void **state)
 		     .framework = FLMEM_FRAMEWORK_APPFL, .clients = 16, .node_bytes = 110 * GB},
 	     &small);
 	assert_int_equal(way_of(&large, "chunked")->chunk_bytes.value, UINT64_C(1) << 30);
-	/* Not below the largest tensor, which is its own chunk at any size: 1002 MiB. */
+	/*
+	 * The chunk is not below the largest tensor of 1002 MiB, which is its own chunk at any
+	 * size.
+	 */
 	assert_int_equal(way_of(&small, "chunked")->chunk_bytes.value, UINT64_C(1) << 30);
 	assert_true(way_of(&small, "chunked")->fits);
 	flmem_plan_clear(&large);
@@ -260,7 +264,10 @@ static void training_counts_only_with_an_optimizer(void **state)
 					 .clients = 2,
 					 .optimizer = FLMEM_OPTIMIZER_ADAM},
 	     &with);
-	/* Two models, and three for gradients and moments, instead of three at the exchange. */
+	/*
+	 * A client has two models, and three for gradients and moments, instead of three at the
+	 * exchange.
+	 */
 	assert_int_equal(with.strategies[0].client_peak_bytes -
 				 without.strategies[0].client_peak_bytes,
 			 2 * model.bytes);
@@ -272,7 +279,7 @@ static void training_counts_only_with_an_optimizer(void **state)
 	flmem_model_clear(&model);
 }
 
-/* Filters need copies of the model, on clients alone; those of another framework are refused. */
+/* Filters need copies of the model, on clients alone. Filters of another framework are refused. */
 static void filters_add_a_step_of_the_client(void **state)
 {
 	static const struct {
@@ -328,7 +335,7 @@ static void filters_of_other_frameworks_are_refused(void **state)
 	assert_non_null(strstr(err.message, "not known"));
 }
 
-/* The bytes of a tensor are kept once for all receivers, until the slowest has it. */
+/* The bytes of a tensor are kept once for all receivers, until the slowest one has them. */
 static void several_receivers_share_the_serialised_model(void **state)
 {
 	struct flmem_model model = {.bytes = 1000 * MIB, .largest_bytes = FLMEM_KNOWN(10 * MIB)};

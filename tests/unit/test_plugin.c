@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The libraries are the three revisions of tests/fakes/nvml.c, by their paths. */
+/* Tests the loader with the three revisions of tests/fakes/nvml.c, by their paths. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static void the_first_library_that_loads_fills_the_slots(void **state)
 		flmem_plugin_load(&plugin, symbols, FLMEM_ARRAY_SIZE(symbols), &library, &err), 0);
 	assert_int_equal(err.code, 0);
 	assert_non_null(library);
-	assert_null(newest); /* the oldest was loaded */
+	assert_null(newest); /* the oldest revision was loaded */
 	assert_int_equal(init(), 0);
 	assert_non_null(list);
 	flmem_plugin_close(library);
@@ -67,7 +67,7 @@ static void a_missing_library_is_named_with_its_package(void **state)
 	assert_ptr_equal(library, untouched);
 }
 
-/* dlopen() with RTLD_NOLOAD gives a library only if it is in the process already. */
+/* Reports whether a library is loaded: RTLD_NOLOAD makes dlopen() find it only then. */
 static bool is_loaded(const char *path)
 {
 	void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);

@@ -55,7 +55,10 @@ static bool occasion(struct story *s, enum flmem_policy_occasion what,
 	return s->decision.trim;
 }
 
-/* A round ends 10 s after the last one; the trim that may be decided releases so much. */
+/*
+ * Ends a round 10 s after the last one. A trim that is then decided releases so much. Returns
+ * whether one was decided.
+ */
 static bool round_ends(struct story *s, enum flmem_trend_verdict verdict, uint64_t releases)
 {
 	struct flmem_policy_decision after;
@@ -257,7 +260,7 @@ static void a_condition_is_looked_at_now_and_then(void **state)
 		looks += may;
 		s.now_us += SECOND;
 	}
-	assert_int_equal(looks, 3); /* after 30, 60 and 90 s */
+	assert_int_equal(looks, 3); /* checks after 30, 60 and 90 s */
 	assert_int_equal(s.policy.every, 1);
 }
 

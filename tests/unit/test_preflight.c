@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that are not to be touched as a whole, each in the state that forbids it. */
+/* Tests processes that must not be touched at all, each in the state that forbids it. */
 #include "own_child.h"
 
 #include <elf.h>
@@ -151,7 +151,7 @@ static void a_process_in_strict_mode_is_refused(void **state)
 	assert_non_null(strstr(err.message, "strict"));
 }
 
-/* A /proc directory whose status says what no processor here may have. */
+/* Makes a /proc directory whose status contains a value that no processor here may have. */
 static int open_fake(char *directory, const char *more, struct flmem_process *ret_process)
 {
 	char path[PATH_MAX], text[] = "4711 (fake) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0\n";
@@ -211,7 +211,7 @@ static void a_shadow_stack_is_refused(void **state)
 	assert_non_null(strstr(err.message, "shadow stack"));
 }
 
-static const char *kernel; /* NULL: this one */
+static const char *kernel; /* release of the kernel; NULL: this one's */
 
 int uname(struct utsname *ret_names)
 {
@@ -261,8 +261,8 @@ static void huge_pages_that_a_kernel_drops_as_a_whole_are_refused(void **state)
 }
 
 /*
- * The kernel releases the memory of a process some time before it shows it as ended, and ptrace()
- * then returns EPERM: no lack of rights.
+ * The kernel releases the memory of a process some time before it shows it as ended. Then ptrace()
+ * returns EPERM, which is not a lack of rights.
  */
 static void a_process_without_memory_has_ended(void **state)
 {
@@ -286,7 +286,10 @@ static void a_process_without_memory_has_ended(void **state)
 	}
 }
 
-/* 0: the refusal names the capability; run in its own process, which loses the others. */
+/*
+ * Returns 0 if the refusal names the capability. It runs in its own process, which gives up the
+ * other capabilities.
+ */
 static int explain_with_ptrace_alone(pid_t pid)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -332,7 +335,7 @@ uint16_t __wrap_flmem_image_machine(const struct flmem_image *image)
 	return seems_foreign ? EM_S390 : __real_flmem_image_machine(image);
 }
 
-/* As one that the kernel runs with the help of an interpreter for it (binfmt_misc). */
+/* The file is one that the kernel runs with the help of an interpreter (binfmt_misc). */
 static void a_program_file_for_another_machine_is_refused(void **state)
 {
 	struct flmem_error err = {0};
@@ -384,7 +387,7 @@ static void a_program_for_another_machine_is_refused(void **state)
 	target_open(child, &target);
 	assert_int_equal(flmem_preflight_fixed(&target.view, &err), FLMEM_EUNSUPPORTED);
 	target_close(&target);
-	/* Its modules are not read, so that not even its program file counts. */
+	/* The modules of the process are not read, so that not even its program file counts. */
 	assert_non_null(strstr(err.message, "cannot borrow a thread"));
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A jemalloc that does not bear the pages of this machine is refused before anything loads it. */
+/*
+ * Tests that a jemalloc which does not support the pages of this machine is refused before it is
+ * loaded.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +20,7 @@
 
 #define SMALL_PAGES BUILT "/fakes/libjemalloc_small_pages.so"
 
-static long page_size; /* for the next question; 0: the machine's */
+static long page_size; /* page size of the next query; 0: the machine's */
 
 long __real_sysconf(int name);
 long __wrap_sysconf(int name);
@@ -34,7 +37,7 @@ long __wrap_sysconf(int name)
 
 char *__wrap_flmem_jemalloc_find(void);
 
-/* The one that is installed. */
+/* Replaces the search: this is the installed jemalloc. */
 char *__wrap_flmem_jemalloc_find(void)
 {
 	return strdup(SMALL_PAGES);
@@ -48,8 +51,8 @@ static void assert_refused(int rc, const struct flmem_error *err)
 }
 
 /*
- * Where a child may not be traced nothing can be tried, and a program with AddressSanitizer ends
- * with any library that is preloaded.
+ * Reports whether jemalloc may be tried. It cannot be where a child may not be traced, nor with
+ * AddressSanitizer, which ends a program with a preloaded library.
  */
 static bool may_try(void)
 {

@@ -14,7 +14,7 @@
 
 #define PID 77
 
-#define READ_EVERY_US 5000000U /* pressures.c */
+#define READ_EVERY_US 5000000U /* the same interval as in pressures.c */
 
 #define V1_MOUNT	"35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
 #define V2_MOUNT	"41 31 0:38 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"

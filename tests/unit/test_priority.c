@@ -47,7 +47,7 @@ static int first_processor(const cpu_set_t *set)
 	return number;
 }
 
-/* A child that ran on that processor alone, and waits. */
+/* Starts a child that runs on that processor alone, and waits. */
 static pid_t start_on(int processor)
 {
 	int ready[2];
@@ -73,7 +73,7 @@ static pid_t start_on(int processor)
 	return child;
 }
 
-/* Another one than this; the only one if there is no other. */
+/* Moves this process to another processor if there is one, then allows all again. */
 static void leave_processor(int processor, const cpu_set_t *allowed)
 {
 	cpu_set_t others = *allowed;
@@ -98,7 +98,10 @@ static void the_processor_of_the_thread_is_shared_with_it(void **state)
 	child = start_on(processor);
 	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
 	assert_int_equal(flmem_task_processor(&process, child), processor);
-	/* Free to leave, so that a busy machine may take it away at once, now and then. */
+	/*
+	 * The child may leave its processor, so that a busy machine may move it at once, now and
+	 * then.
+	 */
 	for (int i = 0; i < TRIES; i++) {
 		leave_processor(processor, &before.processors);
 		priority = flmem_priority_raise(&process, child);
@@ -162,7 +165,7 @@ static void nothing_is_restored_twice(void **state)
 	assert_int_equal(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), SLACK_NS + 1);
 }
 
-/* Other values than those of a new process, so that what is put back shows. */
+/* Sets other values than those of a new process, so that a restored value shows. */
 static int begin(void **state)
 {
 	(void)state;

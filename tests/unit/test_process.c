@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of another process: whole or not at all, and never that of the next program. */
+/*
+ * Tests that memory of another process is read completely or not at all, and never from the program
+ * that it executes next.
+ */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -13,7 +16,7 @@
 
 #define PAGE_BYTES 4096
 
-static char *pages; /* two, of which the child has only the first */
+static char *pages; /* two pages, of which the child has only the first */
 static _Atomic bool *begin;
 static pid_t child;
 
@@ -37,7 +40,7 @@ static void only_plain_files_are_opened(void **state)
 	(void)state;
 	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
 	fd = flmem_process_open_file(&process, "/proc/self/exe");
-	assert_int_equal(fd, -ELOOP); /* a magic link */
+	assert_int_equal(fd, -ELOOP); /* the path is a magic link */
 	assert_int_equal(flmem_process_open_file(&process, "/dev/null"), -EINVAL);
 	assert_int_equal(flmem_process_open_file(&process, "/proc/version"), -EINVAL);
 	assert_int_equal(flmem_process_open_file(&process, "/"), -EINVAL);
@@ -114,7 +117,7 @@ static void nothing_is_written_without_a_pinned_memory(void **state)
 	assert_true(flmem_process_read_pinned(&process, address_of(pages), (char[1]){0}, 1) < 0);
 }
 
-/* Not what was done in part, and what needs no other reason. */
+/* The other program is the reason of a failure, unless that was partial or has its own reason. */
 static void assert_what_failed_is_known(const struct flmem_process *process)
 {
 	static const int blamed[] = {FLMEM_EUNSUPPORTED, FLMEM_EUNSAFE, FLMEM_EFAILED};

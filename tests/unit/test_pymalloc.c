@@ -11,7 +11,7 @@
 
 #define NOWHERE UINT64_MAX
 
-/* Blocks of 64 bytes: how many a pool has room for, and what its head and end take. */
+/* Blocks of 64 bytes: their number in a pool, and the bytes of its head and end. */
 #define BLOCK 64U
 
 static void put(unsigned char *record, size_t offset, uint64_t value, size_t bytes)
@@ -24,7 +24,7 @@ static uint64_t capacity(const struct pymalloc_image *image)
 	return (image_pool_bytes(image) - IMAGE_HEAD) / BLOCK;
 }
 
-/* A pool of which `count` blocks are in use and the others free, all of them used before. */
+/* Writes a pool of which `count` blocks are in use and the others free, all of them used before. */
 static void put_pool(struct pymalloc_image *image, uint32_t arena, uint32_t pool, uint64_t count)
 {
 	unsigned char *head = image->heads[arena][pool];
@@ -52,7 +52,10 @@ static void put_arena(struct pymalloc_image *image, uint32_t index, uint64_t car
 	put(object, 20, 64, 4);
 }
 
-/* Arena 0: 10 full pools. Arena 2: 64 pools with one block each. 1 and 3: none. */
+/*
+ * Makes an image: arena 0 has 10 full pools, arena 2 has 64 pools with one block each, 1 and 3
+ * none.
+ */
 static struct pymalloc_image make(bool large)
 {
 	struct pymalloc_image image = {.large = large, .data = {0, IMAGE_TABLE + 480, IMAGE_TABLE}};
@@ -93,13 +96,13 @@ static void a_pool_that_makes_no_sense_is_doubt(void **state)
 		size_t offset, bytes;
 		uint64_t value;
 	} faults[] = {
-		{0, 4, 5000},		 /* more blocks than fit */
-		{8, 8, 0x1234},		 /* a free block elsewhere */
-		{8, 8, IMAGE_POOLS + 4}, /* ... between two blocks */
-		{32, 4, 7},		 /* of another arena */
-		{36, 4, 31},		 /* the size of other blocks */
-		{40, 4, 5},		 /* the next block in the head */
-		{44, 4, 5000000},	 /* the last one past the end */
+		{0, 4, 5000},		 /* more blocks than the pool holds */
+		{8, 8, 0x1234},		 /* a free block outside of the pool */
+		{8, 8, IMAGE_POOLS + 4}, /* a free block between two blocks */
+		{32, 4, 7},		 /* the index of another arena */
+		{36, 4, 31},		 /* the size class of other blocks */
+		{40, 4, 5},		 /* the next block is in the head */
+		{44, 4, 5000000},	 /* the last block is past the end */
 	};
 	struct flmem_pymalloc whole = {0}, sum = {0};
 	struct pymalloc_image image = make(false);
@@ -139,11 +142,11 @@ static void what_is_no_table_is_not_taken_for_one(void **state)
 	image.data[2] = 0; /* only a pointer to its middle is left */
 	assert_int_equal(image_search(&source, &sum), -ENOENT);
 	image = make(true);
-	put(image.table[0], 20, 60, 4); /* not as many pools as fit */
+	put(image.table[0], 20, 60, 4); /* not the number of pools that fit */
 	put(image.table[2], 20, 60, 4);
 	assert_int_equal(image_search(&source, &sum), -ENOENT);
 	for (uint32_t pools = 127; pools <= 128; pools++) {
-		image = make(true); /* arenas of 2 MiB */
+		image = make(true); /* an image with arenas of 2 MiB */
 		put(image.table[0], 20, pools, 4);
 		put(image.table[2], 20, pools, 4);
 		assert_int_equal(image_search(&source, &sum), -ENOENT);
@@ -152,7 +155,7 @@ static void what_is_no_table_is_not_taken_for_one(void **state)
 	memset(image.heads, 0, sizeof(image.heads));
 	assert_int_equal(image_search(&source, &sum), -ENOENT);
 	image = make(true);
-	put(image.table[0], 0, IMAGE_DATA, 8); /* an arena in a file */
+	put(image.table[0], 0, IMAGE_DATA, 8); /* an arena that is in a file */
 	put(image.table[2], 0, UINT64_MAX - 4095, 8);
 	assert_int_equal(image_search(&source, &sum), -ENOENT);
 	assert_int_equal(sum.arenas, 77);
@@ -171,7 +174,8 @@ static void an_arena_that_is_listed_twice_is_counted_once(void **state)
 }
 
 /*
- * Another process of the same file has it at the same place of its data, elsewhere or not at all.
+ * Another process of the same file has the table at the same place of its data, elsewhere or not at
+ * all.
  */
 static void a_known_place_is_looked_at_first(void **state)
 {

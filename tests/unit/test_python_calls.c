@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python and notebooks as trees of calls: what imports bind, and what the arguments are. */
+/* Tests Python and notebooks as trees of calls: the names that imports bind, and the arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void put_value(const struct flmem_node *node, struct flmem_buf *out)
 	flmem_buf_puts(out, node->kind == FLMEM_NODE_MAP ? "}" : "");
 }
 
-/* "path(arguments)" of each call and "+path" of each other use, each with its line. */
+/* Writes "path(arguments)" for each call and "+path" for each other use, each with its line. */
 static char *show(const struct flmem_document *document)
 {
 	static const char *const lists[] = {"bases", "values"};
@@ -77,7 +77,7 @@ static const struct {
 	{"import os\ndel os.environ['A'], x\ndel os.environ[b]\ndel os.environ['A'].b\n",
 	 "2 os.environ.__delitem__args{0sA} 3 os.environ.__delitem__args{0?} "},
 	{"import a\ra.f(1)\r\n\ra.g()\r", "2 a.fargs{0i1} 4 a.gargs{} "},
-	/* values */
+	/* values of arguments */
 	{"from a import f\nf(True, b=False, c=None, d=x, e=1 + 1, g='s' 't')",
 	 "2 a.fargs{0btrue,bbfalse,cnnull,d?x,e?,g?} "},
 	{"from a import f\nf(f'{x}', r'y', '''z''', 0x10, 1e3, 'a')",
@@ -93,13 +93,13 @@ static const struct {
 	{"from a import f\nf({'k': 1, j: 2})", "2 a.fargs{0{ki1,**?}} "},
 	{"from a import F, f\nf(F, F.x, F())", "2 a.fargs{0?a.F,1?a.F.x,2?} 2 a.Fargs{} 2 +a.F "
 					       "2 +a.F.x "},
-	/* calls within others, and such as are none */
+	/* calls within others, and texts that only look like calls */
 	{"from a import f, g\nx = [f(1) for y in g(f(2))]",
 	 "2 a.fargs{0i1} 2 a.gargs{0?} 2 a.fargs{0i2} "},
 	{"from a import f\nb.f(1)\nself.f(2)\n# f(3)\n'''f(4)'''\ndef f2(): f(5)",
 	 "6 a.fargs{0i5} "},
 	{"from a import f as g\ndef f(): pass\nf(1)\ng(2)", "4 a.fargs{0i2} "},
-	/* other names for it */
+	/* other names for an imported one */
 	{"from a import f\ng = f\nh = g\nh(1)", "4 a.fargs{0i1} "},
 	{"import a\nself.s = a.f\nself.s(1)", "3 a.fargs{0i1} "},
 	{"import a\ns: type = a.f\ns(1)\nif x: y\nelse: t = s\nt(2)",
@@ -114,7 +114,7 @@ static const struct {
 	{"from a import F\nclass G(F, metaclass=M): pass", "2 <a.F "},
 	{"from a import F\nd = {'x': F}\ndef g(r=F) -> F: return F", "2 +a.F 3 +a.F 3 +a.F "},
 	{"from a import F\ndef g(x: F, y: F = None): isinstance(x, F)\nz: F = h", ""},
-	/* what is not Python */
+	/* texts that are not Python */
 	{"from a import f\nf(1", "2 a.fargs{0i1} "},
 	{"from a import f\nf(]1)", "2 a.fargs{0?,1i1} "},
 	{"from a import f\nf(x=)\nf(,)\nf('open\nf(2)", "2 a.fargs{x?} 3 a.fargs{0?} 4 a.fargs{0?} "
@@ -184,7 +184,7 @@ static void what_is_beyond_the_limits_is_refused(void **state)
 	expect_refusal(FLMEM_SYNTAX_PYTHON, text.data, "too many imports");
 }
 
-/* "name(arguments)" of each method, "=name" of each attribute. */
+/* Expects "name(arguments)" for each method, and "=name" for each attribute. */
 static void check_uses(const char *source, const char *expected)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -207,7 +207,7 @@ static void check_uses(const char *source, const char *expected)
 		fail_msg("%s\ninstead of\n%s\non:\n%s", out.data, expected, source);
 }
 
-/* Python takes names that are the same in the normal form NFKC for the same name. */
+/* For Python, names with the same normal form NFKC are the same name. */
 static void names_in_other_letters_are_those_in_ascii(void **state)
 {
 	(void)state;
@@ -244,7 +244,7 @@ static void methods_and_attributes_are_kept(void **state)
 	check_uses("\xef\xbb\xbfr.k = 1\n", "1 =k ");
 }
 
-/* What modules and classes of others lose, and what functions and classes define. */
+/* Members that modules and classes lose, and members that functions and classes define. */
 static void assigned_and_defined_members_are_kept(void **state)
 {
 	static const char source[] =
@@ -267,7 +267,7 @@ static void assigned_and_defined_members_are_kept(void **state)
 	assert_string_equal(shown.data, "3 a.b.f;4 d.E.g;4 c.h.i;7 l;8 n;8 o;9 p;11 r;");
 }
 
-/* Names that are strings, as libraries import classes by. */
+/* Full names in strings, which libraries use to import classes. */
 static void full_names_in_strings_are_kept(void **state)
 {
 	static const char source[] =

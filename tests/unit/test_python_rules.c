@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about the Python of a job: scripts that must trigger them, and near misses. */
+/* Tests the rules about the Python of a job: scripts that must trigger them, and near misses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 struct row {
 	const char *rule, *script;
 	size_t hits;
-	unsigned line; /* of the last; 0: any */
+	unsigned line; /* line of the last finding; 0: any */
 };
 
 static const struct row rows[] = {
@@ -51,7 +51,7 @@ static const struct row rows[] = {
 	 0, 0},
 	{"NVF-CLEAR-CACHE-FALSE", "import nvflare.clients as flare\nflare.send(m, False)\n", 0, 0},
 
-	/* what Python takes as false, and send under other names */
+	/* values that are false in Python, and send under other names */
 	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, clear_cache=0)\n", 1, 2},
 	{"NVF-CLEAR-CACHE-FALSE", FLARE "flare.send(m, clear_cache=None)\nflare.send(m, '')\n", 2,
 	 3},

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python that CPython refuses: what is certain is found at its place, and what parses never is. */
+/*
+ * Tests Python that CPython refuses. A certain fault is found at its place; valid Python has none.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +19,7 @@
 
 static const struct {
 	const char *text;
-	unsigned line, column; /* 0: no fault */
+	unsigned line, column; /* place of the fault; 0: no fault */
 } rows[] = {
 	/* brackets */
 	{"f(1,\nx = 2\n", 1, 2},
@@ -38,7 +40,10 @@ static const struct {
 	{"a = '''x\n'y' \\''' '''\n", 0, 0},
 	{"a = rb'x' Rb\"y\" u''\n", 0, 0},
 	{"print'x'\n", 0, 0},
-	/* quotes of the same kind in a field, from 3.12 on: what follows is not known */
+	/*
+	 * quotes of the same kind in a field, valid from 3.12 on: the rest of the file is not
+	 * judged
+	 */
 	{"a = f'{d['it']}'\nb = (\n", 0, 0},
 	{"a = f\"{d[\"it's\"]}\"\n", 0, 0},
 	{"a = f'{x:\n}'\n", 0, 0},
@@ -59,7 +64,8 @@ static const struct {
 	{"a = b[1:\n2]\nc: int\nd = lambda: 1\ne = {1:\n2}\n", 0, 0},
 	{"def f():\n  '''x\ny'''\n  return 1\n", 0, 0},
 	{"if a:\r\n  b = 1\r\n\r\nc = 2\r\n", 0, 0},
-	{"if a:\n\tb = 1\n        c = 2\n(\n", 0, 0}, /* tabs are not judged, nor what follows */
+	/* Neither tabs nor the text after them are judged. */
+	{"if a:\n\tb = 1\n        c = 2\n(\n", 0, 0},
 	{"", 0, 0},
 	{"# x", 0, 0},
 	{"if a:\n  b = 1 \\\n\n", 0, 0},
@@ -80,7 +86,7 @@ static void faults_are_found_at_their_places(void **state)
 	}
 }
 
-/* Brackets and blocks within each other, more than CPython reads. */
+/* Brackets and blocks are nested deeper than CPython reads. */
 static void depth_is_limited(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf brackets = FLMEM_BUF_INIT, blocks = FLMEM_BUF_INIT;

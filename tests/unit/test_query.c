@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the numbers that allocators report are used, valid ones and nonsense. */
+/* Tests how the numbers that allocators report are used, valid ones and nonsense. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,10 @@
 
 #define NUMBERS 16
 
-/* jemalloc's in the order of its table: allocated, active, resident, metadata, mapped, retained,
- * dirty and muzzy pages, thread caches, page size, arenas. */
+/*
+ * Numbers of jemalloc in the order of its table: allocated, active, resident, metadata, mapped,
+ * retained, dirty and muzzy pages, thread caches, page size, arenas.
+ */
 static const uint64_t sound[NUMBERS] = {
 	1000, 8192, 40960, 12288, 81920, 4096, 3, 2, 100, 4096, UINT64_C(0xffffffff00000004),
 };
@@ -97,7 +99,7 @@ static void jemalloc_4_has_neither_muzzy_pages_nor_tcache_bytes(void **state)
 	known(heap.free_bytes, 3 * 4096 + 7192);
 }
 
-/* Only the content of the pages that it counts is known, not its own structures. */
+/* jemalloc 3 counts only the content of its pages, and not its own structures. */
 static void jemalloc_3_does_not_tell_what_is_resident(void **state)
 {
 	uint64_t numbers[NUMBERS];
@@ -120,7 +122,7 @@ static void jemalloc_3_does_not_tell_what_is_resident(void **state)
 	assert_non_null(heap.trimmable_bytes.unknown);
 }
 
-/* Dirty pages go by themselves only where there is a time, and a thread that sees to it. */
+/* Dirty pages go by themselves only with a decay time, and a thread that observes it. */
 static void jemalloc_decays_with_a_thread_of_its_own(void **state)
 {
 	static const struct {
@@ -160,11 +162,11 @@ static void jemalloc_without_statistics_says_so(void **state)
 	assert_non_null(strstr(heap.resident_bytes.unknown, "--disable-stats"));
 }
 
-/* Each number in turn as a hostile target would give it. */
+/* Each number in turn has the value that a hostile target would report. */
 static void nonsense_is_unknown(void **state)
 {
 	static const uint64_t nonsense[] = {UINT64_MAX - 1, INT64_MAX, UINT64_C(1) << 50};
-	/* Metadata and mapped are only reported, arenas are cut to what was written. */
+	/* Metadata and mapped are only reported; arenas are limited to those that were written. */
 	static const size_t judged[] = {0, 1, 2, 5, 6, 7, 8, 9};
 
 	(void)state;
@@ -182,7 +184,10 @@ static void nonsense_is_unknown(void **state)
 	}
 }
 
-/* Of an arena: active, dirty and muzzy pages, threads; four at a time, and the page size. */
+/*
+ * Numbers of an arena: active, dirty and muzzy pages, threads. Four arenas share a query, with the
+ * page size.
+ */
 #define ARENA_NUMBERS 4
 #define GROUP	      (4 * ARENA_NUMBERS + 1)
 
@@ -204,7 +209,7 @@ static uint64_t take_group(const uint64_t numbers[GROUP], uint64_t first,
 	return flmem_allocator_jemalloc.take_arenas(bytes, first, heap);
 }
 
-/* The second was never used; the fourth of the second group is the index of all together. */
+/* The second arena was never used; the fourth of the second group is the index of all together. */
 static void arenas_of_jemalloc_are_listed(void **state)
 {
 	static const uint64_t group[GROUP] = {
@@ -244,7 +249,7 @@ static void nonsense_of_arenas_ends_them(void **state)
 		uint64_t numbers[GROUP];
 
 		if (i % ARENA_NUMBERS == 3)
-			continue; /* a number of threads is only reported */
+			continue; /* the number of threads is only reported */
 		memcpy(numbers, sound_group, sizeof(numbers));
 		numbers[i] = INT64_MAX;
 		assert_int_equal(take_group(numbers, 0, &heap), 0);
@@ -253,7 +258,7 @@ static void nonsense_of_arenas_ends_them(void **state)
 	}
 }
 
-/* What is asked for ends where the others cannot have anything. */
+/* The list of arenas ends when the others cannot have anything. */
 static void a_complete_list_needs_no_more(void **state)
 {
 	static const uint64_t group[GROUP] = {10, 3, 2, 1, 5, 0, 0, 1,	 0,
@@ -271,7 +276,7 @@ static void a_complete_list_needs_no_more(void **state)
 	assert_int_equal(take_group(group, 0, &heap), 4);
 }
 
-/* However many it claims to have, there is an end. */
+/* However many arenas the target claims, the list has an end. */
 static void the_list_of_arenas_has_an_end(void **state)
 {
 	static const uint64_t group[GROUP] = {1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 4096};
@@ -325,14 +330,14 @@ static void google_tcmalloc_has_more_caches_and_counts_its_structures(void **sta
 	known(heap.metadata_bytes, 900000000);
 	known(heap.resident_bytes, 987054123);
 	assert_int_equal(heap.own_count, 9);
-	/* One that does not report its processors' caches still releases what it likes. */
+	/* tcmalloc without a number for its processors' caches still releases what it can. */
 	numbers[6] = FLMEM_NO_ANSWER;
 	heap = take_google(numbers);
 	assert_non_null(heap.trimmable_bytes.unknown);
 	known(heap.cached_bytes, 80050023);
 }
 
-/* An allocator without a way to its heap says so, and none has both. */
+/* An allocator that cannot report its heap says so, and none has both a way and a reason. */
 static void every_allocator_can_say_why(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages whose file might be served by a process, and those that surely are not. */
+/* Tests which pages may belong to a file that a process serves, and which surely do not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static int check_own(const char *start, size_t length)
 	return flmem_read_hazard_check(&process, (uint64_t)(uintptr_t)start, length);
 }
 
-/* PAGES pages of a file, none of them mapped yet; the file is closed. */
+/* Maps PAGES pages of a file, none of which is in memory yet, and closes the file. */
 static char *map_file(int fd)
 {
 	size_t length = PAGES * (size_t)flmem_page_bytes();
@@ -55,7 +55,7 @@ static void unmap_file(char *start)
 	munmap(start, PAGES * (size_t)flmem_page_bytes());
 }
 
-/* It lies on a mount that nobody sees, as does a file of a FUSE mount that was detached. */
+/* The file is on a mount that nobody sees, as is a file of a FUSE mount that was detached. */
 static void a_file_of_an_unknown_mount_is_read_where_it_is_held(void **state)
 {
 	const size_t page = (size_t)flmem_page_bytes();
@@ -100,7 +100,7 @@ static void memory_without_a_file_needs_none(void **state)
 	munmap(start, length);
 }
 
-/* The kernel's own file system, without a block device. */
+/* The mount is the kernel's own file system, without a block device. */
 static void a_mount_that_the_kernel_serves_is_read(void **state)
 {
 	char path[] = "/dev/shm/flmem-fault-XXXXXX";

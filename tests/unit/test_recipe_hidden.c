@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recipes that a script reaches in other ways than by the names that it assigns them to. */
+/* Tests recipes that a script reaches in other ways than by the names that it assigns them to. */
 #include <stdio.h>
 
 #include "script_rows.h"
@@ -194,7 +194,7 @@ static size_t count_doubts(const char *script)
 	return hits;
 }
 
-/* Of what is not kept nothing is known: more than 256 definitions, deeper than 32. */
+/* flmem keeps 256 definitions, and a depth of 32. It knows nothing about others. */
 static void definitions_beyond_the_limit_are_a_doubt(void **state)
 {
 	char many[16384] = "import nvflare\n", deep[4096] = PT;

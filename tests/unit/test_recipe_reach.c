@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes and settings that a script reaches in other ways than by their names. */
+/* Tests classes and settings that a script reaches in other ways than by their names. */
 #include "script_rows.h"
 
 #define PARTIAL "from functools import partial as P\n"
@@ -10,7 +10,7 @@
 	"SwarmClientConfig\n"
 
 static const struct row rows[] = {
-	/* through whatever the object is reached */
+	/* the object is reached by other expressions */
 	{"NVF-SETTING-ASSIGNED",
 	 PT "rs = [R()]\nrs[0].client_memory_gc_rounds = 0\nf().cuda_empty_cache = False\n"
 	    "self.recipe.client_memory_gc_rounds = 0\n",
@@ -43,7 +43,7 @@ static const struct row rows[] = {
 	    "r.__setattr__('client_memory_gc_rounds', 0)\n"
 	    "r.__dict__.__setitem__('client_memory_gc_rounds', 0)\n",
 	 .hits = 3, .line = 5},
-	/* in the arguments of what is not NVFlare's */
+	/* in the arguments of classes that are not NVFlare's */
 	{"NVF-SETTING-ASSIGNED",
 	 PT
 	 "import dataclasses, own\nr = R(" BOTH ")\n"
@@ -55,7 +55,7 @@ static const struct row rows[] = {
 	    "p.set_defaults(memory_gc_rounds=1)\nd.update(memory_gc_rounds=1)\n"
 	    "m.assert_called_with(cuda_empty_cache=True)\nsuper().__init__(memory_gc_rounds=1)\n",
 	 .hits = 0},
-	/* of a job that the script has exported and writes again */
+	/* settings of a job that the script has exported and writes again */
 	{"NVF-SETTING-ASSIGNED",
 	 PT "R().export('jobs')\nc = json.load(open(p))\n"
 	    "c['workflows'][0]['args']['memory_gc_rounds'] = 0\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about the calls that make a job: recipes, controllers and runners in Python. */
+/* Tests the rules about the calls that make a job: recipes, controllers and runners in Python. */
 #include "base/cleanup.h"
 #include "base/text/buf.h"
 #include "frameworks/nvflare/nvflare_class_table.h"
@@ -18,7 +18,7 @@ static const struct row rows[] = {
 	{"NVF-CLI-GC-OFF", SWARM "R('n', model(), 3, 'train.py', 2, memory_gc_rounds=0)\n",
 	 .hits = 1, .line = 2},
 	{"NVF-CLI-GC-OFF", JOB "Runner('train.py')\n", .hits = 1, .line = 3},
-	/* where 2.7.2 to 2.9.0 export it, too */
+	/* the other modules from which 2.7.2 to 2.9.0 export it */
 	{"NVF-CLI-GC-OFF",
 	 "from nvflare.app_common.ccwf.recipes.swarm import SwarmLearningRecipe as R\n"
 	 "R('n', model(), 3, 'train.py', 2, memory_gc_rounds=0)\n",
@@ -409,7 +409,7 @@ static const struct row rows[] = {
 	 .hits = 0},
 	/* a byte order mark hides nothing */
 	{"NVF-CLI-GC-OFF", "\xef\xbb\xbf" PT "R()\n", .hits = 1, .line = 2},
-	/* in no row: a job made well */
+	/* a job that triggers no rule of these */
 	{"NVF-CLI-GC-OFF", PT "R(" BOTH ", num_rounds=10, cuda_empty_cache=True)\n", .hits = 0},
 };
 
@@ -420,7 +420,7 @@ static void rules_fire_where_they_should_and_nowhere_else(void **state)
 		check_row(&rows[i]);
 }
 
-/* "from MODULE import NAME" and a call with this argument. */
+/* Checks "from MODULE import NAME" and a call with this argument. */
 static void check_class(const struct flmem_nvflare_class *known, const char *argument,
 			const char *rule)
 {
@@ -437,7 +437,7 @@ static void check_class(const struct flmem_nvflare_class *known, const char *arg
 	flmem_recommendations_clear(&found);
 }
 
-/* Without arguments there is nothing to say of it. */
+/* Reports a class that cleans without arguments, so that there is nothing to find. */
 static bool cleans_by_default(const struct flmem_nvflare_class *known)
 {
 	bool cleans = false;
@@ -478,7 +478,7 @@ static void no_recipe_is_passed_over_in_silence(void **state)
 	}
 }
 
-/* Of many calls, those of other packages do not count; beyond a limit it says so. */
+/* Calls of other packages do not count among many; beyond a limit flmem reports that it stopped. */
 static void long_scripts_are_checked_to_their_end(void **state)
 {
 	static const char *const calls[] = {"f()\n", "ScriptRunner('t', memory_gc_rounds=1)\n"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings and GPUs of a job that are not arguments of its recipe: in overrides, in dictionaries
- * that the script assigns to a name, in properties of the job, in classes of its own.
+ * Tests settings and GPUs of a job that are not arguments of its recipe: in overrides, in
+ * dictionaries that the script assigns to a name, in properties of the job, in classes of its own.
  */
 #include "base/cleanup.h"
 #include "script_rows.h"
@@ -15,7 +15,7 @@
 	"from nvflare.recipe.utils import set_recipe_meta\n" \
 	"from nvflare.apis.job_def import JobMetaKey as K\n"
 
-/* GPUs that only the script knows, and other resources */
+/* Resources with GPUs that only the script knows, and others. */
 #define OPEN_META(arguments)                                                                   \
 	{                                                                                      \
 		"NVF-CUDA-MISSING",                                                            \
@@ -73,7 +73,7 @@ static const struct row rows[] = {
 	       "  'enable_tensor_disk_offload': True})\n",
 	 .hits = 1, .says = "set their format to pytorch", .severity = ERROR},
 
-	/* names of arguments that the class has under another one */
+	/* names of arguments that the class has under another name */
 	{"NVF-KEY-UNKNOWN", PT "R(clear_cuda=True)\n", .hits = 1,
 	 .says = "did you mean cuda_empty_cache", .severity = ERROR},
 	{"NVF-KEY-UNKNOWN", PT "R(offload_tensors=True)\n", .hits = 1,
@@ -95,7 +95,7 @@ static const struct row rows[] = {
 	 "from nvflare.app_opt.xgboost.recipes import XGBVerticalRecipe as X\nX()\n", .hits = 1,
 	 .says = "it never cleans up", .severity = INFO},
 
-	/* GPUs of other sources */
+	/* GPUs from other sources */
 	{"NVF-CUDA-MISSING",
 	 PT ENVS "kw = {'num_clients': 3, 'gpu_config': '1'}\nR(" BOTH ").execute(SimEnv(**kw))\n",
 	 .hits = 1, .says = "the simulator assigns GPUs", .severity = WARNING},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What scripts do with their recipes, and with the files of their jobs. */
+/* Tests what scripts do with their recipes, and with the files of their jobs. */
 #include "script_rows.h"
 
 #define RECIPE "r = R(" BOTH ")\n"
@@ -25,7 +25,7 @@
 	}
 
 static const struct row changes[] = {
-	/* attributes and methods */
+	/* attributes and methods of a recipe */
 	USE("r.run = f"),
 	USE("r.train_args = 'x'"),
 	USE("r.x: int = 1"),
@@ -47,7 +47,7 @@ static const struct row changes[] = {
 	USE("setattr(r, 'run', f)"),
 	USE("r |= x"),
 	USE("r[0] = 1"),
-	/* passed on */
+	/* a recipe that is passed on */
 	USE("mutate(r)"),
 	DOUBT(RECIPE "import own\nown.mutate(r)\n", 4),
 	DOUBT(RECIPE "from copy import copy\ncopy(r).job.clear()\n", 4),
@@ -72,7 +72,7 @@ static const struct row changes[] = {
 	USE("(r or x).clear()"),
 	USE("(r).run = f"),
 	USE("object.__setattr__(r, 'run', f)"),
-	/* another object under its name */
+	/* another object under the recipe's name */
 	USE("r = load()"),
 	USE("r = wrap(r)"),
 	USE("r = r or load()"),
@@ -87,7 +87,7 @@ static const struct row changes[] = {
 	USE("exec('r._x = 1')"),
 	USE("eval('r.clear()')"),
 	USE("compile('r.clear()', 'x', 'exec')"),
-	/* other names of it */
+	/* other names of a recipe */
 	DOUBT(RECIPE "a = b = r\nb.clear()\n", 4),
 	DOUBT(RECIPE "a.b = r\na.b.clear()\n", 4),
 	DOUBT("x: R = R(" BOTH ")\nmutate(x)\n", 3),
@@ -240,7 +240,7 @@ static void replaced_parts_are_doubts(void **state)
 	CHECK_ROWS(replaced);
 }
 
-/* Cells are one script: a name of one is used in the next. */
+/* The cells of a notebook are one script: a name of one cell is used in the next. */
 static void cells_of_notebooks_are_one_script(void **state)
 {
 	static const char notebook[] =

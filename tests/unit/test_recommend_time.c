@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs that repeat one construct: eight times as much of it takes about eight times as long. */
+/*
+ * Tests that inputs which repeat one construct take time in proportion: eight times as much of it
+ * takes about eight times as long.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,11 +21,11 @@
 #define TIMES  8
 #define TRIES  3
 #define MOST   3 /* times as long as that many small ones; a processor has bad moments */
-#define BEYOND 4 /* no bad moment */
+#define BEYOND 4 /* a factor that no bad moment explains */
 
 struct shape {
 	const char *file, *head, *repeated, *tail;
-	size_t bytes; /* of the smaller text */
+	size_t bytes; /* length of the smaller text */
 };
 
 static const struct shape shapes[] = {
@@ -70,7 +73,7 @@ static double seconds_to_check(const struct tree *tree, const struct shape *shap
 	return processor_seconds() - start;
 }
 
-/* How much longer a large text takes than as much in small ones. */
+/* Returns how many times longer one large text takes than small ones of the same total length. */
 static double proportion_of(const struct tree *tree, const struct shape *shape)
 {
 	double small = 0, large;

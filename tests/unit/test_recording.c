@@ -102,7 +102,7 @@ static void add_samples(struct flmem_recorder *recorder, uint64_t first, uint64_
 	}
 }
 
-/* Samples that a reader finds; each must be as it was added. */
+/* Counts the samples that a reader finds. Each must be as it was added. */
 static uint64_t count_samples(uint64_t *ret_skipped)
 {
 	FLMEM_AUTO(flmem_recording_close) struct flmem_recording r;
@@ -146,7 +146,7 @@ static void a_month_stays_below_50_megabytes(void **state)
 	struct stat status;
 
 	(void)state;
-	/* A day of it, with jumps of memory at every second. */
+	/* Records a day with jumps of memory at every second. */
 	for (uint64_t i = 0; i < 86400; i++) {
 		const struct flmem_record tick = {.kind = FLMEM_RECORD_TICK,
 						  .elapsed_us = i * SECOND + i % 7 * 1000,
@@ -183,7 +183,9 @@ static void sessions_are_appended(void **state)
 	assert_true(count_samples(&skipped) == 10);
 }
 
-/* Whatever a kill has left of the last block, the others are there, and it can be gone on with. */
+/*
+ * Whatever a kill has left of the last block, the others can be read, and the recording continues.
+ */
 static void a_torn_end_costs_one_block(void **state)
 {
 	FLMEM_AUTO_BUF struct flmem_buf bytes = FLMEM_BUF_INIT;
@@ -255,7 +257,7 @@ static void a_full_disk_loses_blocks_and_goes_on(void **state)
 
 	(void)state;
 	add_samples(&recorder, 0, 20);
-	/* Files may not grow beyond this: the next block does not fit. */
+	/* The limit on the size of files is so low that the next block does not fit. */
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	limit = was;
 	limit.rlim_cur = recorder.size + 20;
@@ -271,7 +273,7 @@ static void a_full_disk_loses_blocks_and_goes_on(void **state)
 	assert_true(skipped == 0);
 }
 
-/* From its first record on, and however often it is introduced again. */
+/* The name is right from its first record on, and however often it is introduced again. */
 static void a_process_is_introduced_as_the_program_that_it_is_by_now(void **state)
 {
 	const struct flmem_record other = {
@@ -460,7 +462,7 @@ static void introduce(struct flmem_recorder *recorder, uint64_t process, const c
 	flmem_recorder_add(recorder, &record);
 }
 
-/* Every block repeats the introduction: with all names that processes had, blocks would grow. */
+/* Every block repeats the introduction. With all earlier names of a process blocks would grow. */
 static void an_introduction_has_each_process_once(void **state)
 {
 	struct flmem_recorder recorder;

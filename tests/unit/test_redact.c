@@ -56,7 +56,7 @@ static const struct {
 	{{"p", "--token", "--password", "pw", "last"}, "p --token " HIDDEN " " HIDDEN " last"},
 	{{"p", "--token"}, "p --token"},
 	{{"p", "--HF_TOKEN", "-dash-first"}, "p --HF_TOKEN " HIDDEN},
-	/* inside words */
+	/* secrets inside words */
 	{{"env", "HF_TOKEN=abc def", "python3"}, "env HF_TOKEN=" HIDDEN " python3"},
 	{{"sh", "-c", "export A=1 DB_PASSWORD='p w'; run"},
 	 "sh -c export A=1 DB_PASSWORD='" HIDDEN},
@@ -70,7 +70,7 @@ static const struct {
 	 "git clone https://" HIDDEN "@host/x@y ssh://" HIDDEN "@host/p"},
 	{{"p", "--url=postgres://u:p@db:1/x", "http://h/?a=1&access_token=t&b=2"},
 	 "p --url=postgres://" HIDDEN "@db:1/x http://h/?a=1&access_token=" HIDDEN},
-	/* known forms */
+	/* known forms of secrets */
 	{{"p", "ghp_0123456789abcdefghij", "--x=hf_abcdefghijklmnopqrstuv", "hf_short"},
 	 "p " HIDDEN " --x=" HIDDEN " hf_short"},
 	/* a harmless word hides no secret one, in any spelling of it */
@@ -91,7 +91,7 @@ static const struct {
 	/* abbreviated long options */
 	{{"p", "--tok", "x", "--passw=x", "--hf-toke", "x", "--to", "x"},
 	 "p --tok " HIDDEN " --passw=" HIDDEN " --hf-toke " HIDDEN " --to x"},
-	/* several values */
+	/* options with several values */
 	{{"p", "--api-keys", "-a", "b", "c", "--rounds", "3"},
 	 "p --api-keys " HIDDEN " " HIDDEN " " HIDDEN " --rounds 3"},
 	/* connection strings and signed addresses */
@@ -130,7 +130,7 @@ static const struct {
 	{{"aws", "configure", "set", "default.aws_secret_access_key", "abc"},
 	 "aws configure set default.aws_secret_access_key " HIDDEN},
 	{{"python3", "make_token.py", "--size", "3"}, "python3 make_token.py --size 3"},
-	/* quoting of every depth */
+	/* quotes of every depth */
 	{{"sh", "-c", "echo '{\\\"token\\\": \\\"abc\\\"}'"},
 	 "sh -c echo '{\\\"token\\\": \\\"" HIDDEN},
 	{{"p", "config['token']='abc'", "[\"--token\", \"abc\"]", "<password>abc<"},
@@ -145,7 +145,7 @@ static const struct {
 	{{"docker", "run", "-p", "80:80", "i"}, "docker run -p 80:80 i"},
 	{{"sshpass", "-p", "abc", "ssh", "h"}, "sshpass -p " HIDDEN " ssh h"},
 	{{"sh", "-c", "mysql -h db -pabc x"}, "sh -c mysql -h db -p" HIDDEN},
-	/* known forms, also inside names */
+	/* known forms of secrets, also inside names */
 	{{"p", "AIzaSyA0123456789012345678901234567890", "x-ghp_0123456789abcdefghij",
 	  "npm_012345678901234567890123456789", "ya29.a0123456789012345678"},
 	 "p " HIDDEN " " HIDDEN " " HIDDEN " " HIDDEN},
@@ -153,7 +153,7 @@ static const struct {
 	  "6f1d1c9e-1f0b-4a54-9d0e-0123456789ab"},
 	 "wandb login " HIDDEN " -n 6f1d1c9e-1f0b-4a54-9d0e-0123456789ab"},
 	{{"p", "x\n-----BEGIN PRIVATE KEY-----\nMIIE"}, "p x\n" HIDDEN},
-	/* what is no secret stays */
+	/* texts that are no secret are kept */
 	{{"p", "--tokenizer=bert", "--max-tokens", "512", "--max_new_tokens=1", "keyboard=us"},
 	 "p --tokenizer=bert --max-tokens 512 --max_new_tokens=1 keyboard=us"},
 	{{"p", "", "a b"}, "p  a b"},
@@ -200,7 +200,7 @@ static void variables_lose_their_secrets(void **state)
 	}
 }
 
-/* Of a hostile process: long, and made to be searched again and again. */
+/* Words of a hostile process: long, and made to be searched again and again. */
 static void hostile_words_take_no_longer_than_others(void **state)
 {
 	static const char *const patterns[] = {

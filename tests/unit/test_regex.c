@@ -30,7 +30,7 @@ static void digits_are_digits(void **state)
 	assert_false(matches("^epoch (\\d+)$", "epoch ddd"));
 	assert_true(matches("^\\D$", "x"));
 	assert_false(matches("^\\D$", "7"));
-	/* An escaped backslash before a d stays one. */
+	/* An escaped backslash before a d stays a backslash. */
 	assert_true(matches("^a\\\\d$", "a\\d"));
 	assert_false(matches("^a\\\\d$", "a\\7"));
 }

@@ -41,7 +41,7 @@ static void fields_are_read(void **state)
 	assert_string_equal(reply.modified, "Mon");
 }
 
-/* Of tus: a number that is not clear is as good as none. */
+/* Of the fields of tus, a number that is not clear is treated as absent. */
 static void upload_fields_are_read(void **state)
 {
 	const struct flmem_reply reply =

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that waits for a lock while a signal waits for it, and one that is taken back. */
+/*
+ * Tests a thread that waits for a lock while a signal waits for it, and a thread that is taken
+ * back.
+ */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -29,11 +32,11 @@ struct page {
 	_Atomic uint32_t words[2];
 	_Atomic pid_t thread;
 	_Atomic uint64_t handled, rounds;
-	_Atomic uint64_t waits;	 /* for a lock, that were begun */
-	bool polls;		 /* instead of waiting for a lock */
-	_Atomic int number;	 /* in place of its errno */
+	_Atomic uint64_t waits;	 /* waits for a lock that were begun */
+	bool polls;		 /* the thread polls, instead of waiting for a lock */
+	_Atomic int number;	 /* the value in place of its errno */
 	_Atomic uint32_t turns;	 /* 1: the first thread does not only wait */
-	uint64_t cookie, end[2]; /* of the calls that it makes */
+	uint64_t cookie, end[2]; /* words of the calls that it makes */
 };
 
 static struct page *page;
@@ -51,14 +54,14 @@ static void handle(int number)
 	atomic_fetch_add(&page->handled, 1);
 }
 
-/* As a thread in the middle of its calls. */
+/* Runs as a thread in the middle of its calls. */
 static void *be_thread(void *unused)
 {
 	const uint64_t mask = MASK_OF_CALLS;
 
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 	atomic_store(&page->thread, gettid());
-	while (page->polls) /* nothing, with the arguments of a futex call */
+	while (page->polls) /* polls for nothing, with the arguments of a futex call */
 		syscall(SYS_poll, &page->words[0], FUTEX_WAIT, -1);
 	for (size_t i = 0;; i = (i + 1) % 2) {
 		while (atomic_load(&page->words[i])) {
@@ -101,7 +104,7 @@ static bool waits_in(const struct fixture *fixture, uint64_t address)
 	       wait.number == SYS_futex && wait.args[0] == address;
 }
 
-/* A thread of it that still runs would count as progress. */
+/* Reports that the first thread waits. If it still ran, it would count as progress. */
 static bool first_thread_waits(const struct fixture *fixture)
 {
 	struct flmem_task_wait wait;
@@ -110,7 +113,7 @@ static bool first_thread_waits(const struct fixture *fixture)
 	       wait.number == SYS_futex && wait.args[0] == (uint64_t)(uintptr_t)&page->turns;
 }
 
-/* A poll() that was interrupted goes on as restart_syscall(). */
+/* Reports that the thread polls. A poll() that was interrupted continues as restart_syscall(). */
 static bool polls(const struct fixture *fixture)
 {
 	struct flmem_task_wait wait;
@@ -159,9 +162,9 @@ static void only_what_would_be_handled_is_due(void **state)
 	(void)state;
 	start(&fixture, false);
 	assert_false(is_due(&fixture, 0));
-	kill(fixture.child, SIGUSR1); /* for any thread of the process */
+	kill(fixture.child, SIGUSR1); /* a signal for any thread of the process */
 	assert_false(is_due(&fixture, 0));
-	send_signal(&fixture, SIGUSR2); /* without a handler */
+	send_signal(&fixture, SIGUSR2); /* a signal without a handler */
 	assert_false(is_due(&fixture, 0));
 	send_signal(&fixture, SIGUSR1);
 	assert_true(is_due(&fixture, 0));
@@ -250,8 +253,8 @@ static void nothing_is_due_outside_of_a_lock(void **state)
 }
 
 /*
- * Lets it go round once: woken without a reason it waits again, in its own call. A second stop
- * in a row could find it in front of the call that it is about to repeat.
+ * Lets the thread go round once: woken without a reason it waits again, in its own call. A second
+ * stop in a row could find it in front of the call that it is about to repeat.
  */
 static void settle(const struct fixture *fixture)
 {
@@ -265,7 +268,7 @@ static void settle(const struct fixture *fixture)
 	await_true(waits_in(fixture, word(0)));
 }
 
-/* The other thread is tried: the one in question is not to be disturbed. */
+/* Skips where no thread may be traced. It tries the main one: the other must not be disturbed. */
 static void needs_tracing(const struct fixture *fixture)
 {
 	struct flmem_tracee tracee = {0};
@@ -324,7 +327,7 @@ static uint64_t voluntary_switches(const struct fixture *fixture)
 		       : flmem_u64_or(status.voluntary_switches, 0);
 }
 
-/* Its mask is that of its calls, in which no handler may run. */
+/* The thread's mask is that of its calls, in which no handler may run. */
 static void no_handler_runs_outside_of_a_lock(void **state)
 {
 	struct flmem_status status;
@@ -337,7 +340,10 @@ static void no_handler_runs_outside_of_a_lock(void **state)
 	send_signal(&fixture, SIGUSR1);
 	before = voluntary_switches(&fixture);
 	rescue_signals(&fixture, 0, 0);
-	/* After the stop it is blocked again; a signal that it may take comes before. */
+	/*
+	 * After the stop the signal is blocked again. A signal that the thread may take comes
+	 * before.
+	 */
 	await_true(polls(&fixture) && voluntary_switches(&fixture) > before + 1);
 	assert_int_equal(flmem_status_read_thread(&fixture.process, page->thread, &status), 0);
 	assert_true(status.sig_pending.value & SIGNAL_BIT(SIGUSR1));
@@ -353,7 +359,10 @@ static uint64_t blocked_signals(const struct fixture *fixture)
 	return status.sig_blocked.value;
 }
 
-/* While flmem was stopped: it waits for a lock of its program, or in calls of another flmem. */
+/*
+ * While flmem was stopped, the thread moved on: it waits for a lock of its program, or in calls of
+ * another flmem.
+ */
 static void a_thread_that_has_restored_itself_keeps_its_mask(void **state)
 {
 	struct fixture fixture;
@@ -404,14 +413,14 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	settle(&fixture);
 	unlock(0);
 	await_true(waits_in(&fixture, word(1)));
-	/* It has restored itself, and waits for its program. */
+	/* The thread has restored itself, and waits for its program. */
 	assert_false(flmem_rescue_abandon(thread, &both, &back, &mark, &own_errno));
 	own->signal_mask = SIGNAL_BIT(SIGUSR2);
 	await_true(waits_in(&fixture, word(1)));
 	assert_false(flmem_rescue_abandon(thread, &none, &back, &mark, &own_errno));
 	assert_false(flmem_rescue_abandon(thread, &other, &back, &mark, &own_errno));
 	await_true(waits_in(&fixture, word(1)));
-	/* Another flmem has borrowed it since. */
+	/* Another flmem has borrowed the thread since. */
 	assert_false(flmem_rescue_abandon(thread, &both, &back, &others, &own_errno));
 	await_true(waits_in(&fixture, word(1)));
 	assert_int_equal(page->number, OF_CALL);
@@ -419,13 +428,15 @@ static void a_thread_is_taken_back_from_the_locks_of_the_guard_alone(void **stat
 	assert_int_equal(page->number, OF_PROGRAM);
 	await_true(waits_in(&fixture, word(0)));
 	unlock(0);
-	/* With or without the lock: its loop may keep its place in memory, which stays. */
+	/*
+	 * With or without the lock, its loop may keep its place in memory, which therefore stays.
+	 */
 	await_true(waits_in(&fixture, word(1)));
 	free(own);
 	end(&fixture);
 }
 
-/* Whatever its arguments look like. */
+/* The other call counts, whatever its arguments look like. */
 static void a_thread_in_another_call_is_not_taken_back(void **state)
 {
 	struct flmem_thread_state *own = calloc(1, sizeof(*own));

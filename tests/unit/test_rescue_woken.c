@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that is woken for a released lock just before it is stopped. The wake is its own: who
- * takes the thread out of its wait then leaves everybody else waiting for a free lock.
+ * Tests a thread that is woken for a released lock just before it is stopped. The wake belongs to
+ * this thread: whoever takes it out of its wait then leaves everybody else waiting for a free lock.
  */
 #include "borrowed.h"
 
@@ -31,7 +31,8 @@ static struct page {
 } * page;
 
 static bool release_before_stop;
-static const struct flmem_process *moves_on; /* to the other lock, before the stop */
+/* The process that goes to the other lock before the stop. */
+static const struct flmem_process *moves_on;
 
 static void release_lock(void)
 {
@@ -47,7 +48,7 @@ static bool waits_for(const struct flmem_process *process, const _Atomic uint32_
 	       wait.number == SYS_futex && wait.args[0] == (uintptr_t)word;
 }
 
-/* The request that stops the thread comes just after the release of the lock. */
+/* Releases the lock just before the request that stops the thread. */
 static long answer_rescue_woken(enum __ptrace_request request, long tid, long address, long data)
 {
 	if (request == PTRACE_INTERRUPT && release_before_stop)
@@ -61,7 +62,7 @@ static long answer_rescue_woken(enum __ptrace_request request, long tid, long ad
 
 REPLACE_PTRACE(answer_rescue_woken)
 
-/* With the signals of its calls blocked. */
+/* The child blocks the signals as in its calls. */
 static void be_child(void)
 {
 	const uint64_t mask = ~(UINT64_C(1) << 32);
@@ -76,7 +77,7 @@ static void be_child(void)
 		pause();
 }
 
-/* Both on one processor, where the woken child cannot run before this thread sleeps. */
+/* Puts both on one processor, where the woken child cannot run before this thread sleeps. */
 static bool keep_processor_from(pid_t child)
 {
 	const struct sched_param first = {.sched_priority = 1};
@@ -116,7 +117,8 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 		&mark, &(const struct flmem_errno_value){0}));
 	release_before_stop = false;
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
-	assert_int_equal(page->word, 0); /* it was released, or this tests nothing */
+	/* The lock was released; otherwise the test tests nothing. */
+	assert_int_equal(page->word, 0);
 	await_true(page->taken == 1);
 	free(own);
 	child_end(child);

@@ -30,7 +30,7 @@ static void selection_agrees_with_sorting(void **state)
 		double values[40], sorted[40];
 		size_t n = 1 + (size_t)(noise_uniform(&noise) * 40);
 		size_t k = (size_t)(noise_uniform(&noise) * (double)n);
-		double kinds = round % 2 ? 3 : 1e9; /* many equal ones, or none */
+		double kinds = round % 2 ? 3 : 1e9; /* many equal values, or none */
 
 		for (size_t i = 0; i < n; i++)
 			values[i] = sorted[i] = floor(noise_uniform(&noise) * kinds);

@@ -32,7 +32,7 @@ static void pages_left_to_the_kernel_are_counted(void **state)
 	munmap(area, AREA_BYTES);
 	after = flmem_rollup_bytes(&process, "LazyFree");
 	if (before.unknown || !lazy.value)
-		skip(); /* before Linux 4.14, or memory was short */
+		skip(); /* the kernel is older than Linux 4.14, or memory was short */
 	assert_null(lazy.unknown);
 	assert_null(after.unknown);
 	assert_true(lazy.value > before.value + AREA_BYTES / 2);

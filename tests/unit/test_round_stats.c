@@ -31,7 +31,7 @@ static void peak_trough_and_growth(void **state)
 	assert_false(flmem_round_stats_start(&s, 20 * SECOND, 6, &round));
 	assert_false(flmem_round_stats_sample(&s, 21 * SECOND, 120 * MIB, &round));
 	assert_false(flmem_round_stats_sample(&s, 22 * SECOND, 110 * MIB, &round));
-	/* A quarter of the round's 20 s. */
+	/* The sample is after a quarter of the round's 20 s. */
 	assert_true(flmem_round_stats_sample(&s, 25 * SECOND, 200 * MIB, &round));
 	assert_int_equal(round.number, 5);
 	assert_true(round.duration_us == 20 * SECOND);
@@ -75,7 +75,7 @@ static void an_end_without_a_start_is_nothing(void **state)
 	assert_false(flmem_round_stats_flush(&s, &round));
 }
 
-/* Rounds of ten seconds with one sample at each end. */
+/* Plays rounds of ten seconds with one sample at each end. */
 static void play(struct flmem_round_stats *s, uint64_t first, uint64_t rounds)
 {
 	struct flmem_watch_round round;
@@ -132,7 +132,7 @@ static void missing_rounds_leave_a_gap_and_new_jobs_do_not(void **state)
 	assert_true(s.ordinal == 7);
 }
 
-/* The rounds of a point have the mean of their troughs, also the ones that came later. */
+/* A point of several rounds has the mean of their troughs, also of rounds that came later. */
 static void points_of_several_rounds_are_means(void **state)
 {
 	struct flmem_round_stats s = start_at(SECOND, false);
@@ -165,7 +165,9 @@ static void the_trough_of_a_long_round_is_measured_for_half_a_minute(void **stat
 	assert_true(flmem_round_stats_sample(&s, 1030 * SECOND, MIB, &round));
 }
 
-/* Between trims memory rises and falls with them: only rounds that a trim followed are alike. */
+/*
+ * Between trims memory rises and falls with them: only rounds that a trim followed are comparable.
+ */
 static void with_trims_only_rounds_before_one_count(void **state)
 {
 	struct flmem_round_stats s = start_at(SECOND, false);
@@ -181,7 +183,7 @@ static void with_trims_only_rounds_before_one_count(void **state)
 	assert_int_equal(s.count, 3);
 }
 
-/* Two jobs that write to one log: rounds 0, 1, 0, 2, 0, 3, 1, 4, ... are no gaps. */
+/* Two jobs that write to one log give rounds 0, 1, 0, 2, 0, 3, 1, 4, ... These are no gaps. */
 static void numbers_that_jump_back_and_forth_are_no_gaps(void **state)
 {
 	static const uint64_t numbers[] = {0, 1, 0, 2, 0, 3, 1, 4, 2, 5};

@@ -12,8 +12,8 @@
 #include "frameworks/round_markers.h"
 
 /*
- * Each function takes the lines of several logs, each with the number of its log in front; a line
- * "|" is where all of them have been read, as is the end.
+ * The rounds that were heard. Each function takes the lines of several logs, each with the number
+ * of its log in front. At a line "|", and at the end, all lines before have been read.
  */
 struct heard {
 	char text[512]; /* "+3" for a round that started, "-3" for one that finished, "|" */
@@ -127,7 +127,10 @@ static void numbers_take_over_from_counting(void **state)
 		"+0-0+12-12+13");
 }
 
-/* With NVFLARE_CLIENT_MEMORY_PROFILE a client's log has both: one round each, from task to end. */
+/*
+ * With NVFLARE_CLIENT_MEMORY_PROFILE a client's log has both lines. They are one round, from task
+ * to end.
+ */
 static void a_task_and_its_number_are_one_round(void **state)
 {
 	(void)state;
@@ -142,7 +145,7 @@ static void a_task_and_its_number_are_one_round(void **state)
 				   "0t - mem_utils - INFO - [RSS] CA s=site-1 r=2 recv: 83.2 MB",
 				   "0t - ClientRunner - finished processing task"),
 			    "+0-0+1-1+2-2");
-	/* The server's rounds last longer than what one of its clients does in them. */
+	/* A round of the server lasts longer than the part of one of its clients. */
 	assert_string_equal(LISTEN("0Round 0 started.", "1got task assignment: name=train, id=3",
 				   "1[RSS] CA s=site-1 r=0 recv: 83.2 MB",
 				   "1finished processing task", "0Round 0 finished.",
@@ -168,14 +171,14 @@ static void a_client_read_before_its_server_ends_no_round(void **state)
 		       "0[RSS] CA s=site-1 r=2 recv: 83.2 MB", "0finished processing task",
 		       "1Round 1 finished.", "1Round 2 started.", "|", "1Round 2 finished."),
 		"+0|-0|+1||-1+2|-2");
-	/* Without numbers of its own, it has the server's. */
+	/* A client without numbers of its own has the server's. */
 	assert_string_equal(LISTEN("0got task assignment: name=train, id=3",
 				   "0finished processing task", "1Round 0 started.", "|",
 				   "1Round 0 finished.", "|",
 				   "0got task assignment: name=train, id=4", "1Round 1 started.",
 				   "|", "0finished processing task", "|", "1Finished FedAvg."),
 			    "+0|-0|+1||-1");
-	/* Other clients know no better. */
+	/* Other clients do not know the number either. */
 	assert_string_equal(LISTEN("1got task assignment: name=train, id=4",
 				   "0got task assignment: name=train, id=3",
 				   "0[RSS] CA s=site-1 r=0 recv: 83.2 MB",
@@ -225,7 +228,10 @@ static void appfl_server_goes_by_the_first_client(void **state)
 			    "+0-0+1-1");
 }
 
-/* comm/mpi, comm/ray and comm/globus_compute of 1.12, and agent/ of the batched clients. */
+/*
+ * The lines are those of comm/mpi, comm/ray and comm/globus_compute of 1.12, and of agent/ for the
+ * batched clients.
+ */
 static void appfl_servers_of_other_communicators(void **state)
 {
 	(void)state;
@@ -249,7 +255,10 @@ static void appfl_servers_of_other_communicators(void **state)
 			    "+0-0+1");
 }
 
-/* edge/controllers/sage.py and app_opt/feature_election/controller.py of 2.9. */
+/*
+ * The lines are those of edge/controllers/sage.py and app_opt/feature_election/controller.py of
+ * 2.9.
+ */
 static void nvflare_controllers_with_other_texts(void **state)
 {
 	(void)state;
@@ -292,7 +301,7 @@ static void several_logs_tell_of_the_same_rounds(void **state)
 				   "0Round 1 started.", "0Round 2 started.", "1Round 1 finished.",
 				   "1Round 0 started."),
 			    "+0-0+1-1+2");
-	/* Only one log can be counted by. */
+	/* Rounds are counted by one log only. */
 	assert_string_equal(LISTEN("0got task assignment: name=train, id=1",
 				   "1got task assignment: name=train, id=1",
 				   "1finished processing task", "0finished processing task",
@@ -317,7 +326,7 @@ static void what_merely_looks_similar_is_no_round(void **state)
 				   "0processing chunk [1/] from client a",
 				   "0Received UpdateGlobalModel request from client "),
 			    "");
-	/* The second place in a line counts as well. */
+	/* A marker later in the line counts, too. */
 	assert_string_equal(LISTEN("0Round x: Round 3 started."), "+3");
 }
 
@@ -336,7 +345,7 @@ static void a_regular_expression_instead(void **state)
 	assert_non_null(strstr(err.message, "regular expression"));
 }
 
-/* Of a log that was cut while its writer kept its place in it. */
+/* A log has NULs when it was cut while its writer kept its place in it. */
 static void nuls_do_not_hide_what_a_regex_marks(void **state)
 {
 	FLMEM_AUTO_ROUNDS struct flmem_rounds rounds;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of the sampler: where its samples are, and what they stand for. */
+/*
+ * Tests the arithmetic of the sampler: the places of its samples, and the bytes that they stand
+ * for.
+ */
 #include <fenv.h>
 #include <math.h>
 #include <setjmp.h>
@@ -12,12 +15,12 @@
 
 #define DRAWS 1000000
 
-/* What a thread counts down, as in record.c. */
+/* The countdown of a thread, as in record.c. */
 struct row {
 	uint64_t random, remaining, interval, bytes, count;
 };
 
-/* Whether the next block of the row is sampled, which is then added up. */
+/* Reports whether the next block of the row is sampled, and adds the sample up. */
 static bool sample_next(struct row *row, uint64_t size)
 {
 	uint64_t end, bytes, count;
@@ -42,7 +45,10 @@ static struct row begin_row(uint64_t seed, uint64_t interval)
 	return row;
 }
 
-/* Seeded, so the same every time. A period that is that of the parts meets no pattern. */
+/*
+ * The numbers are seeded, so they are the same every time. A period equal to that of the parts
+ * meets no pattern.
+ */
 static void test_sums_are_unbiased_for_each_size(void **state)
 {
 	static const uint64_t sizes[] = {37, 963, 400, 1000, 1500, 100, 2000, 8000};
@@ -74,7 +80,7 @@ static void test_sums_are_unbiased_for_each_size(void **state)
 	}
 }
 
-/* What one place keeps without others in between is off by its first and last part at most. */
+/* The error of one place without others in between is its first and last part at most. */
 static void test_a_row_of_small_blocks_is_nearly_exact(void **state)
 {
 	(void)state;
@@ -113,20 +119,20 @@ static void test_the_floating_point_environment_stays(void **state)
 	assert_int_equal(sampler_draw_gap(&random, 0, 0, 1000), gap);
 	sampler_weigh(77, 70, 1000, &bytes_up, &count_up);
 	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
-	/* Some processors raise none. */
+	/* Some processors raise no such exception. */
 	(void)fedisableexcept(FE_ALL_EXCEPT);
 	assert_int_equal(fegetround(), FE_UPWARD);
 	fesetround(FE_TONEAREST);
 	assert_int_equal(bytes_up, bytes);
 	assert_int_equal(count_up, count);
-	/* Nor are flags raised in the environment that most programs have. */
+	/* No flags are raised in the environment that most programs have. */
 	assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
 	sampler_draw_gap(&random, 70, 1000, 1000);
 	sampler_weigh(77, 70, 1000, &bytes, &count);
 	assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
 }
 
-/* In slots times the interval of the start. */
+/* The covered heap is in units of slots times the first interval. */
 static void test_the_interval_grows_with_the_heap(void **state)
 {
 	const uint32_t slots = 120000;
@@ -142,9 +148,9 @@ static void test_the_interval_grows_with_the_heap(void **state)
 		assert_true(limit > held && limit <= slots / 4 * 3);
 		covered += interval * (limit - held) / slots;
 		held = limit;
-		/* Twenty more samples stand for as much as all others at the most. */
+		/* Twenty more samples stand for less than all the others. */
 		assert_true(covered * slots > 20 * interval);
-		/* More slots would not make it more exact than so many times. */
+		/* More slots would make it more exact by a bounded factor only. */
 		assert_true(interval <= 8 || covered * 300 > interval);
 	}
 	assert_true(covered > 150);

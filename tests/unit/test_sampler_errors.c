@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether estimates are as near to what was allocated as their errors say, over many runs. */
+/* Tests over many runs whether estimates are as near to the true bytes as their errors say. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,13 +16,13 @@
 #define RUNS	    1000U
 #define SAMPLES_MIN 10
 
-/* What one thread allocates: blocks of the sizes of the sites, by chance or in turn. */
+/* The allocations of one thread: blocks of the sizes of the sites, by chance or in turn. */
 struct load {
 	const char *name;
-	uint64_t sizes[SITES], large; /* 0: not used; each twentieth block is one of `large` */
+	uint64_t sizes[SITES], large; /* 0: not used; each twentieth block has the size `large` */
 	unsigned blocks, threads;
 	bool in_turn;
-	double largest_error; /* the mean, in intervals */
+	double largest_error; /* the largest mean error, in intervals */
 };
 
 struct estimate {
@@ -129,7 +129,7 @@ static void run_load(const struct load *load, uint64_t seed, struct coverage *si
 	check_estimate(&profile, &all, exact, totals);
 }
 
-/* Errors of a Poisson process would be 8 intervals of 64 for each of the first loads. */
+/* For each of the first loads the errors of a Poisson process would be 8 intervals of 64. */
 static const struct load loads[] = {
 	{"one site of small blocks", {20}, .blocks = 3200, .threads = 1, .largest_error = 2},
 	{"one site, sizes that divide", {125}, .blocks = 512, .threads = 1, .largest_error = 2},
@@ -198,7 +198,7 @@ static void test_estimates_are_within_two_errors(void **state)
 	}
 }
 
-/* Points of a Poisson process, as older files and dumps have them. */
+/* Older files and dumps have the points of a Poisson process. */
 static void test_older_files_keep_their_errors(void **state)
 {
 	struct flmem_heap_profile profile = {
@@ -210,7 +210,7 @@ static void test_older_files_keep_their_errors(void **state)
 	profile.whole_bytes = 64000;
 	flmem_heap_sum_add(&profile, &site, FLMEM_HEAP_ALLOCATED, &sum);
 	assert_true(fabs(sqrt(flmem_heap_sum_variance(&profile, &sum)) / 7960 - 1) < 0.01);
-	/* With another interval from some time on, points that met a block twice are not known. */
+	/* If the interval has changed, points that met a block twice are unknown. */
 	profile.stratified = true;
 	profile.interval_now_bytes = 2 * INTERVAL;
 	sum = (struct flmem_heap_sampled_sum){0};
@@ -218,7 +218,7 @@ static void test_older_files_keep_their_errors(void **state)
 	assert_true(sqrt(flmem_heap_sum_variance(&profile, &sum)) > 10000);
 }
 
-/* What blocks of `size` intervals differ by, in intervals for each of them. */
+/* Returns the variance of blocks of `size` intervals, in square intervals for each of them. */
 static double bound_of(double size, bool stratified)
 {
 	const struct flmem_heap_profile profile = {.interval_bytes = INTERVAL,
@@ -233,7 +233,7 @@ static double bound_of(double size, bool stratified)
 	return sum.variance / INTERVAL / INTERVAL / 100000;
 }
 
-/* Of a mixture only the mean size is known: the curve has neither steps nor falls. */
+/* Only the mean size of a mixture is known, so the curve has neither steps nor falls. */
 static void test_larger_blocks_never_differ_by_less(void **state)
 {
 	(void)state;

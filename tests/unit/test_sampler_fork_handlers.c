@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forks and walks over the linker's list: a fork that had begun before its handlers were there. */
+/* Tests forks and walks over the linker's list: a fork that began before its handlers were set. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ __thread struct sampler_thread sampler_thread __attribute__((tls_model("initial-
 uint32_t sampler_quiet;
 static bool is_preparing, is_released, has_forked;
 
-/* As long as it waits, the handler returns and the fork ends. */
+/* While this call waits, the handler returns and the fork ends. */
 long sampler_kernel_enter(long number, ...)
 {
 	assert_int_equal(number, SYS_nanosleep);

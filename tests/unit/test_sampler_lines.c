@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of memory that may go: what has room, what is copied when, and from whom. */
+/* Tests copies of memory that may vanish: which have room, when they are made, and from whom. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,7 +18,9 @@ __thread struct sampler_thread sampler_thread;
 
 #define MANY (SAMPLER_LINES / SAMPLER_LINE_WAYS * SAMPLER_LINE)
 
-/* Each line has its own number: whatever gives way, no line has what another one has. */
+/*
+ * Expects in each line its own number: whatever is displaced, no line has the content of another.
+ */
 static void expect_numbers(uintptr_t start, size_t step, size_t count, uint64_t first)
 {
 	for (int again = 0; again < 2; again++) {
@@ -43,7 +45,7 @@ static char *make_numbers(size_t size)
 	return bytes;
 }
 
-/* More lines than there is room for, all in a row, or all where few have room. */
+/* There are more lines than room, all in a row, or all where few have room. */
 static void test_more_lines_than_room(void **state)
 {
 	static struct sampler_copies lines;
@@ -66,7 +68,9 @@ static void test_more_lines_than_room(void **state)
 	munmap((void *)start, size + SAMPLER_PAGE);
 }
 
-/* Also where lines that could not be read have taken the place of others. */
+/*
+ * Wanted lines have room, also where lines that could not be read have taken the place of others.
+ */
 static void test_room_for_wanted_lines(void **state)
 {
 	static struct {
@@ -97,7 +101,7 @@ static void test_room_for_wanted_lines(void **state)
 	munmap((void *)start, size + SAMPLER_PAGE);
 }
 
-/* What is wanted comes as it is then, up to what is not there; the rest is read by itself. */
+/* Wanted lines are copied as they are at that time, up to an absent one; others are read singly. */
 static void test_wanted_lines(void **state)
 {
 	static struct sampler_copies lines;
@@ -123,7 +127,7 @@ static void test_wanted_lines(void **state)
 	munmap((void *)start, size + SAMPLER_PAGE);
 }
 
-/* The next sample copies again what this one has read by itself, not what it has wanted. */
+/* The next sample copies again the lines that this one has read singly, not those it has wanted. */
 static void test_what_is_copied_again(void **state)
 {
 	static struct sampler_copies lines;
@@ -144,7 +148,7 @@ static void test_what_is_copied_again(void **state)
 	munmap((void *)start, 2 * SAMPLER_PAGE);
 }
 
-/* A child without a handler for fork() has its parent's number; what it copies stays with it. */
+/* A child without a handler for fork() has its parent's number; its copies stay with it. */
 static void test_a_child_that_nobody_noticed(void **state)
 {
 	static char from[8] = "parent", to[8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which native frames stand between which Python frames. */
+/* Tests which native frames stand between which Python frames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,21 +11,24 @@
 #include "preload/sampler/mixed.h"
 
 #define LOW   0x7000U /* the lower end of the innermost native frame */
-#define SIZE  64U     /* of each */
+#define SIZE  64U     /* size of each frame */
 #define CALLS 4U
 #define PARTS "parts of the function that have no symbol"
 
 enum place {
-	UNKNOWN = -1, /* as before 3.10 */
-	ABOVE = -2,   /* where the native frames have not come to */
+	UNKNOWN = -1, /* the place is unknown, as before 3.10 */
+	ABOVE = -2,   /* the place is above the native frames that were found */
 	ELSEWHERE = -3,
 };
 
-/* Innermost first: o: other code, i: the interpreter, E: its evaluation function. */
+/*
+ * Stacks with the innermost frame first. o: other code, i: the interpreter, E: its evaluation
+ * function.
+ */
 struct mixed_case {
-	const char *what, *natives, *python; /* Python frames: A, B, ... */
+	const char *what, *natives, *python; /* letters; Python frames are A, B, ... */
 	struct {
-		int in; /* which native frame, or a place */
+		int in; /* the native frame that a Python frame is in, or a place */
 		uint32_t end;
 	} calls[CALLS];
 	uint32_t call_count;
@@ -133,7 +136,7 @@ static uintptr_t address_of(int in, size_t count)
 	}
 }
 
-/* Letters are the numbers of frames. */
+/* Makes a mixture in which letters are the numbers of frames. */
 static struct sampler_mixture make_mixture(const struct mixed_case *from)
 {
 	size_t native_count = strlen(from->natives), python_count = strlen(from->python);
@@ -178,7 +181,7 @@ static void test_where_native_frames_stand(void **state)
 	}
 }
 
-/* A frame pointer may be any number, also the address of a call that there is not. */
+/* A frame pointer may be any number, also the address of a call that does not exist. */
 static void test_no_call_at_address_0(void **state)
 {
 	struct sampler_native low[] = {{.frame = 'i', .code = SAMPLER_CODE_INTERPRETER},
@@ -203,7 +206,10 @@ static void test_no_call_at_address_0(void **state)
 	assert_false(mixture.is_complete);
 }
 
-/* Each Python frame is a call in C, and `between` frames of C call it, as before 3.11. */
+/*
+ * Makes a deep stack: each Python frame is a call in C, which `between` frames of C call, as before
+ * 3.11.
+ */
 static struct sampler_mixture make_deep(uint32_t python_count, uint32_t between)
 {
 	uint32_t count = 0;
@@ -244,14 +250,14 @@ static void expect_deep(uint32_t python_count, uint32_t between, uint32_t python
 	for (uint32_t i = 0; i < mixture.count; i++)
 		found += out[i] == 'A';
 	assert_int_equal(found, python_left);
-	/* The innermost ones are whole. */
+	/* The innermost frames are complete. */
 	for (uint32_t i = 0; i < 2 * (between + 1); i++)
 		assert_int_equal(out[i], i % (between + 1) == between ? 'A' : 'i');
 	assert_false(mixture.is_complete);
 	assert_int_equal(mixture.is_deep, python_left < python_count);
 }
 
-/* Native frames are left out between the outer ones first. */
+/* Native frames are left out between the outer frames first. */
 static void test_stacks_that_are_too_deep(void **state)
 {
 	(void)state;
@@ -278,7 +284,7 @@ static void test_outermost_frames_are_cut_together(void **state)
 	assert_true(mixture.is_deep);
 }
 
-/* Nothing is missing between Python frames that there are not. */
+/* No frames are missing between Python frames that do not exist. */
 static void test_native_stacks_that_are_too_deep(void **state)
 {
 	struct sampler_mixture mixture = make_deep(FLMEM_PROFILE_DEPTH, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the time of samples does to their number, with its own clock. */
+/* Tests the effect of the time of samples on their number, with a clock of the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
 	return 0;
 }
 
-/* How often the interval is doubled after windows that had one such sample each. */
+/* Returns how often the interval is doubled after windows that had one such sample each. */
 static uint32_t pace_of(uint32_t searches, unsigned windows)
 {
 	header = (struct flmem_profile_header){.flags = FLMEM_PROFILE_PACED};
@@ -47,7 +47,7 @@ static uint32_t pace_of(uint32_t searches, unsigned windows)
 	return sampler_control.paced;
 }
 
-/* A thread that lost its processor in a sample has not taken the time itself. */
+/* A thread that lost its processor in a sample has not used that time itself. */
 static void test_a_long_sample_without_searches(void **state)
 {
 	(void)state;

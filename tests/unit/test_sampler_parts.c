@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the sampler that need no other process: safe reads, tables of CPython. */
+/* Tests parts of the sampler that need no other process: safe reads, tables of CPython. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ struct sampler_control sampler_control;
 struct sampler_tables sampler_tables;
 __thread struct sampler_thread sampler_thread;
 
-/* Pages: one with 'a', none, one without access. */
+/* Makes three pages: one with 'a', an absent one, one without access. */
 static char *make_pages(void)
 {
 	char *pages = mmap(NULL, 3 * SAMPLER_PAGE, PROT_READ | PROT_WRITE,
@@ -63,7 +63,7 @@ static void test_memory_that_is_not_there(void **state)
 	sampler_copies_end();
 }
 
-/* Lines of the last sample are copied again, and not used where they have gone. */
+/* Lines of the last sample are copied again, and are not used where they have vanished. */
 static void test_lines_of_the_last_sample(void **state)
 {
 	static struct sampler_copies lines;
@@ -98,7 +98,7 @@ static void test_what_is_the_own_stack(void **state)
 	assert_false(sampler_stack_is_own(sampler_thread.stack_top, &scratch));
 }
 
-/* What is certain ends with its bounds: after them the kernel is asked, and nothing is there. */
+/* Memory is certain up to its bounds. Beyond them the kernel is queried, and finds nothing. */
 static void test_memory_that_is_certain(void **state)
 {
 	char out[8], *pages = mmap(NULL, CERTAIN + SAMPLER_PAGE, PROT_READ,
@@ -121,7 +121,7 @@ static void test_memory_that_is_certain(void **state)
 	munmap(pages, CERTAIN + SAMPLER_PAGE);
 }
 
-/* It grows by small steps: a coroutine's stack may be mapped below it. */
+/* The known stack grows by small steps: a coroutine's stack may be mapped below it. */
 static void *note_stack(void *context)
 {
 	static struct sampler_scratch scratch;
@@ -158,14 +158,14 @@ static enum flmem_profile_python refusal(uint32_t version, const void *runtime)
 								      : why;
 }
 
-/* The table at the start of _PyRuntime in 3.13.0. */
+/* Fills the table at the start of _PyRuntime as in 3.13.0. */
 static void fill_table(uint64_t words[96], uint64_t version)
 {
 	memset(words, 0, 96 * sizeof(*words));
 	memcpy(words, "xdebugpy", 8);
 	words[1] = version;
-	words[24] = 152; /* of thread_id */
-	words[41] = 96;	 /* of localsplusnames */
+	words[24] = 152; /* offset of thread_id */
+	words[41] = 96;	 /* offset of localsplusnames */
 }
 
 static void test_which_pythons_are_read(void **state)
@@ -193,7 +193,7 @@ static void test_which_pythons_are_read(void **state)
 	assert_int_equal(refusal(0x030d00f0, words), FLMEM_PROFILE_PYTHON_INCONSISTENT);
 }
 
-/* offsetof() by a compiler in the headers of 3.10.13, 3.11.7. */
+/* The numbers are from offsetof() in the headers of 3.10.13 and 3.11.7. */
 static void test_what_a_call_in_c_has(void **state)
 {
 	static const uint32_t rows[][4] = {
@@ -226,7 +226,7 @@ static bool is_used_in_315(size_t word)
 	return false;
 }
 
-/* offsetof() by a compiler in the headers of that release. */
+/* The numbers are from offsetof() in the headers of that release. */
 static void test_positions_in_315(void **state)
 {
 	enum flmem_profile_python why = FLMEM_PROFILE_PYTHON_NONE;
@@ -258,7 +258,7 @@ static void test_positions_in_315(void **state)
 	assert_int_equal(found.code_span, 144);
 	assert_int_equal(found.ascii_size, words[92]);
 	assert_int_equal(found.compact_size, words[93]);
-	/* No structure reaches so far. What is not used does not matter. */
+	/* No structure reaches so far. Entries that are not used do not matter. */
 	for (size_t i = 3; i < FLMEM_ARRAY_SIZE(words); i++) {
 		words[i] = UINT64_MAX - 3;
 		assert_int_equal(refusal(0x030f02f0, words),
@@ -271,12 +271,12 @@ static void test_positions_in_315(void **state)
 	assert_int_equal(refusal(0x030f02f0, words), FLMEM_PROFILE_PYTHON_FREE_THREADED);
 }
 
-/* As gcc writes them: a return address at CFA - 8, then `push rbp`, `sub rsp, 16`. */
+/* The entry is as gcc writes it: a return address at CFA - 8, then `push rbp`, `sub rsp, 16`. */
 static const uint8_t cie_bytes[] = {1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1};
 
 static struct sampler_rule rule_at(const uint8_t *code, size_t size, unsigned offset)
 {
-	/* A function of 64 bytes, 256 after its entry. */
+	/* The function has 64 bytes and is 256 bytes after its entry. */
 	uint8_t bytes[64] = {0, 1, 0, 0, 64, 0, 0, 0, 0};
 	const struct sampler_cfi cie = {cie_bytes, sizeof(cie_bytes), 0x1000};
 	const struct sampler_cfi fde = {bytes, 9 + size, 0x2000};
@@ -357,9 +357,11 @@ static void test_line_tables(void **state)
 {
 	static const unsigned char lnotab[] = {6, 1, 4, 200, 0, 0}; /* 200 is -56 */
 	static const unsigned char pairs[] = {6, 1, 4, 128, 4, 255};
-	/* Short form without a change, one line with +2, long form with -1, none. */
+	/*
+	 * The entries are: short form without a change, one line with +2, long form with -1, none.
+	 */
 	static const unsigned char locations[] = {0x80, 0x00, 0xe1, 0, 0, 0xf0, 3, 0, 0, 0, 0xf8};
-	/* None, one line with +1, none. */
+	/* The entries are: none, one line with +1, none. */
 	static const unsigned char cells[] = {0xf9, 0xd8, 0, 0, 0xf8};
 
 	(void)state;
@@ -379,7 +381,7 @@ static void test_line_tables(void **state)
 	assert_int_equal(line_of(SAMPLER_LINES_LOCATIONS, cells, sizeof(cells), 6), 0);
 }
 
-/* Whatever stands there is read within its length; the addresses are checked by the sanitizer. */
+/* A table with any content is read within its length; the sanitizer checks the addresses. */
 static void test_line_tables_of_anything(void **state)
 {
 	unsigned char content[64];
@@ -396,7 +398,7 @@ static void test_line_tables_of_anything(void **state)
 	}
 }
 
-/* A str whose length exceeds what is mapped. */
+/* A str has a length that exceeds the mapped memory. */
 static void test_texts_that_are_not_there(void **state)
 {
 	const struct sampler_python python = {.ascii_size = 40, .compact_size = 56};
@@ -427,7 +429,7 @@ static void test_texts_that_are_not_there(void **state)
 	assert_int_equal(sampler_python_text(&python, (uintptr_t)text, out), -1);
 }
 
-/* Objects of CPython by the bytes of which a sample depends. */
+/* Objects of CPython, with the bytes that a sample depends on. */
 struct str {
 	uint64_t head[2], length;
 	int64_t hash;
@@ -456,7 +458,7 @@ static uint64_t content_of(const struct str *name, const struct str *file,
 	return sampler_python_content(&python, &code, &known);
 }
 
-/* Each byte counts, and what cannot be read has none. */
+/* Each byte counts, and code that cannot be read has no content. */
 static void test_content_of_code(void **state)
 {
 	static struct str name, file;
@@ -479,7 +481,7 @@ static void test_content_of_code(void **state)
 	lines.content[299] ^= 1;
 	assert_int_not_equal(content_of(&name, &file, &lines), first);
 	lines.content[299] ^= 1;
-	lines.content[300] ^= 1; /* after its end */
+	lines.content[300] ^= 1; /* a byte after the end */
 	assert_int_equal(content_of(&name, &file, &lines), first);
 	name.hash = 5;
 	other = content_of(&name, &file, &lines);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order to attach: what it waits for, and in which order it acts. */
+/* Tests the order to attach: what it waits for, and in which order it acts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ uint64_t sampler_got_restore(uint64_t *ret_unseen)
 	return 0;
 }
 
-/* As that of got.c: only in a thread that may have opened a library. */
+/* Replaces the function of got.c: it may run only in a thread that may have opened a library. */
 void sampler_got_catch_up(void)
 {
 	caught_up += opened && sampler_thread.opened;
@@ -91,7 +91,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* It would write into the tables of the next one, and release what it does not hold. */
+/* A late call would write into the next profile's tables and release what that does not hold. */
 static void test_no_profile_begins_before_calls_of_the_last_one_end(void **state)
 {
 	char answer[FLMEM_SAMPLER_ANSWER_MAX];
@@ -109,7 +109,7 @@ static void test_no_profile_begins_before_calls_of_the_last_one_end(void **state
 	assert_int_equal(opened, 1);
 }
 
-/* One that is loaded between the first walk and the profile finds nothing to be redirected to. */
+/* A library loaded between the first walk and the profile could not be redirected then. */
 static void test_libraries_are_searched_again_once_there_is_a_profile(void **state)
 {
 	char answer[FLMEM_SAMPLER_ANSWER_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which unwind rules are remembered. */
+/* Tests which unwind rules are remembered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ __thread struct sampler_thread sampler_thread;
 static struct sampler_scratch scratch;
 static unsigned searches;
 
-/* There is no code anywhere, which is remembered, too. */
+/* Replaces the search for modules: it finds code nowhere, which is remembered, too. */
 uint32_t sampler_module_find(struct sampler_scratch *unused, uintptr_t address)
 {
 	(void)unused;
@@ -33,7 +33,7 @@ static unsigned find_all(const uintptr_t *addresses, size_t count)
 	return searches;
 }
 
-/* A search takes some 20 calls of the kernel: addresses must not push each other out at once. */
+/* A search takes about 20 system calls: addresses must not displace each other at once. */
 static void test_addresses_that_share_their_places(void **state)
 {
 	uintptr_t addresses[SAMPLER_WAYS + 1], address = SAMPLER_PAGE;
@@ -45,7 +45,7 @@ static void test_addresses_that_share_their_places(void **state)
 	for (unsigned closed = 0; closed < 2; closed++) {
 		assert_int_equal(find_all(addresses, SAMPLER_WAYS), SAMPLER_WAYS);
 		assert_int_equal(find_all(addresses, SAMPLER_WAYS), 0);
-		/* One more takes the place of one. */
+		/* One more address takes the place of another one. */
 		assert_int_equal(find_all(&addresses[SAMPLER_WAYS], 1), 1);
 		assert_int_equal(find_all(&addresses[SAMPLER_WAYS], 1), 0);
 		sampler_control.stale_modules++; /* a library has been closed */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records that meet in an index: it has two places, which are taken when the last one comes. */
+/*
+ * Tests records that meet in an index: it has two places, which are taken when the last one comes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

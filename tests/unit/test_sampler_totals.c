@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timeline of a long run, and peaks within rounds. */
+/* Tests the timeline of a long run, and peaks within rounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@ static struct flmem_profile_site site;
 static struct flmem_profile_cell cells[2];
 static struct flmem_profile_round rounds[2];
 
-static unsigned finds_left; /* after which round 1 begins; 0: it does not */
+static unsigned finds_left; /* searches until round 1 begins; 0: it does not begin */
 
-/* Somebody may announce a round at any moment. */
+/* Replaces the search for a round, which may be announced at any moment. */
 uint32_t sampler_round_find(uint64_t now_ms)
 {
 	const uint32_t round = header.round;
@@ -66,7 +66,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* It has moments from all of the run, further and further apart. */
+/* The timeline has moments from all of the run, at growing distances. */
 static void test_a_timeline_covers_the_whole_run(void **state)
 {
 	const uint64_t end_ms = 100000;
@@ -90,7 +90,7 @@ static void test_a_timeline_covers_the_whole_run(void **state)
 	assert_in_range(last_ms, end_ms - header.timeline_period_ms, end_ms);
 }
 
-/* A round that only frees began with all of it. */
+/* A round that only frees began with everything that was live. */
 static void test_a_round_has_what_was_live_when_it_began(void **state)
 {
 	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};
@@ -105,7 +105,10 @@ static void test_a_round_has_what_was_live_when_it_began(void **state)
 	assert_int_equal(cells[1].freed_bytes, 5000);
 }
 
-/* A mapping whose munmap() failed: whenever the next round begins, no round's frees wrap around. */
+/*
+ * The munmap() of a mapping failed: whenever the next round begins, the freed bytes of no round
+ * wrap around.
+ */
 static void test_what_is_returned_was_freed_in_the_round_that_is_corrected(void **state)
 {
 	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};
@@ -126,7 +129,7 @@ static void test_what_is_returned_was_freed_in_the_round_that_is_corrected(void 
 	}
 }
 
-/* Of a free in a round that has ended. */
+/* The returned bytes belong to a free in a round that has ended. */
 static void test_what_is_returned_later_is_allocated_again(void **state)
 {
 	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};
@@ -142,7 +145,7 @@ static void test_what_is_returned_later_is_allocated_again(void **state)
 	assert_int_equal(rounds[1].allocated_bytes, 5000);
 }
 
-/* Where the round changes in the middle. */
+/* The round changes in the middle of the sample. */
 static void test_a_sample_belongs_to_one_round(void **state)
 {
 	const struct flmem_profile_live live = {.weight_bytes = 5000, .weight_count = 1};

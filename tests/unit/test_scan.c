@@ -25,7 +25,7 @@ static void processes_of_a_tree_are_found_with_their_parents(void **state)
 	tree_process(&tree, 20, 1);
 	tree_process(&tree, 300, 20);
 	tree_process(&tree, 4000, 300);
-	tree_process(&tree, 41, 40); /* two that claim to be each other's parent */
+	tree_process(&tree, 41, 40); /* two processes that claim each other as parent */
 	tree_process(&tree, 40, 41);
 	tree_puts(&tree, "proc/self/stat", "no process");
 	tree_puts(&tree, "proc/99/stat", "garbled");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a script does after the classes that it calls, and what hides the rest of it. */
+/* Tests what a script does after the classes that it calls, and what hides the rest of it. */
 #include <stdio.h>
 
 #include "script_rows.h"
@@ -66,7 +66,7 @@ static const struct row rows[] = {
 	 .severity = INFO},
 	{PASSED, "import nvflare.recipe.fedavg as f\nf._FedAvgValidator = V\n", .hits = 1,
 	 .line = 2},
-	/* the same name for another one: what is after the "=" is still the class */
+	/* the name is assigned another class: the text after the "=" is still the class */
 	{PASSED, PT "R = wrap(R)\nR(" BOTH ")\n", .hits = 1, .line = 2, .says = "passed on",
 	 .severity = INFO},
 	{PASSED, PT "R = other\nR(" BOTH ")\n", .hits = 0},
@@ -139,7 +139,7 @@ static void test_scripts(void **state)
 		check_row(&rows[i]);
 }
 
-/* The same key of a job that is exported. */
+/* A job that is exported, with the same key. */
 static void test_resends_of_a_job(void **state)
 {
 	static const struct {
@@ -174,7 +174,7 @@ static void test_resends_of_a_job(void **state)
 
 static const struct {
 	const char *script;
-	unsigned line; /* of the string that does not end; 0: all of the file is read */
+	unsigned line; /* line of the string that does not end; 0: all of the file is read */
 } strings[] = {
 	{RECIPE "x = \"\"\"\n" LATER, 2},
 	{RECIPE "x = '''a\n" LATER "\"\"\"", 2},

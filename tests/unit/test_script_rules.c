@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about scripts that offload tensors, configure sites or set variables: more rows. */
+/*
+ * Tests the rules about scripts that offload tensors, configure sites or set variables: more rows.
+ */
 #include <stdio.h>
 
 #include "script_rows.h"
@@ -271,7 +273,7 @@ static const struct row rows[] = {
 	 "import gc\nimport nvflare\ngetattr(gc, 'disable')()\nrun(gc.disable)\n", .hits = 2,
 	 .line = 4, .says = "cannot tell whether it is called", .severity = INFO},
 	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\nrun(gc, gc.collect)\n", .hits = 0},
-	/* what exists then is never collected, whatever calls gc.collect() */
+	/* objects that exist then are never collected, whatever calls gc.collect() */
 	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.collect()\ngc.freeze()\n", .hits = 1,
 	 .line = 4, .says = "cannot tell what", .severity = INFO},
 	{"NVF-COLLECTOR-OFF", "from gc import freeze\nimport nvflare\natexit.register(freeze)\n",
@@ -409,7 +411,7 @@ static const struct {
 	{"%matplotlib inline\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
 };
 
-/* What IPython runs itself: Python after %time, commands of the shell, %env. */
+/* IPython runs some lines itself: Python after %time, commands of the shell, %env. */
 static void commands_of_notebooks_are_read(void **state)
 {
 	(void)state;
@@ -432,7 +434,7 @@ static void commands_of_notebooks_are_read(void **state)
 	}
 }
 
-/* What is after the part of a text that is read is a finding where it may matter. */
+/* An unread part of a text is a finding where it may matter. */
 static void long_texts_are_not_passed_over(void **state)
 {
 	static const char *const ends[] = {"nvflare simulator job", "export MALLOC_ARENA_MAX=x",
@@ -453,7 +455,7 @@ static void long_texts_are_not_passed_over(void **state)
 	}
 }
 
-/* Hydra makes objects of maps; what the command line overrides is not in the file. */
+/* Hydra makes objects of maps; the file lacks the values that the command line overrides. */
 static void classes_that_yaml_names_are_findings(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of a script that are commands, or that set variables, wherever they end. */
+/* Tests texts of a script that are commands, or that set variables, wherever they end. */
 #include "script_rows.h"
 
 #define OPEN   "NVF-ENVIRON-CANNOT-TELL"
@@ -7,7 +7,7 @@
 #define OTHER  "import fabricate as f\nimport nvflare\n"
 
 static const struct row rows[] = {
-	/* what submitit runs before the job */
+	/* commands that submitit runs before the job */
 	{OPEN, SUBMIT "e.update_parameters(timeout_min=4,\n setup=['export MALLOC_ARENA_MAX=2'])\n",
 	 .hits = 1, .line = 4, .says = "a text of the script sets variables", .severity = INFO},
 	{OPEN,
@@ -21,7 +21,7 @@ static const struct row rows[] = {
 	 SUBMIT "e.update_parameters(setup=['module load cuda', 'export OMP_NUM_THREADS=2'],\n"
 		"  name='x')\n",
 	 .hits = 0},
-	/* packages that are not known */
+	/* packages that flmem does not know */
 	{OPEN, OTHER "f.launch('nvflare simulator job')\n", .hits = 1, .line = 3,
 	 .says = "a command that starts NVFlare", .severity = INFO},
 	{OPEN, OTHER "f.launch(['nvflare', 'simulator', job])\n", .hits = 1, .line = 3},
@@ -33,11 +33,11 @@ static const struct row rows[] = {
 	{OPEN, OTHER "ENVIRON = dict(MALLOC_ARENA_MAX='2')\nf.init(ENVIRON)\n", .hits = 1},
 	{OPEN, OTHER "f.V1EnvVar(name='MALLOC_ARENA_MAX', value='2')\n", .hits = 1},
 	{OPEN, OTHER "x = {'name': 'LD_PRELOAD', 'value': lib}\n", .hits = 1},
-	/* once, where the call is reported */
+	/* reported once, for the call */
 	{OPEN, "import os\nimport nvflare\nos.system('MALLOC_ARENA_MAX=2 nvflare simulator j')\n",
 	 .hits = 1},
 	{OPEN, "import os\nimport nvflare\nos.system(\n  'nvflare simulator j')\n", .hits = 1},
-	/* shown to people, compared, or about something else */
+	/* texts that are shown to people, compared, or about something else */
 	{OPEN,
 	 OTHER "'''python3 -m nvflare.x\nMALLOC_ARENA_MAX=2\n'''\nprint('nvflare simulator job')\n"
 	       "log.info('export MALLOC_ARENA_MAX=2 first')\n"

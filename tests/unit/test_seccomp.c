@@ -96,7 +96,7 @@ static void unknown_arguments_go_both_ways(void **state)
 	assert_int_equal(actions_of(NO_DONTNEED, &high), MAY(ALLOW));
 }
 
-/* W^X: kills for mprotect() with PROT_EXEC. */
+/* The filter enforces W^X: it kills for mprotect() with PROT_EXEC. */
 static void known_bits_decide(void **state)
 {
 	static const struct sock_filter program[] = {
@@ -186,7 +186,7 @@ static void an_unknown_result_may_be_anything(void **state)
 			 (2U << FLMEM_FILTER_ALLOW) - 1);
 }
 
-/* By a divisor that may be 0 the program ends with 0, which kills the thread. */
+/* A division by a value that may be 0 ends the program with 0, which kills the thread. */
 static void divisions_by_zero_kill(void **state)
 {
 	static const struct sock_filter program[] = {
@@ -239,7 +239,7 @@ static uint32_t random_word(uint64_t *seed)
 
 #define STEPS 24
 
-/* Straight and branching code that the kernel accepts; A ends up as an errno. */
+/* Makes straight and branching code that the kernel accepts; A ends up as an errno. */
 static size_t make_program(uint64_t *seed, uint32_t number, struct sock_filter *program)
 {
 	/* Some of the names stand for 0. NOLINTBEGIN(misc-redundant-expression) */
@@ -283,13 +283,13 @@ static size_t make_program(uint64_t *seed, uint32_t number, struct sock_filter *
 }
 
 #define PROGRAMS 40
-#define NUMBER	 1000U /* no such call */
+#define NUMBER	 1000U /* the number of no system call */
 
 struct trial {
 	struct sock_filter code[STEPS + 8];
 	size_t length;
 	struct flmem_syscall call;
-	int error; /* what the kernel made of it */
+	int error; /* the error with which the kernel answered */
 };
 
 static void try_in_child(struct trial *trial)
@@ -333,7 +333,7 @@ static void check_trial(const struct trial *trial)
 	assert_int_equal(outcome.error, trial->error);
 }
 
-/* The kernel itself is asked what random programs come to; 0 as an errno is a success. */
+/* The kernel runs the random programs as well; 0 as an errno is a success. */
 static void the_kernel_agrees(void **state)
 {
 	struct trial *trials = mmap(NULL, PROGRAMS * sizeof(*trials), PROT_READ | PROT_WRITE,
@@ -371,7 +371,7 @@ static uint32_t concrete(const struct trial *trial, const struct flmem_filter_in
 	return bpf_run(trial->code, trial->length, &data);
 }
 
-/* Whatever the unknown bits are, what comes is among what may come. */
+/* Whatever the unknown bits are, the outcome is among the possible ones. */
 static void nothing_that_comes_is_missed(void **state)
 {
 	uint64_t seed = 12;
@@ -385,7 +385,7 @@ static void nothing_that_comes_is_missed(void **state)
 		fill_trial(&trial, i, &seed);
 		for (size_t k = 0; k < FLMEM_SYSCALL_ARGS; k++)
 			trial.call.args[k].known = (uint64_t)random_word(&seed) << (i % 33);
-		/* A separate verdict for each way: the action bits are computed as well. */
+		/* Each way has its own verdict: the action bits are computed as well. */
 		trial.code[trial.length - 3].k = 0x7fffffff;
 		trial.code[trial.length - 2].k = 0;
 		flmem_filter_input_set(&input, &trial.call);
@@ -397,7 +397,7 @@ static void nothing_that_comes_is_missed(void **state)
 	}
 }
 
-/* A child under `count` filters that allow all, and then one more program. */
+/* Starts a child under `count` filters that allow all, and one more program. */
 static pid_t start_child(const struct sock_filter *code, size_t length, int count)
 {
 	static const struct sock_filter all[] = {RETURN(ALLOW)};
@@ -433,7 +433,7 @@ static const struct flmem_syscall dontneed_row[] = {
 };
 static const struct flmem_syscall_table dontneed_table = {"a test", dontneed_row, 1, false};
 
-/* The code of the check, with the child unharmed by it. */
+/* Returns the code of the check; the check must not harm the child. */
 static int check_child(const struct sock_filter *code, size_t length, int count,
 		       const struct flmem_seccomp_calls *calls, struct flmem_error *err)
 {
@@ -554,7 +554,7 @@ static void a_failure_is_fine_where_the_table_says_so(void **state)
 			 FLMEM_EUNSUPPORTED);
 }
 
-/* One table more than there is room for: what it says must not be lost. */
+/* There is one table more than room: its content must not be lost. */
 static void a_list_that_is_full_becomes_unknown(void **state)
 {
 	struct flmem_syscall_table tables[FLMEM_SYSCALL_TABLES + 1] = {{0}};
