@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dry run reports what the filters of the thread forbid, whether or not it stops the thread. */
+/*
+ * Tests that a dry run reports what the filters of the thread forbid, whether or not it stops the
+ * thread.
+ */
 #include "own_child.h"
 
 #include <linux/filter.h>
@@ -53,7 +56,7 @@ static void be_waiting(void)
 		pause();
 }
 
-/* With a timeout that a stop would start again: a dry run does not stop this thread. */
+/* Polls with a timeout that a stop would start again: a dry run does not stop this thread. */
 static void be_polling(void)
 {
 	struct epoll_event event;
@@ -103,7 +106,7 @@ static void ask(int (*ask_for)(const struct flmem_view *))
 	target_close(&target);
 }
 
-/* To a process that has a filter itself, the kernel shows none. */
+/* Queries from a process that has a filter itself: the kernel shows it no filters. */
 static void ask_under_a_filter(int (*ask_for)(const struct flmem_view *))
 {
 	struct target target;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seccomp states of threads, and filters, whose reading is truncated. */
+/* Tests seccomp states of threads, and filters, whose reading is truncated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,17 +40,17 @@ static const struct flmem_syscall_table code_table = {.maker = "a test", .runs_p
 
 static const struct sock_filter allow[] = {RETURN(ALLOW)};
 
-/* Of the child, beside its threads. */
+/* The filter program of the next child. */
 static const struct sock_filter *code = allow;
 static size_t code_length = 1;
 
-/* What reading the state of a thread gives, and the request for a filter; 0: what it gives. */
+/* The state of a thread as it is read, and the error of the request for a filter; 0: as it is. */
 static struct {
 	pid_t tid;
 	int status;
 	unsigned long index;
 	int filter;
-	bool is_longer; /* than it was at first */
+	bool is_longer; /* the filter is longer than it was at first */
 } unread;
 
 int __real_flmem_status_read_thread(const struct flmem_process *process, pid_t tid,
@@ -109,7 +109,7 @@ enum threads {
 	BESIDE_LESS_FILTERED,
 };
 
-/* Under one filter; a second thread has one less. */
+/* Starts a child under one filter; a second thread may have one less. */
 static pid_t start_filtered(enum threads threads)
 {
 	char ready = 0;
@@ -142,7 +142,7 @@ static void end_filtered(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* As if the kernel had shown this state of the thread, which has one filter. */
+/* Checks as if the kernel had shown this state of the thread, which has one filter. */
 static int check_stopped(const struct flmem_status *shown, const struct flmem_seccomp_calls *calls,
 			 struct flmem_error *err)
 {
@@ -170,7 +170,7 @@ static int check_shown(uint64_t mode, struct flmem_u64 filters, struct flmem_err
 	return check_stopped(&shown, &calls, err);
 }
 
-/* Under this filter. */
+/* Checks a thread under this filter. */
 static int check_code(const struct sock_filter *rows, size_t count,
 		      const struct flmem_seccomp_calls *calls, struct flmem_error *err)
 {
@@ -207,7 +207,7 @@ static void filters_that_are_not_all_read_are_refused(void **state)
 	assert_non_null(strstr(err.message, "cannot be read"));
 }
 
-/* Where the kernel does not show how many there are, only ENOENT after the first is the end. */
+/* Where the kernel does not show the number of filters, only ENOENT after the first ends them. */
 static void no_error_but_one_ends_the_filters(void **state)
 {
 	static const struct {
@@ -263,7 +263,7 @@ static void a_call_that_is_only_noted_is_allowed(void **state)
 	assert_int_equal(check_code(log, 1, &calls, &err), 0);
 }
 
-/* read() on x86-64. */
+/* On x86-64 the first call is read(). */
 static void the_first_call_of_all_counts(void **state)
 {
 	static const struct sock_filter no_first[] = {
@@ -290,7 +290,7 @@ static void the_first_call_of_all_counts(void **state)
 	assert_non_null(strstr(err.message, "system call 0(...), which a test may make"));
 }
 
-/* Other arguments of it are forbidden than those of the table that names it. */
+/* The filter forbids other arguments of the call than those of the table that names it. */
 static void a_call_of_the_program_has_the_name_of_a_table(void **state)
 {
 	static const struct sock_filter no_seven[] = {
@@ -317,7 +317,7 @@ static void a_call_of_the_program_has_the_name_of_a_table(void **state)
 	assert_non_null(strstr(err.message, "could kill the process for madvise(...)"));
 }
 
-/* What is not known of all calls at once may be known of each. */
+/* What is unknown of all calls together may be known of each. */
 static void calls_of_the_program_are_checked_one_by_one(void **state)
 {
 	static const struct sock_filter joined[] = {
@@ -344,7 +344,7 @@ static void calls_of_the_program_are_checked_one_by_one(void **state)
 	assert_int_equal(check_code(joined, FLMEM_ARRAY_SIZE(joined), &calls, &err), 0);
 }
 
-/* ENOSYS makes the C library try another call; of two errors it may be the other one. */
+/* ENOSYS makes the C library try another call; one of two possible errors may be that one. */
 static void an_error_that_is_not_known_is_not_fine(void **state)
 {
 	static const struct sock_filter either[] = {
@@ -419,7 +419,7 @@ static void code_of_the_program_needs_the_same_filters_in_all_threads(void **sta
 	assert_int_equal(check_threads(BESIDE_UNFILTERED, &calls, &err), FLMEM_EUNSUPPORTED);
 	assert_non_null(strstr(err.message, "different seccomp filters"));
 	assert_int_equal(check_threads(BESIDE_LESS_FILTERED, &calls, &err), FLMEM_EUNSUPPORTED);
-	/* What is not listed may be such code. */
+	/* Without a list the calls may be those of such code. */
 	assert_int_equal(check_threads(BESIDE_UNFILTERED, &any, &err), FLMEM_EUNSUPPORTED);
 	assert_int_equal(check_threads(BESIDE_UNFILTERED, &none, &err), 0);
 }
@@ -435,7 +435,7 @@ static pid_t other_thread(pid_t child)
 	return tasks.ids[tasks.ids[0] == child];
 }
 
-/* Neither that of the thread nor that of another one; one that has ended harms nobody. */
+/* A state of the thread or of another one cannot be read. A thread that has ended harms nobody. */
 static void a_state_that_cannot_be_read_is_refused(void **state)
 {
 	struct flmem_syscall_list list = {0};
@@ -461,7 +461,7 @@ static void a_state_that_cannot_be_read_is_refused(void **state)
 	end_filtered(child);
 }
 
-/* It alone: root without any other one may read them. */
+/* The process keeps this capability alone: root without any other one may read filters. */
 static void the_capability_that_shows_filters_is_named(void **state)
 {
 	const struct flmem_seccomp_calls calls = {.list = &no_calls, .repeated = {.number = -1}};

@@ -36,7 +36,7 @@ static void make(const struct flmem_settings_request *request, struct flmem_sett
 		fail_msg("%s", err.message);
 }
 
-/* No name twice for one set of circumstances, and everything that the reader is shown is there. */
+/* No name occurs twice for one set of circumstances, and every text for the reader is present. */
 static void the_table_is_sound(void **state)
 {
 	const struct flmem_setting_row *a, *b;
@@ -86,7 +86,7 @@ static void a_missing_gpu_is_a_reason_of_its_settings_alone(void **state)
 	make(&request, &without);
 	assert_string_equal(find(&without, "cuda_empty_cache")->reason, "none here");
 	assert_null(find(&without, "cuda_empty_cache")->value);
-	/* 2.9 does not read the variable, with a GPU either. */
+	/* NVFlare 2.9 does not read the variable, with a GPU either. */
 	assert_non_null(strstr(find(&without, "NVFLARE_CUDA_EMPTY_CACHE")->reason, "2.7.2 to 2.8"));
 	assert_non_null(find(&without, "client_memory_gc_rounds")->value);
 	request.role = FLMEM_ROLE_SERVER;
@@ -106,7 +106,7 @@ static void other_roles_have_no_settings(void **state)
 	assert_int_equal(settings.count, 77);
 }
 
-/* glibc takes such a value for none, so the role's is set; the note tells of the user's. */
+/* glibc treats such a value as absent, so the role's is set; the note describes the user's. */
 static void a_value_that_its_reader_ignores_counts_as_not_set(void **state)
 {
 	static const char *const ignored[] = {"0", "abc", "-1", "2x", "", "08"};
@@ -143,7 +143,7 @@ static void a_tunable_without_effect_leaves_the_variable(void **state)
 	assert_string_equal(find(&settings, "MALLOC_ARENA_MAX")->value, "2");
 }
 
-/* With some values (-1) glibc sets no limit and does not read the variable either. */
+/* With some values (-1) glibc sets no limit, and does not read the variable either. */
 static void a_tunable_without_a_bound_is_replaced(void **state)
 {
 	static char *const environment[] = {
@@ -204,15 +204,16 @@ static void a_kept_value_that_does_nothing_is_noted(void **state)
 	assert_string_equal(find(&settings, "NVFLARE_CLIENT_MEMORY_GC_ROUNDS")->value, "3");
 }
 
-/* An external trainer takes the variable instead of what the job has tuned. */
+/* An external trainer takes the variable instead of the interval that the job has tuned. */
 static void an_interval_is_set_only_where_the_job_sets_none(void **state)
 {
 	static const struct {
 		enum flmem_settings_job job;
-		const char *user;  /* NULL: not set */
-		const char *value; /* NULL: left out */
+		const char *user;  /* value of the user; NULL: not set */
+		const char *value; /* expected value; NULL: left out */
 		bool force;
-		const char *says; /* in the reason of the omission, or in the note; NULL: none */
+		/* Text in the reason of the omission, or in the note; NULL: none. */
+		const char *says;
 	} rows[] = {
 		{FLMEM_SETTINGS_JOB_UNKNOWN, NULL, NULL, false, "--job"},
 		{FLMEM_SETTINGS_JOB_SET, NULL, NULL, false, "sets its own"},
@@ -247,7 +248,7 @@ static void an_interval_is_set_only_where_the_job_sets_none(void **state)
 		    (one->value && strcmp(one->value, rows[i].value) != 0) ||
 		    !text != !rows[i].says || (text && !strstr(text, rows[i].says)))
 			fail_msg("row %zu: %s, %s", i, one->value, text);
-		/* The cache is emptied by the same cleanup. */
+		/* The same cleanup empties the cache. */
 		assert_int_equal(find(&settings, "NVFLARE_CUDA_EMPTY_CACHE")->value != NULL,
 				 rows[i].job == FLMEM_SETTINGS_JOB_LEFT);
 	}
@@ -340,7 +341,7 @@ static void quoting_is_exact(void **state)
 {
 	static const struct {
 		flmem_quote_fn *quote;
-		const char *value, *quoted; /* NULL: refused */
+		const char *value, *quoted; /* the value, and its quoted form; NULL: refused */
 	} rows[] = {
 		{flmem_quote_sh, "plain:1,2", "plain:1,2"},
 		{flmem_quote_sh, "", "''"},

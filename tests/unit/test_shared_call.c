@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the processes of an MPI job divide an output: each byte once, in about equal parts. */
+/* Tests how the processes of an MPI job divide an output: each byte once, in about equal parts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void take_part(struct flmem_aggregate_call *call, unsigned rank, unsigned
 	flmem_shared_call_divide(call, FLMEM_RUN_COMBINE);
 }
 
-/* Tensors of these numbers of kilobytes, in this order. */
+/* Makes a list of tensors of these numbers of kilobytes, in this order. */
 static struct flmem_tensor_list make_list(const unsigned *kilobytes, size_t count)
 {
 	static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -94,7 +94,7 @@ static void parts_have_each_byte_once(void **state)
 	}
 }
 
-/* Where the rounded sums of a measuring pass begin depends on the model alone. */
+/* The model alone decides where the rounded sums of a measuring pass begin. */
 static void measured_parts_begin_at_whole_units(void **state)
 {
 	struct flmem_aggregate_call call;
@@ -140,7 +140,7 @@ static void shards_that_would_not_divide_the_work_are_cut(void **state)
 	assert_true(call.run.begin == 0 && call.run.end == (8200000 / 2 / KIB(64) + 1) * KIB(64));
 	take_part(&call, 1, 2, KIB(64));
 	assert_true(call.run.end == 8200000);
-	/* With chunks that are longer than the parts some processes have nothing to do. */
+	/* If chunks are longer than the parts, some processes have nothing to do. */
 	take_part(&call, 1, 3, MIB(16));
 	assert_true(call.run.begin == 8100000 && call.run.end == call.run.begin);
 	assert_true(call.run.first_chunk == call.run.chunk_limit);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which thread gets a signal for the process that arrives while another than main is held. */
+/* Tests which thread gets a signal for the process that arrives while another than main is held. */
 #include "borrowed.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 #define TIMEOUT_US 20000000U
 #define TRIES	   20U
-/* More signals than flmem could read in one request. */
+/* The number of signals is more than flmem could read in one request. */
 #define QUEUED 100
 
 struct page {
@@ -28,11 +28,11 @@ static bool main_gets_processor;
 static unsigned checks;
 
 int __real_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
-static bool is_holding; /* which reads a status, too */
+static bool is_holding; /* flmem holds the thread, during which it reads a status, too */
 
 int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 
-/* As if the main thread got a processor after its mask was read for the first time. */
+/* Acts as if the main thread got a processor after its mask was read for the first time. */
 int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status)
 {
 	int rc = __real_flmem_status_read_number(number, ret_status);
@@ -50,7 +50,7 @@ static void take_signal(int number)
 	atomic_store(&page->handler, gettid());
 }
 
-/* As a program that reads its signals from a signalfd, and is late. */
+/* Waits as a program that reads its signals from a signalfd, and is late. */
 static void queue_signals(void)
 {
 	const union sigval value = {0};
@@ -171,7 +171,9 @@ static bool is_taken_by_other(void)
 	return atomic_load(&page->handler) != child;
 }
 
-/* Its wait would not end otherwise: pause() ends when a handler has run in that thread. */
+/*
+ * Otherwise the main thread's wait would last: pause() ends when a handler has run in that thread.
+ */
 static void the_main_thread_takes_it(void **state)
 {
 	(void)state;
@@ -188,7 +190,10 @@ static void it_takes_one_behind_many_that_are_blocked(void **state)
 	assert_false(is_taken_by_other());
 }
 
-/* On a busy machine the time passes without a wait for it, so the checks are counted, too. */
+/*
+ * On a busy machine the time passes without a wait for the main thread, so the checks are counted,
+ * too.
+ */
 static void a_main_thread_that_stays_away_is_not_awaited_for_ever(void **state)
 {
 	unsigned most = 0;
@@ -235,7 +240,7 @@ static void nobody_waits_for_a_main_thread_that_is_held(void **state)
 	flmem_tracee_release(&first);
 }
 
-/* It stops all threads, whichever takes it. */
+/* The signal stops all threads, whichever takes it. */
 static void nobody_waits_for_a_main_thread_to_take_a_stopping_signal(void **state)
 {
 	static const int signals[] = {SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};

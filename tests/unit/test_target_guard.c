@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a borrowed thread must not be, by the mappings of an allocator's library. */
+/* Tests where a borrowed thread must not be, by the mappings of an allocator's library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void an_allocators_code_and_locks_are_guarded(void **state)
 	assert_int_equal(guard.lock_count, 1);
 	assert_int_equal(guard.locks[0].start, 0x6000);
 	assert_int_equal(guard.locks[0].end, 0x7000);
-	list.is_cut = true; /* what the others guard is unknown */
+	list.is_cut = true; /* the ranges that the others guard are unknown */
 	flmem_target_guard_fill(&view, &list, &guard);
 	assert_non_null(guard.unread);
 }
@@ -62,7 +62,7 @@ uint64_t __wrap_flmem_group_room_left(int rootfd, const struct flmem_process *pr
 	return room_left;
 }
 
-/* flmem may be in the same one, and the kernel ends the largest process of it. */
+/* flmem may be in the same control group, and the kernel ends the largest process of it. */
 static int open_with_room(uint64_t bytes, struct flmem_error *err)
 {
 	FLMEM_AUTO_INSPECTION struct flmem_target_inspection *target =
@@ -98,7 +98,7 @@ static void joins_of_an_allocator_that_is_built_in_are_guarded(void **state)
 	struct flmem_allocator_ops ops = {.kind = FLMEM_ALLOCATOR_JEMALLOC,
 					  .plan_trim = plan_nothing};
 	struct flmem_allocator_list list = {.count = 1};
-	struct flmem_modules modules = {0}; /* no C library */
+	struct flmem_modules modules = {0}; /* a process without a C library */
 	const struct flmem_view view = {.modules = &modules};
 	struct flmem_guard guard = {0};
 
@@ -106,10 +106,10 @@ static void joins_of_an_allocator_that_is_built_in_are_guarded(void **state)
 	list.rows[0].ops = &ops;
 	list.rows[0].linkage = FLMEM_LINKAGE_STATIC;
 	flmem_target_guard_fill(&view, &list, &guard);
-	assert_non_null(guard.unread); /* where fork() is */
+	assert_non_null(guard.unread); /* it is not known where fork() is */
 	assert_true(guard.may_join_threads);
 	guard.may_join_threads = false;
-	ops.kind = FLMEM_ALLOCATOR_MIMALLOC; /* has no threads */
+	ops.kind = FLMEM_ALLOCATOR_MIMALLOC; /* an allocator without threads */
 	flmem_target_guard_fill(&view, &list, &guard);
 	assert_false(guard.may_join_threads);
 }

@@ -84,7 +84,7 @@ static void the_own_threads_are_listed(void **state)
 	for (size_t i = 0; i < tasks.count; i++)
 		found |= tasks.ids[i] == getpid();
 	assert_true(found);
-	/* A thread that asks about itself is in that very read. */
+	/* A thread that queries itself is in that very read. */
 	assert_int_equal(flmem_task_read_wait(&self, getpid(), &wait), 1);
 	assert_int_equal(wait.number, SYS_pread64);
 	flmem_task_name(&self, getpid(), name, sizeof(name));
@@ -93,7 +93,7 @@ static void the_own_threads_are_listed(void **state)
 	assert_int_equal(flmem_task_open_wait(&self, 1), -ENOENT);
 }
 
-/* What readdir() leaves out once, as the kernel does a thread where one before it ends. */
+/* An entry that readdir() leaves out once, as the kernel does when a thread before it ends. */
 static const char *left_out;
 
 struct dirent *__real_readdir(DIR *dir);
@@ -134,7 +134,7 @@ static void a_thread_that_one_list_lacks_is_listed(void **state)
 	assert_true(tasks.count >= 5);
 }
 
-/* As of the stack that a thread is on. */
+/* The mapping is that of the stack that a thread is on. */
 static void a_mapping_ends_before_its_end(void **state)
 {
 	struct flmem_map rows[] = {{.start = 4096, .end = 8192}, {.start = 8192, .end = 12288}};
@@ -181,7 +181,7 @@ static void an_open_file_shows_what_a_thread_waits_in_now(void **state)
 }
 
 struct shown {
-	const char *wchan, *stack; /* NULL: not shown */
+	const char *wchan, *stack; /* texts of the files wchan and stack; NULL: not shown */
 	bool frozen, supervised;
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that differs from the first one of its process in what a new thread would inherit. */
+/*
+ * Tests a thread that differs from the first one of its process in a property that a new thread
+ * would inherit.
+ */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -19,7 +22,7 @@
 #define GROUP	    65533
 #define FIRST_GROUP 65532
 
-/* Shared with the child. */
+/* The page that the child shares. */
 struct page {
 	_Atomic pid_t thread;
 	_Atomic int error;
@@ -27,14 +30,14 @@ struct page {
 
 struct row {
 	const char *name;
-	int (*change)(void); /* -1 with errno on failure; of the calling thread alone */
-	const char *differs; /* NULL: a new thread may inherit it */
+	int (*change)(void); /* changes the calling thread alone; -1 with errno on failure */
+	const char *differs; /* the difference that is found; NULL: a new thread may inherit it */
 };
 
 static struct page *page;
 static const struct row *current;
 
-/* What the kernel seems to show of the first thread, and of another one; NULL: what it shows. */
+/* Identities that the kernel seems to show of the first thread, and of another; NULL: its own. */
 static const char *identity, *other_identity;
 #define UNREADABLE ""
 
@@ -53,7 +56,7 @@ int __wrap_flmem_process_read(const struct flmem_process *process, const char *n
 	return *text ? 0 : -EACCES;
 }
 
-/* As with more processors than a set holds. */
+/* There seem to be more processors than a set holds. */
 static bool has_many_processors;
 
 int __real_sched_getaffinity(pid_t tid, size_t size, cpu_set_t *set);
@@ -81,7 +84,7 @@ static int change_folder(void)
 	return unshare(CLONE_FS);
 }
 
-/* The system calls themselves: the C library's are of all threads. */
+/* These are the system calls themselves: the C library's functions are for all threads. */
 static int change_user(void)
 {
 	return (int)syscall(SYS_setresuid, -1L, (long)NOBODY, -1L);
@@ -105,7 +108,7 @@ static int change_groups(void)
 	return (int)syscall(SYS_setgroups, 1L, &group);
 }
 
-/* After those that it has, which its line in /proc begins with. */
+/* Adds a group after those of the thread, with which its line in /proc begins. */
 static int change_last_group(void)
 {
 	gid_t groups[64] = {0};
@@ -240,14 +243,17 @@ static void be_child(void)
 	const gid_t group = FIRST_GROUP;
 	pthread_t thread;
 
-	(void)syscall(SYS_setgroups, 1L, &group); /* where it may */
+	(void)syscall(SYS_setgroups, 1L, &group); /* where the thread may set its groups */
 	if (pthread_create(&thread, NULL, be_thread, NULL))
 		_exit(1);
 	for (;;)
 		pause();
 }
 
-/* The caller skips the whole test when nothing but privileges was missing. */
+/*
+ * Reports whether the difference is found. The caller skips the test if only privileges were
+ * missing.
+ */
 static bool is_found(const struct row *row)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -285,7 +291,7 @@ static void every_difference_is_found(void **state)
 		skip();
 }
 
-/* A thread that has ended shows nothing, which is no reason to use it. */
+/* A thread that has ended shows nothing, but this does not make it suitable. */
 static void an_unknown_thread_differs(void **state)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -301,7 +307,7 @@ static void an_unknown_thread_differs(void **state)
 	child_end(child);
 }
 
-/* In the second thread of a child that changes nothing. */
+/* Compares the second thread of a child that changes nothing. */
 static const char *compare_unchanged(void)
 {
 	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
@@ -327,7 +333,8 @@ static void lines_that_a_kernel_lacks_are_equal(void **state)
 		{"x\nUid:\t0\n", "x\nUid:\t0\n", NULL},
 		{"x\nUid:\t0\n", "x\nUid:\t0\nUmask:\t0\n", IDENTITY},
 		{"x\nUid:\t0\nUmask:\t0\n", "x\nUid:\t0\n", IDENTITY},
-		{"x\nNoNewPrivs:\t1\n", "x\nNoNewPrivs:\t0\n", NULL}, /* more than the first may */
+		/* The second thread may do more than the first. */
+		{"x\nNoNewPrivs:\t1\n", "x\nNoNewPrivs:\t0\n", NULL},
 		{"x\nNoNewPrivs:\t1\n", "x\nNoNewPrivs:\t1\n", NULL},
 		{"x\nNoNewPrivs:\t0\n", "x\nNoNewPrivs:\t1\n", IDENTITY},
 		{UNREADABLE, "x\n", IDENTITY},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that get a processor too late, or keep it, while others wait for what they hold. */
+/* Tests threads that get a processor too late, or keep it, while others wait for what they hold. */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define LAZY	  "PR_SET_TIMERSLACK"
 #define APART	  "is in another control group"
 
-/* Of the C library's headers only newer ones have it. */
+/* Only newer headers of the C library have this number. */
 #define POLICY_DEADLINE 6
 
 struct deadline {
@@ -43,18 +43,19 @@ struct page {
 
 struct row {
 	const char *name;
-	int (*first)(void), (*other)(void); /* 0, or -1 with errno: what the threads change */
+	/* The changes that the threads make; they return 0, or -1 with errno. */
+	int (*first)(void), (*other)(void);
 	const char *refuses_first, *refuses_other;
 };
 
 static struct page *page;
 static const struct row *current;
 
-/* What the second thread's control groups seem to be; NULL: what they are. */
+/* Control groups that the second thread seems to have; NULL: its own. */
 static const char *groups;
 static size_t further_threads;
 
-/* What reading gives of the groups of the second thread, or of all, and of the list of threads. */
+/* Results of reading the groups of the second thread, or of all, and of the list of threads. */
 static struct {
 	int groups, tasks;
 	bool of_all, is_list_full;
@@ -141,10 +142,10 @@ static int be_limited(void)
 	return setrlimit(RLIMIT_RTTIME, &limit) ? -1 : set_policy(SCHED_RR, 1);
 }
 
-/* As with TimerSlackNSec= of systemd; it is of this thread. */
+/* Sets the slack of this thread alone, as with TimerSlackNSec= of systemd. */
 static int be_lazy(void)
 {
-	errno = EPERM; /* otherwise flmem may not read it */
+	errno = EPERM; /* without root flmem may not read the slack */
 	return geteuid() ? -1 : prctl(PR_SET_TIMERSLACK, 2000000000UL);
 }
 
@@ -172,7 +173,7 @@ static const struct row rows[] = {
 	{"equal and last", be_last, be_last, NULL, NULL},
 	{"batch", be_usual, be_batch, NULL, NULL},
 	{"late timers", be_usual, be_lazy, NULL, LAZY},
-	{"late timers of the first", be_lazy, be_usual, LAZY, LAZY}, /* which gives that on */
+	{"late timers of the first", be_lazy, be_usual, LAZY, LAZY}, /* new threads inherit it */
 	{"rather late timers", be_usual, be_less_lazy, NULL, NULL},
 	{"one is last", be_usual, be_last, NULL, LOWER},
 	{"the first is last", be_last, be_usual, LOWER, NULL},
@@ -229,7 +230,7 @@ static void compare(const struct target *target, pid_t tid, const char *expected
 		fail_msg("%s: %s", current->name, reason ? reason : "accepted");
 }
 
-/* False where this user may not have such threads. */
+/* Tries a row. Returns false where this user may not have such threads. */
 static bool run_row(const struct row *row)
 {
 	struct target target;
@@ -268,7 +269,7 @@ static void priorities_are_compared(void **state)
 		skip();
 }
 
-/* The group may give it little processor time, or the first thread's group that one. */
+/* One of the two groups may give its thread little processor time. */
 static void threads_in_different_groups_are_refused(void **state)
 {
 	static const struct row apart = {"apart", be_usual, be_usual, APART, APART};
@@ -279,7 +280,7 @@ static void threads_in_different_groups_are_refused(void **state)
 	groups = NULL;
 }
 
-/* However many threads there are before it. */
+/* A late thread is compared whatever the number of threads before it. */
 static void a_late_thread_is_compared_with_all(void **state)
 {
 	static const struct row late = {"late", be_usual, be_usual, APART, APART};
@@ -352,9 +353,9 @@ static void groups_that_cannot_be_read_are_refused(void **state)
 	(void)state;
 	unread.groups = -EACCES;
 	run_as("equal", APART, APART);
-	unread.groups = -ENOENT; /* of a thread that is there */
+	unread.groups = -ENOENT; /* the groups of an existing thread */
 	run_as("equal", APART, APART);
-	/* A kernel without any. */
+	/* The kernel has no control groups. */
 	unread.of_all = true;
 	run_as("equal", NULL, NULL);
 	unread.of_all = false;

@@ -15,7 +15,7 @@
 #include "tree.h"
 
 #define PID	77
-#define TICKS	UINT64_C(5000) /* of the process, for flmem */
+#define TICKS	UINT64_C(5000) /* ticks of the process, as flmem sees them */
 #define OFFSETS "proc/77/timens_offsets"
 
 static bool is_start(const struct tree *tree, uint64_t ticks)
@@ -46,7 +46,7 @@ static void offsets_shift_the_start(void **state)
 	tree_puts(tree, OFFSETS, "monotonic 7 0\nboottime -20 0\n");
 	assert_true(is_start(tree, TICKS - 20 * rate));
 	assert_false(is_start(tree, TICKS + 20 * rate));
-	/* Half a tick more or less. */
+	/* An offset of half a tick may be rounded either way. */
 	tree_puts(tree, OFFSETS, "monotonic 7 0\nboottime 20 5000000\n");
 	assert_true(is_start(tree, TICKS + 20 * rate));
 	assert_true(is_start(tree, TICKS + 20 * rate + 1));

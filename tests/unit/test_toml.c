@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOML: what is read, what is refused and on which line, and the rules about pyproject.toml. */
+/*
+ * Tests TOML: texts that are read, texts that are refused and on which line, and the rules about
+ * pyproject.toml.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -235,7 +238,7 @@ static const struct {
 	{FEDERATION "address = '1.2.3.4'\n", 0, 0},
 	{"[tool.flwr.app.config]\nnum-server-rounds = 3\n", 0, 1},
 	{"[tool.flwr.app]\n[tool.flwr.federations]\n", 0, 1},
-	{"[tool.flwr.federations]\ndefault = 'local'\n", 0, 1}, /* which is elsewhere */
+	{"[tool.flwr.federations]\ndefault = 'local'\n", 0, 1}, /* the federation is elsewhere */
 	{"[tool.flwr.federations]\ndefault = 'l'\nl.address = '1.2.3.4'\n", 0, 0},
 	{"[tool.flwr.federations]\ndefault = 'm'\nl.address = '1.2.3.4'\n", 0, 1},
 	{"[tool.other.federations.a]\noptions.num-supernodes = 20\n", 0, 0},
@@ -268,7 +271,7 @@ static const struct {
 	{"# flwr\nfrom other import ArrayRecord\nr = ArrayRecord(arrays)\n", 0},
 };
 
-/* How many findings of a rule a file has by itself. */
+/* Returns the number of findings of a rule that a file has by itself. */
 static size_t hits_in(const char *file, const char *text, const char *rule)
 {
 	FLMEM_AUTO(flmem_recommendations_clear) struct flmem_recommendations found = {0};
@@ -347,7 +350,7 @@ struct simulation_row {
 	size_t hits;
 };
 
-/* raybackend.py divides by num_cpus, and cli/typing.py refuses what is no whole number. */
+/* raybackend.py divides by num_cpus, and cli/typing.py refuses a number that is not whole. */
 static const struct simulation_row invalid_tables[] = {
 	{"pyproject.toml", FEDERATION "options.num-supernodes = '20'\n", 1},
 	{"pyproject.toml", FEDERATION "options.num-supernodes = 2.5\n", 1},
@@ -497,7 +500,7 @@ static void records_that_are_passed_on_are_reported(void **state)
 			fail_msg("row %zu", i);
 }
 
-/* Functions of Flower before 1.13. */
+/* The functions are those of Flower before 1.13. */
 static void deprecated_functions_are_reported(void **state)
 {
 	static const struct {

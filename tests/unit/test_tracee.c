@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread, seized, stopped and let go: what comes meanwhile reaches the program. */
+/* Tests one thread that is seized, stopped and released: events in between reach the program. */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static pid_t child;
 #ifdef __x86_64__
 static bool steals_reports;
 
-/* flmem's own; a thief is another thread of its process that waits for any child. */
+/* Replaces flmem's waitpid(): a thief is another thread of its process that waits for any child. */
 pid_t waitpid(pid_t pid, int *status, int options)
 {
 	pid_t got = (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
@@ -47,7 +47,10 @@ static bool is_dumping;
 int __real_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 
-/* A dump that lasts needs a file system which does not answer (tests/cli/silent.bats). */
+/*
+ * Shows a dump. A real dump that lasts needs a file system which does not answer
+ * (tests/cli/silent.bats).
+ */
 int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status)
 {
 	int rc = __real_flmem_status_read_number(number, ret_status);
@@ -72,7 +75,7 @@ static void execute(int number)
 	_exit(2);
 }
 
-/* In a call that gives EINTR after a stop, whoever stops it. */
+/* Waits in a call that gives EINTR after a stop, whoever stops it. */
 static void be_child(void)
 {
 	const struct sigaction action = {.sa_handler = handle};
@@ -145,7 +148,7 @@ static void expect_free(char state)
 	assert_int_equal(status.tracer.value, 0);
 }
 
-/* The one signal that is sent ends the one wait. */
+/* Expects that the one signal that is sent ends the one wait. */
 static void expect_one_round(void)
 {
 	assert_int_equal(page->rounds, 0);
@@ -210,7 +213,7 @@ static void a_signal_that_comes_meanwhile_is_passed_on(void **state)
 	assert_int_equal(page->handled, 1);
 }
 
-/* The program ignores it, so that it gets it only while it is traced. */
+/* The program ignores the signal, so that it gets it only while it is traced. */
 static void an_ignored_signal_ends_no_wait(void **state)
 {
 	static const int signals[] = {SIGCHLD, SIGURG, SIGWINCH, SIGCONT};
@@ -221,7 +224,7 @@ static void an_ignored_signal_ends_no_wait(void **state)
 
 		seize(&tracee);
 		kill(child, signals[i]);
-		/* SIGCONT also stops it. One that has not run on is mended by the release. */
+		/* SIGCONT also stops the thread. If it has not run on, the release repairs that. */
 		if (poll_for_news(&tracee) == FLMEM_TRACEE_OTHER)
 			await_true(state_now() == 'S');
 		flmem_tracee_release(&tracee);
@@ -230,7 +233,7 @@ static void an_ignored_signal_ends_no_wait(void **state)
 	expect_one_round();
 }
 
-/* In its own process, which is killed when it has seen the signal. */
+/* Runs in its own process, which is killed when it has seen the signal. */
 static void trace_until_a_signal(void)
 {
 	struct flmem_tracee tracee = {0};
@@ -251,7 +254,7 @@ static void a_signal_that_a_killed_tracer_had_seen_is_delivered(void **state)
 	struct flmem_tracee tracee = {0};
 
 	(void)state;
-	seize(&tracee); /* or skip */
+	seize(&tracee); /* skips if it cannot seize */
 	flmem_tracee_release(&tracee);
 	for (uint64_t i = 1; i <= TIMES; i++) {
 		int status;
@@ -296,7 +299,7 @@ static void a_stop_whose_report_was_taken_is_seen(void **state)
 	expect_one_round();
 }
 
-/* Its registers are those of another program then, which has no call to repeat. */
+/* The thread's registers are then those of another program, which has no call to repeat. */
 static void another_program_is_told(void **state)
 {
 	struct flmem_tracee tracee = {0};
@@ -314,7 +317,10 @@ static void another_program_is_told(void **state)
 	expect_free('S');
 }
 
-/* The program that flmem's library is part of may have started the process that it trims. */
+/*
+ * Expects that the child was killed and that flmem has not reaped it: its parent may be the program
+ * that uses the library.
+ */
 static void expect_killed(void)
 {
 	siginfo_t end = {0};
@@ -352,7 +358,7 @@ static void the_end_of_a_child_is_left_to_its_parent(void **state)
 	expect_killed();
 }
 
-/* Its caller has reported that the process was not touched. */
+/* The caller has reported that the process was not touched. */
 static void a_lost_attempt_seizes_nothing(void **state)
 {
 	struct flmem_tracee tracee = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A seized thread has taken its process's number by executing a program whose file does not answer:
- * it does not stop, and the one that traces it must not wait for it without end.
+ * Tests a seized thread that has taken its process's number by executing a program whose file does
+ * not answer. It does not stop, and the thread that traces it must not wait for it without end.
  */
 #include "borrowed.h"
 
@@ -11,13 +11,13 @@
 #include "proc/status.h"
 #include "remote/tracee.h"
 
-#define LIMIT_S 60 /* of the whole test, which hangs without it */
+#define LIMIT_S 60 /* for the whole test, which hangs without a limit */
 
 static unsigned reads;
 
 int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status);
 
-/* The status of such a thread. */
+/* Gives the status of such a thread. */
 int __wrap_flmem_status_read_number(pid_t number, struct flmem_status *ret_status)
 {
 	char text[100];
@@ -59,7 +59,7 @@ static void the_tracing_thread_ends_instead(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, stop_thread, &tracee), 0);
 	assert_int_equal(pthread_join(thread, &must_exit), 0);
 	assert_non_null(must_exit);
-	assert_true(reads > 1); /* it may answer soon */
+	assert_true(reads > 1); /* the file system may answer soon */
 	assert_false(flmem_tracee_thread_must_exit());
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread goes on to another call before it is stopped. Both calls differ only in their first
- * argument, which some kernels show no more when they have ended a call with EINTR.
+ * Tests a thread that goes on to another call before it is stopped. Both calls differ only in their
+ * first argument, which some kernels show no more when they have ended a call with EINTR.
  */
 #include "borrowed.h"
 
@@ -21,11 +21,11 @@ struct page {
 
 static struct page *page;
 static pid_t child;
-static int ends[SOCKETS][2]; /* the child reads the first one of each */
+static int ends[SOCKETS][2]; /* the child reads the first end of each */
 static bool moves;
 static struct timeval limit;
 
-/* Always the same call at the same place: of one socket, then of the other one. */
+/* Makes the same call at the same place in turn, for one socket and for the other one. */
 static void be_child(void)
 {
 	char byte;
@@ -44,7 +44,7 @@ static void be_child(void)
 	}
 }
 
-/* The descriptor that the child reads from; NO_SOCKET when it is in no such call. */
+/* Returns the descriptor that the child reads from; NO_SOCKET when it is in no such call. */
 static long read_socket(void)
 {
 	char path[40], text[256] = "", *end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that gets no processor stops late. Left before, its call would end with EINTR: so it did
- * in a control group with little processor time, which only root can make. Here the request to stop
- * reaches the kernel late, and the clock goes fast.
+ * Tests a thread that gets no processor and stops late. If it were left before, its call would end
+ * with EINTR. That happened in a control group with little processor time, which only root can
+ * make. Here the request to stop reaches the kernel late, and the clock goes fast.
  */
 #include "borrowed.h"
 
@@ -16,8 +16,8 @@
 #include "remote/interrupts.h"
 #include "remote/tracee.h"
 
-#define STEP_US	 100000U /* that each pause takes */
-#define LIMIT_S	 60	 /* of the whole test, which hangs without it */
+#define STEP_US	 100000U /* the time that each pause takes */
+#define LIMIT_S	 60	 /* for the whole test, which hangs without a limit */
 #define FOR_EVER UINT64_MAX
 
 struct page {
@@ -32,7 +32,7 @@ static char state_shown;
 
 long ptrace(enum __ptrace_request request, ...);
 
-/* As in the C library, but for a request to stop, which waits until there is a processor. */
+/* Acts as in the C library, except that a request to stop waits until there is a processor. */
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list args;
@@ -137,7 +137,7 @@ enum result {
 	LEFT,
 };
 
-/* On its own thread, as its end is what releases a thread that was left. */
+/* Runs on its own thread, whose end releases a thread that was left. */
 static void *stop_and_release(void *result)
 {
 	FLMEM_AUTO_INTERRUPTS struct flmem_interrupts interrupts = flmem_interrupts_defer();
@@ -175,7 +175,10 @@ static void it_is_awaited(void **state)
 	assert_true(now_us >= starved_us);
 	await_true(child_state() == 'S');
 	assert_int_equal(page->interrupted, 0);
-	/* At the beginning, and then before three seconds have passed. */
+	/*
+	 * The timer of the hold is set at the beginning, and again before three seconds have
+	 * passed.
+	 */
 	assert_true(renewed > 1);
 }
 
@@ -186,7 +189,7 @@ static void it_is_not_awaited_for_ever(void **state)
 	assert_true(now_us >= FLMEM_TRACEE_STARVED_US);
 }
 
-/* In a call that nothing interrupts. */
+/* The thread is in a call that nothing interrupts. */
 static void one_that_cannot_stop_is_left(void **state)
 {
 	(void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process with several threads that executes another program, or whose first thread ends, while
- * one of them is seized: nobody waits without limit, and what is there afterwards is not traced.
+ * Tests a process with several threads that executes another program, or whose first thread ends,
+ * while one of them is seized: nobody waits without limit, and the threads that remain are not
+ * traced.
  */
 #include "borrowed.h"
 
@@ -21,7 +22,7 @@
 #define STOP_US	    500000U
 #define PATIENCE_MS 10000 /* for the target, on a busy machine */
 #define TRIALS	    3
-#define LIMIT_S	    60 /* of the whole test, which hangs without it */
+#define LIMIT_S	    60 /* for the whole test, which hangs without a limit */
 
 enum who {
 	FIRST,
@@ -30,7 +31,10 @@ enum who {
 	THREADS
 };
 
-/* What flmem does with the seized thread afterwards. */
+/*
+ * The moment at which a thread of the target acts, by what flmem does with the seized thread
+ * afterwards.
+ */
 enum when {
 	BEFORE_STOP,
 	BEFORE_RELEASE,
@@ -41,7 +45,7 @@ enum when {
 struct row {
 	const char *name;
 	enum who seized, acts;
-	bool ends; /* whoever acts ends alone, and executes nothing */
+	bool ends; /* the acting thread ends alone, and executes nothing */
 };
 
 static const struct row rows[] = {
@@ -55,10 +59,10 @@ static const struct row rows[] = {
 	{"the first one ends, another one is seized", SECOND, FIRST, true},
 };
 
-/* Shared with the target. */
+/* The page that the target shares. */
 struct page {
 	_Atomic pid_t threads[THREADS];
-	_Atomic uint64_t rounds; /* of the one that is never touched */
+	_Atomic uint64_t rounds; /* rounds of the thread that is never touched */
 	int bells[THREADS][2];
 };
 
@@ -101,7 +105,7 @@ static void be_target(void)
 	be_thread((void *)FIRST);
 }
 
-/* Then the target is no child of who traces it. */
+/* Makes the target a grandchild, so that it is not a child of the process that traces it. */
 static void be_parent(void)
 {
 	if (!child_start(be_target))
@@ -136,7 +140,10 @@ static pid_t target_start(bool is_child)
 
 static void target_end(pid_t started)
 {
-	/* Who executes a program in another thread than the first does not end with its parent. */
+	/*
+	 * A process that executes a program in another thread than the first does not end with its
+	 * parent.
+	 */
 	kill(page->threads[FIRST], SIGKILL);
 	child_end(started);
 	for (size_t i = 0; i < THREADS; i++) {
@@ -144,7 +151,7 @@ static void target_end(pid_t started)
 	}
 }
 
-/* State, tracer and name of a thread; false: there is none. */
+/* Reads the state, tracer and name of a thread; false: it does not exist. */
 static bool read_thread(pid_t tid, char *ret_state, long *ret_tracer, char ret_name[32])
 {
 	char path[40], line[256];
@@ -181,8 +188,9 @@ static bool is_gone(enum who who)
 }
 
 /*
- * Or about to be: the exec waits until who traces a thread has taken note of its end. It does not
- * for a first thread, which another one has replaced then.
+ * Reports that the program is executed, or about to be: the exec waits until the tracer of a thread
+ * has taken note of its end. It does not wait for a first thread, which another one has replaced
+ * then.
  */
 static bool is_executed(enum who seized)
 {
@@ -205,7 +213,7 @@ static bool is_unharmed(const struct row *row, uint64_t rounds)
 }
 
 static bool executes_before_seizure;
-static bool signals_before_interrupt; /* who is interrupted gets a signal first */
+static bool signals_before_interrupt; /* the interrupted thread gets a signal first */
 
 static bool is_stopped(pid_t tid)
 {
@@ -216,8 +224,8 @@ static bool is_stopped(pid_t tid)
 }
 
 /*
- * The kernel finds the thread that is to be seized, and then waits for the program that it is about
- * to execute: it is seized under another number, after the stop that reports the execution.
+ * Delays the seizure: the kernel finds the thread, and then waits for the program that it is about
+ * to execute. The thread is seized under another number, after the stop that reports the execution.
  */
 static long answer_tracee_threads(enum __ptrace_request request, long tid, long address, long data)
 {
@@ -239,13 +247,13 @@ static long answer_tracee_threads(enum __ptrace_request request, long tid, long 
 
 REPLACE_PTRACE(answer_tracee_threads)
 
-/* Who traces, and whose child the target is. */
+/* The thread that traces, and the parent of the target. */
 enum tracer {
 	STRANGER, /* the first thread; the target is no child of this process */
 	STRANGER_THREAD,
 	PARENT,		  /* the first thread, whose child it is */
-	THREAD_OF_PARENT, /* another one; the kernel remembers which of them made a child */
-	PARENT_THREAD,	  /* the one that made it */
+	THREAD_OF_PARENT, /* another thread; the kernel remembers which of them made a child */
+	PARENT_THREAD,	  /* the thread that made it */
 };
 
 struct trial {
@@ -253,9 +261,9 @@ struct trial {
 	enum when when;
 	enum tracer tracer;
 	pid_t started;
-	int rc; /* of the seizure */
+	int rc; /* the result of the seizure */
 	bool unharmed;
-	bool gave_up; /* the thread that traces has to end; on a busy machine perhaps for nothing */
+	bool gave_up; /* the tracing thread has to end; on a busy machine perhaps for nothing */
 };
 
 static void let_act(const struct row *row)
@@ -266,7 +274,7 @@ static void let_act(const struct row *row)
 		usleep(1000);
 }
 
-/* What flmem does with a thread, and what happens between two of its steps. */
+/* Does with a thread what flmem does; events happen between two of its steps. */
 static void *seize_and_release(void *argument)
 {
 	struct trial *trial = argument;
@@ -286,7 +294,7 @@ static void *seize_and_release(void *argument)
 		flmem_tracee_stop(&tracee, STOP_US);
 	flmem_tracee_release(&tracee);
 	trial->gave_up = flmem_tracee_thread_must_exit();
-	/* Still in this thread: its end would let go of all that it traces. */
+	/* This is still done in this thread: its end would release everything that it traces. */
 	rounds = page->rounds;
 	for (int i = 0; i < PATIENCE_MS && !trial->unharmed; i++) {
 		usleep(1000);
@@ -339,7 +347,7 @@ static void try_all(enum tracer tracer)
 {
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 		for (enum when when = 0; when < WHENS; when++)
-			/* Who is stopped does nothing. */
+			/* A stopped thread cannot act. */
 			if (when != WHILE_STOPPED || rows[i].acts != rows[i].seized)
 				try_row(&rows[i], when, tracer);
 }
@@ -350,14 +358,14 @@ static void a_process_of_somebody_else_is_let_go_of(void **state)
 	try_all(STRANGER);
 }
 
-/* As all that is done to a target is: base/attempt.h. */
+/* All work on a target is done in such a thread: base/attempt.h. */
 static void so_it_is_by_another_thread_than_the_first(void **state)
 {
 	(void)state;
 	try_all(STRANGER_THREAD);
 }
 
-/* `flmem start` and `flmem supervise` have targets whose parents they are. */
+/* The targets of `flmem start` and `flmem supervise` are their children. */
 static void so_is_a_child(void **state)
 {
 	(void)state;

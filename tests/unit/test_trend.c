@@ -19,7 +19,7 @@
 #define ROUND_US   UINT64_C(30000000)
 #define ROUNDS_MAX 400
 
-/* A history: level + growth per round + noise, and what a test adds. */
+/* A history: level + growth per round + noise, and the additions of a test. */
 struct history {
 	struct flmem_trend_point points[ROUNDS_MAX];
 	size_t count;
@@ -101,7 +101,7 @@ static void a_constant_is_surely_flat(void **state)
 	make(&h, 6, 0, 0);
 	trend = measure(&h);
 	assert_int_equal(trend.verdict, FLMEM_TREND_FLAT);
-	/* Six rounds cannot show what happens in every tenth. */
+	/* Six rounds cannot show an event of every tenth round. */
 	assert_true(trend.confidence > 0.8 && trend.confidence < 0.9);
 	make(&h, 120, 0, 0);
 	trend = measure(&h);
@@ -111,7 +111,7 @@ static void a_constant_is_surely_flat(void **state)
 	assert_true(trend.step_bytes.value == 0);
 }
 
-/* In how many of 200 histories the verdict is reached, checked once at their end. */
+/* The number of histories in which a verdict is sought; each is checked once, at its end. */
 #define HISTORIES 200
 
 static int count_verdicts(enum flmem_trend_verdict verdict, size_t rounds, double growth,
@@ -143,11 +143,11 @@ static void healthy_histories_do_not_climb(void **state)
 static void leaks_are_found(void **state)
 {
 	(void)state;
-	/* 1 % a round within 20 rounds, two of them warm-up; by then noise may be 1 %. */
+	/* Growth is 1 % a round within 20 rounds, two of them warm-up; by then noise may be 1 %. */
 	assert_int_equal(count_verdicts(FLMEM_TREND_CLIMBING, 18, 0.01, 0.001), HISTORIES);
 	assert_int_equal(count_verdicts(FLMEM_TREND_CLIMBING, 18, 0.01, 0.01), HISTORIES);
 	assert_true(count_verdicts(FLMEM_TREND_CLIMBING, 12, 0.05, 0.01) >= 195);
-	/* 0.1 % a round takes longer. */
+	/* Growth of 0.1 % a round takes longer. */
 	assert_true(count_verdicts(FLMEM_TREND_CLIMBING, 60, 0.001, 0.005) >= 199);
 	assert_int_equal(count_verdicts(FLMEM_TREND_CLIMBING, 200, 0.001, 0.01), HISTORIES);
 }
@@ -242,7 +242,7 @@ static struct flmem_trend measure_by_hour(const struct history *h)
 	return trend;
 }
 
-/* A constant over this time, without rises and falls. */
+/* Returns the trend of a constant over this time, without rises and falls. */
 static struct flmem_trend hold(uint64_t step_us)
 {
 	struct history h = {.seed = 1};
@@ -255,7 +255,7 @@ static struct flmem_trend hold(uint64_t step_us)
 	return measure_by_hour(&h);
 }
 
-/* 450 MiB an hour, all of it at the end of each period, may be what is watched. */
+/* Growth of 450 MiB an hour may be going on: all of it may come at the end of each period. */
 static void what_was_watched_for_less_than_a_phase_is_too_early(void **state)
 {
 	struct flmem_trend trend;
@@ -272,7 +272,7 @@ static void what_was_watched_for_less_than_a_phase_is_too_early(void **state)
 	assert_true(trend.confidence > 0.99);
 }
 
-/* The same time with more samples. */
+/* The time is the same, with more samples. */
 static void more_samples_give_no_more_confidence(void **state)
 {
 	struct history few = {.seed = 1}, many = {.seed = 1};
@@ -288,7 +288,7 @@ static void more_samples_give_no_more_confidence(void **state)
 	assert_true(measure_by_hour(&few).confidence < 0.7);
 }
 
-/* A step in every twentieth round: before the second one nothing is certain. */
+/* A step comes in every twentieth round: before the second step nothing is certain. */
 static void steps_of_a_long_period_are_not_surely_flat(void **state)
 {
 	(void)state;
@@ -308,7 +308,9 @@ static void steps_of_a_long_period_are_not_surely_flat(void **state)
 	}
 }
 
-/* Too few steps for a staircase, but they go on: what rose has not levelled off. */
+/*
+ * The steps are too few for a staircase, but they continue: memory that rose has not levelled off.
+ */
 static void steps_that_go_on_are_not_flat(void **state)
 {
 	static const struct {
@@ -327,7 +329,7 @@ static void steps_that_go_on_are_not_flat(void **state)
 		}
 }
 
-/* Caches that fill: level + height (1 - exp(-i / pace)). */
+/* A cache that fills has the course level + height (1 - exp(-i / pace)). */
 static void a_cache_that_has_filled_is_flat(void **state)
 {
 	(void)state;
@@ -361,7 +363,7 @@ static void growth_that_ends_is_flat_and_one_that_begins_climbs(void **state)
 	}
 }
 
-/* Memory that remembers: each round keeps 0.7 of what the last was off its level. */
+/* Memory remembers: each round keeps 0.7 of the last round's distance from its level. */
 static void noise_that_lasts_does_not_climb(void **state)
 {
 	int climbing = 0;
@@ -382,7 +384,7 @@ static void noise_that_lasts_does_not_climb(void **state)
 	assert_true(climbing <= HISTORIES * 4 / 100);
 }
 
-/* Garbage that is collected every few rounds, as on a real server. */
+/* Garbage is collected every few rounds, as on a real server. */
 static void growth_that_is_given_back_does_not_climb(void **state)
 {
 	int climbing = 0;
@@ -402,7 +404,7 @@ static void growth_that_is_given_back_does_not_climb(void **state)
 	assert_true(climbing <= HISTORIES * 4 * 2 / 100);
 }
 
-/* The lowest of 16 samples in each of 48 spans, of a sawtooth whose period is in spans. */
+/* Makes the lowest of 16 samples in each of 48 spans of a sawtooth, whose period is in spans. */
 static void make_sawtooth(struct history *h, double period, double growth)
 {
 	make(h, 48, growth, 0.2 * MIB);
@@ -420,7 +422,7 @@ static void a_sawtooth_without_rounds_is_flat(void **state)
 	struct flmem_trend trend;
 
 	(void)state;
-	/* Teeth of at least ten samples: with fewer the samples themselves beat. */
+	/* A tooth has at least ten samples: with fewer the samples themselves beat. */
 	for (int step = 0; step < 44; step++) {
 		struct history h = {.seed = 5};
 
@@ -448,7 +450,10 @@ static void a_leak_under_a_sawtooth_climbs(void **state)
 	}
 }
 
-/* Memory grows by a share of its level in all, and collections every few rounds give back. */
+/*
+ * Counts verdicts for memory that grows by a share of its level, while collections every few rounds
+ * free some.
+ */
 static int count_teeth(enum flmem_trend_verdict verdict, size_t rounds, size_t period,
 		       double growth)
 {

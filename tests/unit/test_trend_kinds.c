@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many generated processes of each kind are called climbing, by time and by round. With
+ * Tests how many generated processes of each kind are called climbing, by time and by round. With
  * FLMEM_TREND_COUNT=2000 in the environment it counts so many of each kind and prints the table, to
  * compare two criteria.
  */
@@ -28,9 +28,9 @@
 struct made {
 	uint64_t state;
 	double noise, growth, begin; /* growth begins after that share */
-	double height, teeth, phase; /* of a sawtooth */
-	double step, walk;	     /* of a random walk */
-	double follows, size, slow;  /* of noise that follows its last value */
+	double height, teeth, phase; /* height, teeth and phase of a sawtooth */
+	double step, walk;	     /* step and walk of a random walk */
+	double follows, size, slow;  /* noise that follows its last value */
 };
 
 static double made_between(struct made *made, double least, double most)
@@ -88,7 +88,7 @@ static double late_leak_at(struct made *made, double share)
 	return share > made->begin ? made->growth * (share - made->begin) / left : 0;
 }
 
-/* What a start takes and gives back is above what the leak reaches. */
+/* A start takes memory and gives it back: more than the leak reaches later. */
 static double start_and_late_leak_at(struct made *made, double share)
 {
 	return late_leak_at(made, share) + (share < 0.05 ? 0.8 * LEVEL : 0);

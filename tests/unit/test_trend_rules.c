@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules about recordings, with recordings of real processes (tests/recordings) whose role and
- * interval of cleanups differ between the rows: for each rule, what triggers it and near misses.
+ * Tests the rules about recordings, with recordings of real processes (tests/recordings) whose role
+ * and interval of cleanups differ between the rows: for each rule, what triggers it and near
+ * misses.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,19 +25,19 @@
 #define NOT_TOLD (-1)
 
 struct trend_case {
-	const char *rule; /* the one that it is about */
+	const char *rule; /* the rule that the row is about */
 	bool triggers;
 	const char *recording;
 	enum flmem_role role;
 	enum flmem_severity severity; /* checked when triggered */
 	int64_t gc_rounds;
-	uint64_t rounds;    /* complete ones, where not those of the recording */
+	uint64_t rounds;    /* complete rounds, if not those of the recording */
 	uint64_t max, kill; /* rise of the control group's counters */
 	const char *version;
 	const char *proposed;  /* checked when triggered */
-	uint64_t headroom_mib; /* below the limit; 0: none is known */
+	uint64_t headroom_mib; /* memory below the limit; 0: unknown */
 	const char *says;      /* the end of the message; NULL: any */
-	size_t points;	       /* only as many for the trend; 0: all of the recording */
+	size_t points;	       /* the trend has only so many points; 0: all of the recording */
 };
 
 #define SERVER	FLMEM_ROLE_SERVER_JOB
@@ -219,13 +220,15 @@ static void a_client_that_climbs_at_1_has_another_cause(void **state)
 	assert_true(last && strstr(last->message, "the interval is not the cause"));
 }
 
-/* Its environment overrides the job up to NVFlare 2.8; a bootstrap file is of a later one. */
+/*
+ * The trainer's environment overrides the job up to NVFlare 2.8; a later one has a bootstrap file.
+ */
 static void a_live_trainer_has_the_interval_of_its_environment(void **state)
 {
 	static const struct {
 		const char *rounds, *other; /* other: the name of a second setting */
 		enum flmem_role role;
-		const char *proposed; /* NULL: no finding */
+		const char *proposed; /* the proposed correction; NULL: no finding */
 	} rows[] = {
 		{"5", NULL, FLMEM_ROLE_TRAINER, NULL},
 		{"2", NULL, FLMEM_ROLE_TRAINER, "5"},
@@ -274,7 +277,7 @@ static int replay_for_recommend(const char *path, struct flmem_watch_summary *re
 	return flmem_watch_replay(path, &options, &callbacks, ret_summary, err);
 }
 
-/* The library's recommend does not know watch: who calls it passes the function that replays. */
+/* The library's recommend does not know watch: its caller passes the function that replays. */
 static void a_recording_is_read_by_the_function_of_the_caller(void **state)
 {
 	static const char path[] = RECORDINGS "/" LEAK;
@@ -326,7 +329,7 @@ static void advice_on_a_watch_is_by_process(void **state)
 	flmem_watch_advice_clear(&advice);
 }
 
-/* A climbing process whose growth is not known, or is negative, has no amount in its message. */
+/* A climbing process whose growth is unknown or negative has no amount in its message. */
 static void growth_that_is_not_known_is_not_printed(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often generated processes of known growth by round get which verdict. */
+/* Tests how often generated processes of known growth by round get which verdict. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@
 
 struct process {
 	size_t rounds;
-	double growth;	/* in all rounds together, as a share of the level */
-	size_t period;	/* of collections, in rounds; 0: none */
+	double growth;	/* growth in all rounds together, as a share of the level */
+	size_t period;	/* period of collections, in rounds; 0: none */
 	double warm_up; /* a share of the level, in the first tenth of the rounds */
 };
 
@@ -85,7 +85,7 @@ static void processes_that_do_not_rise_are_flat(void **state)
 	}
 }
 
-/* Of more than 64 rounds each point is an average, in which teeth vanish or become others. */
+/* With more than 64 rounds each point is an average, in which teeth vanish or become others. */
 static void teeth_hide_no_growth_in_many_rounds(void **state)
 {
 	(void)state;
@@ -105,7 +105,7 @@ static void teeth_hide_no_growth_in_many_rounds(void **state)
 		}
 }
 
-/* One or two teeth look like growth between them, which ends where it began. */
+/* Growth seems to occur between one or two teeth, and ends where it began. */
 static void few_teeth_are_no_growth(void **state)
 {
 	(void)state;

@@ -28,7 +28,7 @@ int __real_flmem_maps_read(const struct flmem_process *process, struct flmem_map
 int __wrap_flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
 			   struct flmem_error *err);
 
-/* The child ends after the checks of a target and before its mappings are read. */
+/* Replaces the reading of mappings: the child ends after the checks of a target and before it. */
 int __wrap_flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_maps,
 			   struct flmem_error *err)
 {
@@ -41,7 +41,7 @@ int __wrap_flmem_maps_read(const struct flmem_process *process, struct flmem_map
 	return __real_flmem_maps_read(process, ret_maps, err);
 }
 
-/* Until it is in the system call with this number. */
+/* Waits until the process is in the system call with this number. */
 static void await_call(pid_t pid, long number)
 {
 	char path[40];
@@ -55,7 +55,7 @@ static void await_call(pid_t pid, long number)
 			text[0] = '\0';
 		if (file)
 			fclose(file);
-		/* Not to be read where it may not be traced either. */
+		/* The file cannot be read where the process may not be traced either. */
 		if (!file || (text[0] != 'r' && strtol(text, NULL, 10) == number))
 			return;
 		usleep(1000);
@@ -130,7 +130,7 @@ static void a_dry_run_names_the_thread(void **state)
 	int rc = flmem_trim_process(child, &options, &result, &err);
 
 	(void)state;
-	/* The sanitisers bring a malloc of their own. */
+	/* The sanitisers have a malloc of their own. */
 	if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED) {
 		print_message("SKIP: %s\n", err.message);
 		skip();
@@ -143,7 +143,9 @@ static void a_dry_run_names_the_thread(void **state)
 }
 
 #ifdef __x86_64__
-/* In data of the C library, where the allocator's locks are: a word that nobody changes. */
+/*
+ * Waits in data of the C library, where the allocator's locks are, on a word that nobody changes.
+ */
 static void wait_in_the_library(void)
 {
 	const uint32_t *word = (const uint32_t *)(const void *)stdin;
@@ -187,7 +189,7 @@ int main(void)
 #ifdef __x86_64__
 		cmocka_unit_test(a_thread_that_waits_inside_the_allocator_is_refused),
 #endif
-		/* The last one: it ends the child. */
+		/* This test is the last one: it ends the child. */
 		cmocka_unit_test(a_process_that_ends_meanwhile_has_not_lost_its_allocator),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a trim: none follows one whose calls a thread still makes. */
+/* Tests the parts of a trim: none follows one whose calls a thread still makes. */
 #include "borrowed.h"
 
 #include <stdio.h>
@@ -11,11 +11,11 @@
 #define PYTHON "/usr/bin/python3"
 
 static pid_t child;
-static const char *allocator; /* preloaded in it; NULL: none */
+static const char *allocator; /* preloaded in the child; NULL: none */
 static unsigned borrowed;
 static bool cancels; /* the last calls may be taken back */
 
-/* flmem's own: the calls do not end in time. */
+/* Replaces flmem's borrow: the calls do not end in time. */
 int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
 			    const struct flmem_borrow_options *options,
 			    struct flmem_borrow_result *ret_result, struct flmem_error *err);
@@ -101,7 +101,7 @@ static void none_follows_an_allocator_that_has_not_ended(void **state)
 	assert_first_part_alone(&(struct flmem_trim_options){.cuda = true});
 }
 
-/* Its hooks are asked for first, by calls of their own. */
+/* The trim first queries jemalloc's hooks, by calls of their own. */
 static void none_follows_a_query_that_has_not_ended(void **state)
 {
 	(void)state;

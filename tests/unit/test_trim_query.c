@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trim whose allocator is queried first, by calls that wait for a lock of the program: while a
- * thread still makes them, no other thread is borrowed.
+ * Tests a trim whose allocator is queried first, by calls that wait for a lock of the program.
+ * While a thread still makes them, no other thread is borrowed.
  */
 #include "borrowed.h"
 
@@ -65,7 +65,7 @@ static int plan_noted_trim(const struct flmem_view *view, const struct flmem_all
 	return 0;
 }
 
-/* This allocator is the program itself, whose threads are not inside of it. */
+/* Guards nothing: this allocator is the program itself, whose threads are not inside of it. */
 static void guard_nothing(const struct flmem_view *view, const struct flmem_allocator *found,
 			  struct flmem_guard *guard)
 {
@@ -122,7 +122,7 @@ static int trim_once(struct flmem_trim_result *result, struct flmem_error *err)
 	return flmem_trim_allocator(&job, err);
 }
 
-/* Where no thread is idle in time for the query, the trim is made without it. */
+/* Trims after a query. If no thread is idle in time for the query, the trim is made without it. */
 static int trim_after_query(struct flmem_trim_result *result, struct flmem_error *err)
 {
 	const uint32_t before = page->waiting;
@@ -157,7 +157,7 @@ static void no_thread_is_borrowed_beside_a_query_that_waits(void **state)
 	await_true(page->queries == 1);
 }
 
-/* As watch --auto does, and conditions that query the allocator. */
+/* The queries are made as in watch --auto, and by conditions that query the allocator. */
 static void no_thread_is_borrowed_beside_an_earlier_query_that_waits(void **state)
 {
 	struct flmem_trim_result result = {0};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trim says it released of a process that takes memory and drops it meanwhile. */
+/*
+ * Tests the number of bytes that a trim reports as released, of a process that takes memory and
+ * drops it meanwhile.
+ */
 #include "borrowed.h"
 
 #include <fcntl.h>
@@ -9,20 +12,20 @@
 #define PYTHON "/usr/bin/python3"
 #define MIB    (UINT64_C(1) << 20)
 #define BLOCK  (64 * MIB)
-#define ABOUT  (8 * MIB) /* what else a Python takes or drops */
-/* Longer than the pause between two readings of RSS. */
+#define ABOUT  (8 * MIB) /* tolerance for memory that Python itself takes or drops */
+/* The pause is longer than that between two readings of RSS. */
 #define PAUSE_US 2000
 
 static pid_t child;
 static int orders[2], answers[2];
 
-/* What the process does while a thread of it is borrowed; the letters are its orders. */
+/* The actions of the process while a thread of it is borrowed; the letters are its orders. */
 static struct {
-	const char *before, *during; /* the calls: before and while they are made */
-	const char *then;	     /* still during the calls, after RSS was read */
+	const char *before, *during; /* orders before the calls, and while they are made */
+	const char *then;	     /* orders during the calls, after RSS was read */
 } course;
 
-/* Takes and drops 64 MiB at each order. */
+/* The program takes and drops 64 MiB at each order. */
 static const char program[] = "import mmap, os\n"
 			      "kept = []\n"
 			      "while True:\n"
@@ -45,7 +48,7 @@ static void follow(const char *letters)
 	}
 }
 
-/* flmem's own: no thread is borrowed, and the process does what a test says. */
+/* Replaces flmem's borrow: no thread is borrowed, and the process does what a test orders. */
 int __wrap_flmem_borrow_run(const struct flmem_view *view, const struct flmem_chain *chain,
 			    const struct flmem_borrow_options *options,
 			    struct flmem_borrow_result *ret_result, struct flmem_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of the troubleshooting lists: what is known of a process, and what follows. */
+/* Tests the steps of the troubleshooting lists: the facts about a process, and the conclusion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,22 +24,23 @@
 #define NEEDLESS FLMEM_STEP_NOT_NEEDED
 #define UNKNOWN	 FLMEM_STEP_CANNOT_TELL
 
-/* What differs between the rows. Without an allocator there is no live process. */
+/* The differences between the rows. Without an allocator there is no live process. */
 struct step_case {
 	const char *step;
 	enum flmem_step_state state;
-	const char *says; /* in the evidence */
+	const char *says; /* text in the evidence */
 	enum flmem_role role;
 	enum flmem_framework framework; /* NONE: NVFlare */
 	enum flmem_allocator_kind allocator;
-	const char *name, *value;				      /* of a setting */
-	int64_t server_rounds, client_rounds, clear_cache, cuda, gpu; /* TOLD(n) */
-	enum flmem_trend_verdict trend;				      /* with `rounds` */
+	/* Name and value of a setting. */
+	const char *name, *value;
+	int64_t server_rounds, client_rounds, clear_cache, cuda, gpu; /* each is TOLD(n) */
+	enum flmem_trend_verdict trend;				      /* used with `rounds` */
 	uint64_t rounds;					      /* 0: there is no recording */
-	uint64_t max; /* times that the recorded one met its limit */
+	uint64_t max; /* times that the recorded process met its limit */
 };
 
-#define TOLD(n)		     ((n) + 1) /* 0: not known */
+#define TOLD(n)		     ((n) + 1) /* 0 means not known */
 #define ARENAS(n)	     .name = "MALLOC_ARENA_MAX", .value = (n)
 #define CONF(v)		     .name = "MALLOC_CONF", .value = (v)
 #define DECAY		     "dirty_decay_ms:5000,muzzy_decay_ms:5000"
@@ -266,7 +267,7 @@ static void the_lists_are_the_guides_and_fit(void **state)
 	assert_true(6 <= FLMEM_TROUBLESHOOT_STEPS_MAX);
 }
 
-/* Kills of a recording fell into it; without any the role has the word. */
+/* Kills during a recording choose the list; without any the role decides. */
 static void kills_while_it_was_recorded_choose_the_list(void **state)
 {
 	struct flmem_watch_result result = {.process = {.pid = 7, .role = CLIENT}};

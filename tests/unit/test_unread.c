@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cannot be read of a thread may be anywhere; only one that has ended is passed over. */
+/*
+ * Tests that data which cannot be read of a thread may be anything; only a thread that has ended is
+ * skipped.
+ */
 #include "own_child.h"
 
 #include <sys/syscall.h>
@@ -15,10 +18,10 @@
 #include "remote/gadgets.h"
 #include "remote/seccomp/seccomp.h"
 
-/* What reading lists, states and waits gives; 0: what it gives without this. */
+/* Results of reading lists, states and waits; 0: the real results. */
 static struct {
 	int tasks, status, wait;
-	unsigned statuses; /* how many states are read before */
+	unsigned statuses; /* number of states that are read before */
 	uint64_t sp;
 } unread;
 
@@ -65,7 +68,7 @@ static void handle(int signal)
 	(void)signal;
 }
 
-/* As in a handler: a signal that has one is blocked. */
+/* The signal is blocked as in a handler. */
 static void be_blocked(void)
 {
 	sigset_t set;

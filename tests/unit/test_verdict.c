@@ -16,7 +16,7 @@
 
 static const char why[] = "for a reason";
 
-/* A process with one glibc heap; what a test does not set is 0. */
+/* A process with one glibc heap; a value that a test does not set is 0. */
 struct sample {
 	uint64_t file, shared, anon;
 	uint64_t in_use, trimmable, pinned, cached, error;
@@ -130,7 +130,7 @@ static void parts_that_are_more_than_the_whole_lower_the_confidence(void **state
 	(void)state;
 	assert_int_equal(verdict.classes.error_bytes, 200);
 	assert_int_equal(verdict.kind, FLMEM_VERDICT_RETAINED);
-	/* 600 - 200 is less than half: the doubt could turn it. */
+	/* 600 - 200 is less than half: the doubt could change the verdict. */
 	assert_int_equal(verdict.confidence_percent, 50);
 }
 
@@ -161,7 +161,7 @@ static void a_process_at_work_is_judged_with_doubt(void **state)
 	assert_int_equal(verdict.confidence_percent, 93);
 }
 
-/* Neither in use nor in the allocator's books, and no trim brings it. */
+/* The memory is neither in use nor in the allocator's books, and no trim returns it. */
 static void what_is_left_to_the_kernel_is_cached(void **state)
 {
 	const struct sample sample = {.anon = 1000, .in_use = 200, .trimmable = 100};
@@ -176,14 +176,14 @@ static void what_is_left_to_the_kernel_is_cached(void **state)
 	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_CACHED], 600);
 	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_LIVE], 300);
 	assert_int_equal(verdict.confidence_percent, 100);
-	/* Also where the allocator was not asked. */
+	/* This holds also where the allocator was not queried. */
 	allocator.heap = FLMEM_HEAP_UNKNOWN(why);
 	flmem_verdict_judge(&report, &verdict);
 	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_CACHED], 600);
 	assert_int_equal(verdict.classes.bytes[FLMEM_MEMORY_UNKNOWN], 400);
 }
 
-/* jemalloc that was not asked: what is anonymous may be anything. */
+/* jemalloc was not queried: the anonymous memory may be anything. */
 static void an_unknown_heap_leaves_no_verdict_where_it_matters(void **state)
 {
 	const struct sample sample = {.file = 100, .anon = 900};
@@ -333,7 +333,7 @@ static void explain(struct flmem_process_report *report, struct flmem_verdict *v
 	assert_int_equal(flmem_verdict_explain(report, verdict, NULL), 0);
 }
 
-/* A process with a GPU, 300 MiB of nameless shared memory and PyTorch's word on 256 MiB of it. */
+/* Makes a process with a GPU, 300 MiB of nameless shared memory, 256 MiB of it PyTorch's. */
 static struct flmem_process_report make_gpu_user(struct flmem_allocator_report *allocator,
 						 struct flmem_backing_report *nameless)
 {
@@ -520,7 +520,7 @@ static void live_memory_is_to_be_watched(void **state)
 	assert_false(advises(&sampled, "flmem profile attach --pid 4711 --output FILE"));
 }
 
-/* What is held is the largest part, if not half: only a watch shows whether it is a leak. */
+/* The held memory is the largest part, if not half: only a watch shows whether it is a leak. */
 static void mixed_memory_that_is_mostly_live_is_to_be_watched(void **state)
 {
 	const struct sample held = {.file = 480 * MIB, .anon = 520 * MIB, .pinned = 30 * MIB};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sentences under a verdict, where figures exceed each other or RSS. */
+/* Tests the sentences under a verdict, where figures exceed each other or RSS. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

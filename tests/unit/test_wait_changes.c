@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits that would end if they were made again: what they are made with has changed since. */
+/*
+ * Tests waits that would end if they were made again: their arguments' objects have changed since.
+ */
 #include "wait_kind.h"
 
 #include <errno.h>
@@ -71,7 +73,7 @@ static void children_are_waited_for_where_there_are_any(void **state)
 	expect(AT(SYS_wait4, (uint64_t)child), FLMEM_WAIT_ENDLESS, 0, false);
 	expect(AT(SYS_waitid, P_PID, (uint64_t)child), FLMEM_WAIT_ENDLESS, 0, false);
 	expect(AT(SYS_wait4, (uint64_t)child, 0, OF_MINE), FLMEM_WAIT_ENDLESS, 0, false);
-	/* Traced, but no child: one of those that are no children any more. */
+	/* The process is traced, but no child: it is one of those that are no children any more. */
 	expect_refused(AT(SYS_wait4, (uint64_t)getppid()), NO_CHILD);
 	expect_refused(AT(SYS_waitid, P_PID, (uint64_t)getppid()), NO_CHILD);
 	end_child(child);
@@ -167,7 +169,7 @@ static void sockets_are_waited_for_by_their_calls_alone(void **state)
 	close(fds[1]);
 }
 
-/* What a poll() that waits cannot wait for. */
+/* The descriptors are such that a poll() cannot wait for them. */
 static void what_is_always_ready_is_not_polled(void **state)
 {
 	static const char *const paths[] = {"/dev/null", "/dev/zero", "/dev/urandom", "/",
@@ -187,7 +189,7 @@ static void what_is_always_ready_is_not_polled(void **state)
 		expect_refused(AT(SYS_ppoll, word(&row), 1), POLLED);
 		expect_refused(AT(SYS_select, count, word(&set)), POLLED);
 		expect_refused(AT(SYS_pselect6, count, 0, word(&set)), POLLED);
-		/* For errors alone one may wait. */
+		/* A poll() for errors alone may wait. */
 		row.events = POLLPRI;
 		expect(AT(SYS_poll, word(&row), 1, (uint64_t)-1), FLMEM_WAIT_ENDLESS, 0, false);
 		expect(AT(SYS_select, count, 0, 0, word(&set)), FLMEM_WAIT_ENDLESS, 0, false);
@@ -218,7 +220,7 @@ static void what_cannot_be_read_is_not_waited_for(void **state)
 	close(fds[1]);
 }
 
-/* The first number of a descriptor that is free, so that all below it are taken. */
+/* Returns the first number of a descriptor that is free, so that all below it are taken. */
 static int first_free(void)
 {
 	int next = dup(STDIN_FILENO);
@@ -244,7 +246,7 @@ static void connections_are_accepted_below_the_limit(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &lower), 0);
 	expect_refused(AT(SYS_accept, socket), full);
 	expect_refused(AT(SYS_accept4, socket), full);
-	/* flmem, which is the same process here, can open no file either. */
+	/* flmem, which is the same process here, cannot open a file either. */
 	lower.rlim_cur = 3;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &lower), 0);
 	expect_refused(AT(SYS_accept, socket), "waits on a descriptor that cannot be examined");
@@ -255,7 +257,7 @@ static void connections_are_accepted_below_the_limit(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* A page that is filled with `bytes`, and cannot be read after that. */
+/* Makes a page that is filled with `bytes`, and is unreadable after that. */
 static char *hide_page(const void *bytes, size_t length)
 {
 	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -297,7 +299,7 @@ static void arguments_that_cannot_be_read_are_refused(void **state)
 	expect_refused(AT(SYS_select, 0, 0, 0, 0, hidden), NO_MEMORY);
 	expect_refused(AT(SYS_epoll_pwait, set, 0, 1, (uint64_t)-1, hidden, 8), NO_MEMORY);
 	expect_refused(AT(SYS_epoll_pwait2, set, 0, 1, 0, hidden, 8), NO_MEMORY);
-	/* The end of what can be mapped, and more than there is. */
+	/* The address is the end of what can be mapped, and the length is more than there is. */
 	expect_refused(AT(SYS_readv, end, UINT64_MAX - 8, 1), NO_MEMORY);
 	expect_refused(AT(SYS_semtimedop, 0, UINT64_MAX - 8, UINT64_MAX), NO_MEMORY);
 	munmap((void *)(uintptr_t)hidden, PAGE);
@@ -308,7 +310,7 @@ static void arguments_that_cannot_be_read_are_refused(void **state)
 static void arguments_that_can_be_read_are_accepted(void **state)
 {
 	FLMEM_AUTO_CLOSE int epoll = epoll_create1(EPOLL_CLOEXEC);
-	const struct sembuf operations[700] = {{0}}; /* in several pages */
+	const struct sembuf operations[700] = {{0}}; /* an array that covers several pages */
 	const struct timespec time = {.tv_sec = 2};
 	sigset_t signals;
 	uint64_t mask[] = {word(&signals), 8}, none[] = {0, 8};
@@ -337,7 +339,7 @@ static void arguments_that_can_be_read_are_accepted(void **state)
 	close(fds[1]);
 }
 
-/* The kernel writes the rest of an interrupted sleep, and else gives EFAULT. */
+/* The kernel writes the rest of an interrupted sleep, and gives EFAULT if it cannot. */
 static void sleeps_can_be_given_the_rest_of_their_time(void **state)
 {
 	static const struct timespec fixed = {.tv_sec = 2};

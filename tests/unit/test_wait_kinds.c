@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which waits a thread may be borrowed from, by the call and its arguments. */
+/* Tests which waits a thread may be borrowed from, by the call and its arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static void timeouts_of_futexes_are_known(void **state)
 
 static void calls_that_are_not_listed_are_refused(void **state)
 {
-	/* 449 futex_waitv, 455 futex_wait, 456 futex_requeue */
+	/* 449 is futex_waitv, 455 futex_wait, 456 futex_requeue. */
 	static const long numbers[] = {SYS_restart_syscall,
 				       SYS_ioctl,
 				       SYS_write,
@@ -122,7 +122,7 @@ static void only_streams_are_read(void **state)
 	expect(AT(SYS_read, (uint64_t)fds[0]), FLMEM_WAIT_ENDLESS, 0, false);
 	expect(AT(SYS_readv, (uint64_t)device), FLMEM_WAIT_ENDLESS, 0, false);
 	expect(AT(SYS_read, (uint64_t)counter), FLMEM_WAIT_ENDLESS, 0, false);
-	/* The kernel takes 32 bits of it. */
+	/* The kernel takes 32 bits of the descriptor. */
 	expect(AT(SYS_read, (uint64_t)fds[0] | UINT64_C(1) << 32), FLMEM_WAIT_ENDLESS, 0, false);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(calls); i++)
 		for (size_t j = 0; j < FLMEM_ARRAY_SIZE(files); j++)
@@ -241,7 +241,7 @@ static void words_that_cannot_be_read_are_not_waited_for(void **state)
 	expect_refused(AT(SYS_futex, word(page), FUTEX_WAIT, 0), gone);
 }
 
-/* That of the standard input is 0. */
+/* The number of the standard input is 0. */
 static void the_first_descriptor_counts(const char *closed)
 {
 	struct pollfd row = {.fd = 0, .events = POLLIN};
@@ -296,7 +296,10 @@ struct session {
 	pid_t first;
 };
 
-/* It has the terminal as its own, and another process in the foreground of it, or none. */
+/*
+ * Runs as the first process, which owns the terminal; another process is in the foreground, or
+ * none.
+ */
 static void be_first(const char *name, bool background, int ready)
 {
 	const int terminal = setsid() < 0 ? -1 : open(name, O_RDWR);
@@ -333,7 +336,7 @@ static struct session open_session(bool background)
 	return session;
 }
 
-/* The hangup of the terminal ends the process in its foreground. */
+/* Hangs the terminal up, which ends the process in its foreground. */
 static void close_session(const struct session *session)
 {
 	kill(session->first, SIGKILL);
@@ -392,7 +395,7 @@ static void timeouts_of_polls_are_known(void **state)
 	expect(AT(SYS_epoll_pwait, fd, 0, 1, 7), FLMEM_WAIT_RELATIVE, 7000, false);
 	expect(AT(SYS_epoll_pwait2, fd, 0, 1, word(&time)), FLMEM_WAIT_RELATIVE, 2000000, false);
 	expect(AT(SYS_epoll_pwait2, fd, 0, 1, 0), FLMEM_WAIT_ENDLESS, 0, false);
-	/* The kernel updates these where it can, and gives EINTR where it cannot. */
+	/* The kernel updates these times where it can, and gives EINTR where it cannot. */
 	expect(AT(SYS_ppoll, 0, 0, word(&time)), FLMEM_WAIT_DEADLINE, 0, true);
 	expect(AT(SYS_ppoll, 0, 0, 0), FLMEM_WAIT_ENDLESS, 0, false);
 	expect(AT(SYS_select, 0, 0, 0, 0, word(&time)), FLMEM_WAIT_DEADLINE, 0, true);
@@ -430,7 +433,7 @@ static bool stop_restarts(const struct flmem_task_wait *at)
 	return kind.stop_restarts;
 }
 
-/* For the others the kernel resumes the rest; waits without a timeout have none to restart. */
+/* For other calls the kernel resumes the rest; waits without a timeout have none to restart. */
 static void timeouts_that_a_stop_restarts_are_known(void **state)
 {
 	const struct timespec time = {.tv_sec = 2};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls that a thread was stopped in and let go again: they go on as if nothing had been. */
+/*
+ * Tests system calls in which a thread was stopped and released: they continue as if undisturbed.
+ */
 #include "borrowed.h"
 
 #include <errno.h>
@@ -27,7 +29,10 @@
 #define NAME_SIZE 40
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/* For which every kernel returns plain EINTR, and for which only some do (tmpfs before 6.18). */
+/*
+ * Calls for which every kernel returns plain EINTR, and those for which only some do (tmpfs before
+ * 6.18).
+ */
 static const char *const give_eintr[] = {
 	"epoll_wait",
 	"epoll_wait-limited",
@@ -83,7 +88,7 @@ static void be_victim(const struct victim *victim, const char *name, int output)
 	_exit(127);
 }
 
-/* False when it cannot be set up here, as io_uring under a container's filter. */
+/* Starts a victim. False when it cannot be set up here, as io_uring under a container's filter. */
 static bool victim_start(struct victim *victim, const char *name)
 {
 	char line[64];
@@ -119,7 +124,7 @@ static void victim_end(struct victim *victim)
 	munmap(victim->status, 4096);
 }
 
-/* One that computes is stopped as well, after a moment. */
+/* Waits until the victim is blocked. One that computes is stopped as well, after a moment. */
 static void await_blocked(const struct victim *victim)
 {
 	struct flmem_task_wait at;
@@ -138,7 +143,10 @@ struct stop {
 	bool ended; /* the kernel gave EINTR, which the victim must not see */
 };
 
-/* On a thread that ends: on some processors only that releases a thread whose call is repeated. */
+/*
+ * Stops and releases on a thread that ends: on some processors only the end releases a thread whose
+ * call is repeated.
+ */
 static void stop_and_release(void *context)
 {
 	FLMEM_AUTO_FREE struct flmem_thread_state *state = aligned_alloc(64, sizeof(*state));
@@ -152,7 +160,9 @@ static void stop_and_release(void *context)
 		return;
 	tracee.undisturbed =
 		flmem_task_read_wait(&stop->victim->process, stop->victim->pid, &at) == 1;
-	/* flmem leaves it alone where the kernel forgets the call that a stop has ended. */
+	/*
+	 * flmem does not stop the thread where the kernel forgets the call that a stop has ended.
+	 */
 	tracee.runs_on = flmem_arch_forgets_wait && !tracee.undisturbed;
 	if (tracee.runs_on)
 		return;
@@ -167,7 +177,7 @@ static bool stop_once(const struct victim *victim)
 	struct stop stop = {.victim = victim, .rc = -EPERM, .event = FLMEM_TRACEE_STOPPED};
 
 	await_blocked(victim);
-	/* The thread before may still be about to end. */
+	/* The previous thread may still be about to end. */
 	for (int i = 0; i < TIMES && stop.rc == -EPERM; i++) {
 		assert_int_equal(flmem_attempt_run_on_thread(stop_and_release, &stop), 0);
 		flmem_clock_sleep_us(stop.rc ? 1000 : 0);
@@ -285,7 +295,7 @@ static bool is_repeatable(long number, uint64_t second, uint64_t third, uint64_t
 	return flmem_wait_is_repeatable(&at);
 }
 
-/* After these EINTR may mean that something was done, or that it was not: the program must see. */
+/* After these calls EINTR may mean that something was done, or not: the program must see it. */
 static void other_calls_keep_their_result(void **state)
 {
 	static const long numbers[] = {SYS_close, SYS_ioctl,	SYS_openat,  SYS_dup3,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of a watch: whole, bounded, and harmless whatever names it holds. */
+/* Tests the page of a watch: it is whole, bounded, and harmless whatever names it contains. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static bool take_round(void *context, const struct flmem_watch_round *round)
 	return true;
 }
 
-/* The page of a recording of a real process. */
+/* Returns the page of a recording of a real process. */
 static char *page_of(const char *name)
 {
 	const struct flmem_watch_options options = {.stop_fd = -1};
@@ -75,7 +75,8 @@ static void a_leak_is_drawn_with_its_trend_and_rounds(void **state)
 	assert_non_null(strstr(html, "<path class=\"trend\""));
 	assert_non_null(strstr(html, "<path class=\"now\"")); /* the forecast is right of it */
 	assert_non_null(strstr(html, "climbing"));
-	assert_int_equal(count_of(html, "<tr><th scope=\"row\">"), 1 + 20); /* process, rounds */
+	/* One row of the process, 20 of rounds. */
+	assert_int_equal(count_of(html, "<tr><th scope=\"row\">"), 1 + 20);
 	assert_int_equal(count_of(html, "<figure>"), count_of(html, "</figure>"));
 	assert_int_equal(count_of(html, "<svg"), count_of(html, "</svg>"));
 	assert_non_null(strstr(html, "</html>\n"));
@@ -180,7 +181,7 @@ static void names_stay_text(void **state)
 	assert_null(strstr(html, "<b>"));
 	assert_null(strchr(html, '\033'));
 	assert_null(strstr(html, "://"));
-	/* In the table, folded, and in full. */
+	/* The name is in the table, folded, and in full. */
 	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 3);
 	assert_int_equal(count_of(html, "\\x1b[2J\\x0a\\xff"), 3);
 	strike(&s);
@@ -201,7 +202,7 @@ static struct flmem_finding finding_of(char *text)
 	};
 }
 
-/* Of the environment of a process comes what a finding shows. */
+/* From the environment of a process the page has only the values that a finding shows. */
 static void findings_are_listed_by_process_and_stay_text(void **state)
 {
 	FLMEM_AUTO_FREE char *html = NULL;
@@ -226,7 +227,10 @@ static void findings_are_listed_by_process_and_stay_text(void **state)
 	assert_null(strstr(html, "<img"));
 	assert_null(strstr(html, "<source>"));
 	assert_null(strchr(html, '\033'));
-	/* message, path, current and proposed of one finding; file and message of the problem */
+	/*
+	 * The texts are message, path, current and proposed of one finding; file and message of the
+	 * problem.
+	 */
 	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 4 + 2);
 	assert_int_equal(count_of(html, "A-RULE"), 1);
 	assert_int_equal(count_of(html, "<h3>Process 42 "), 1);
@@ -250,7 +254,7 @@ static void no_findings_are_said_to_be_none(void **state)
 	strike(&s);
 }
 
-/* Neither time nor rounds without end make it larger than a screen can show. */
+/* Neither time nor rounds without end make the page larger than a screen can show. */
 static void it_is_bounded(void **state)
 {
 	FLMEM_AUTO_FREE char *html = NULL;
@@ -278,7 +282,7 @@ static void it_is_bounded(void **state)
 	strike(&s);
 }
 
-/* What several rounds share a row for: the highest peak, the lowest trough, all of the growth. */
+/* Several rounds share a row with the highest peak, the lowest trough and all of the growth. */
 static void joined_rounds_keep_their_extremes(void **state)
 {
 	struct flmem_page_series s = {0};
@@ -357,7 +361,7 @@ static void actions_are_listed_and_trims_drawn(void **state)
 	assert_int_equal(count_of(html, "&#60;its round&#62; has ended"), 2);
 	assert_int_equal(count_of(html, ">trimmed</th><td>3 MiB</td>"), 1);
 	assert_int_equal(count_of(html, ">paused</th><td>–</td>"), 1);
-	/* In the picture of all and in that of the process. */
+	/* The trim is marked in the picture of all processes and in that of this one. */
 	assert_int_equal(count_of(html, "<path class=\"dots trim\" d=\"M667 "), 2);
 	assert_true(strstr(html, ">trimmed</th>") > strstr(html, "<summary>All actions (2)"));
 	assert_non_null(strstr(html, "<tr><th scope=\"row\">42</th><td class=\"text\"></td>"
@@ -370,7 +374,7 @@ static void actions_are_listed_and_trims_drawn(void **state)
 	strike(&s);
 }
 
-/* A limit that is near is a line, and the forecast goes on to it; one far away is only text. */
+/* A limit that is near is a line, and the forecast reaches it; one far away is only text. */
 static void a_near_limit_is_drawn(void **state)
 {
 	FLMEM_AUTO_FREE char *near_html = NULL, *far_html = NULL;
@@ -403,7 +407,7 @@ static void a_near_limit_is_drawn(void **state)
 	strike(&s);
 }
 
-/* A profile whose names are hostile; `path` is written. */
+/* Makes a profile whose names are hostile, and writes it to `path`. */
 static struct flmem_heap_profile *hostile_profile(const char *path)
 {
 	const struct flmem_heap_request request = {.path = path, .choose_stacks = true};
@@ -415,7 +419,7 @@ static struct flmem_heap_profile *hostile_profile(const char *path)
 	maker.header->pid = 42;
 	maker.header->start_time_ticks = 7;
 	frame = maker_python(&maker, hostile, "f.py", 1);
-	/* Deeper than the page shows. */
+	/* The stack is deeper than the page shows. */
 	for (size_t depth = 0; depth < 100; depth++)
 		node = maker_node(&maker, node, frame);
 	maker_site(&maker, node, 9 * MIB, 2 * MIB);
@@ -448,11 +452,11 @@ static void heap_profiles_are_shown_by_process_and_stay_text(void **state)
 	assert_non_null(strstr(html, "<h2>Heap of process 42 </h2>"));
 	assert_null(strstr(html, "does not belong to a process"));
 	assert_non_null(strstr(html, "<tr><td>7 MiB</td>"));
-	/* The site, 64 callers, path and reason. */
+	/* The texts are the site, 64 callers, path and reason. */
 	assert_int_equal(count_of(html, "&#60;script&#62;alert(1)"), 1 + 64 + 2);
 	assert_int_equal(count_of(html, "and more callers"), 1);
 	assert_int_equal(count_of(html, "It could not be read"), 1);
-	/* The PID alone is not the process: it may have been used again. */
+	/* The PID alone does not identify the process: it may have been used again. */
 	profile->start_time = 8;
 	other = flmem_watch_page_html(s.page, &s.summary, &s.advice);
 	assert_int_equal(count_of(other, "does not belong to a process"), 1);
@@ -485,7 +489,7 @@ static void spans_keep_the_extremes(void **state)
 	flmem_page_series_clear(&s);
 }
 
-/* One sample, or none, is a page too; so are values that no axis was made for. */
+/* One sample, or none, makes a page too; so do values that no axis was made for. */
 static void little_and_absurd_data_make_a_page(void **state)
 {
 	static const uint64_t absurd[] = {0, 1, UINT64_MAX, 4096};
@@ -524,7 +528,7 @@ static void a_page_replaces_the_old_one_whole(void **state)
 	assert_int_equal(stat(path, &after), 0);
 	assert_int_not_equal(before.st_ino, after.st_ino);
 	assert_int_equal(unlink(path), 0);
-	assert_int_equal(rmdir(directory), 0); /* nothing else was left there */
+	assert_int_equal(rmdir(directory), 0); /* the directory is empty */
 	assert_true(flmem_watch_page_write(s.page, &s.summary, &s.advice, path, &err) < 0);
 	strike(&s);
 }

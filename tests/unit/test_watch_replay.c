@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replay makes of the records: warm-ups, kinds of memory, rounds, processes that ended. */
+/* Tests what a replay makes of the records: warm-ups, kinds of memory, rounds, ended processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #define TOLD_MAX 1024
 #define PAGE	 4096 /* sizes are recorded in pages */
 
-/* A word per report: "s7:5" a sample of pid 7 with 5 pages, "+" with kinds of memory. */
+/* Adds a word per report: "s7:5" for a sample of pid 7 with 5 pages, "+" with kinds of memory. */
 static void add_word(char *told, const char *kind, int pid, int number, const char *more)
 {
 	size_t used = strlen(told);
@@ -41,7 +41,7 @@ static bool note_round(void *context, const struct flmem_watch_round *round)
 	return true;
 }
 
-/* Replays the records as one session, and returns what was reported. */
+/* Replays the records as one session, and returns the words of its reports. */
 static void replay_of(const struct flmem_record *records, size_t count, char *told,
 		      struct flmem_watch_summary *ret_summary)
 {
@@ -117,7 +117,7 @@ static void replay_of(const struct flmem_record *records, size_t count, char *to
 		.kind = FLMEM_RECORD_ROUND_END, .round = (n) \
 	}
 
-/* Kinds that were not read again are not those of the next sample. */
+/* Kinds of memory that were not read again do not belong to the next sample. */
 static void kinds_of_memory_belong_to_the_sample_behind_them(void **state)
 {
 	static const struct flmem_record records[] = {
@@ -137,7 +137,7 @@ static void kinds_of_memory_belong_to_the_sample_behind_them(void **state)
 	flmem_watch_summary_clear(&summary);
 }
 
-/* Neither samples nor rounds after the end of a process count, those of others do. */
+/* Samples and rounds after the end of a process do not count; those of other processes do. */
 static void nothing_counts_for_a_process_that_has_ended(void **state)
 {
 	static const struct flmem_record records[] = {
@@ -160,7 +160,7 @@ static void nothing_counts_for_a_process_that_has_ended(void **state)
 	flmem_watch_summary_clear(&summary);
 }
 
-/* Rounds of the watch count for each process; another number is not counted. */
+/* Rounds of the watch count for each process; a number without a process does not count. */
 static void rounds_count_for_all_that_run(void **state)
 {
 	static const struct flmem_record records[] = {
@@ -178,8 +178,8 @@ static void rounds_count_for_all_that_run(void **state)
 }
 
 /*
- * Rounds of a process from 100 on, with its own or those of the watch, all of one size: of one that
- * began during the watch the first ones are the warm-up.
+ * Replays rounds of a process from 100 on, with its own or those of the watch, all of one size. For
+ * a process that began during the watch, the first rounds are the warm-up.
  */
 static size_t points_of(uint64_t began_s)
 {

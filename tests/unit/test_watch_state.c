@@ -14,7 +14,7 @@
 
 #define SECOND UINT64_C(1000000)
 
-/* The reported pressure, a character per sample: '.' nothing, else the times at the limit. */
+/* Notes the reported pressure, a character per sample: '.' nothing, else the times at the limit. */
 static bool note(void *context, const struct flmem_watch_sample *sample)
 {
 	char *told = context;
@@ -49,7 +49,7 @@ static void live(const char *path, char *told)
 	flmem_watch_state_clear(&w);
 }
 
-/* Also the first, which is all zeros: that nothing is wanting is something known. */
+/* The first report counts, which is all zeros: it is known that there was no pressure. */
 static void pressure_is_reported_as_it_changes_live_and_again(void **state)
 {
 	char path[] = "/tmp/flmem-watching-XXXXXX";
@@ -72,7 +72,7 @@ static void pressure_is_reported_as_it_changes_live_and_again(void **state)
 
 #define DAY (86400 * SECOND)
 
-/* Samples of one second each while the clock on the wall stands at these times. */
+/* Records samples of one second each while the clock on the wall shows these times. */
 static void record_at(const char *path, const uint64_t *at_us, size_t count)
 {
 	const struct flmem_record process = {.kind = FLMEM_RECORD_PROCESS,
@@ -114,8 +114,10 @@ static bool note_time(void *context, const struct flmem_watch_sample *sample)
 	return true;
 }
 
-/* Within a session time is that of a clock which does not jump; a session that began before the
- * end of the last, by the clock on the wall, goes on at that end. */
+/*
+ * Within a session time is that of a clock which does not jump. A session that began before the end
+ * of the last, by the clock on the wall, continues at that end.
+ */
 static void jumps_of_the_clock_move_no_sample(void **state)
 {
 	static const uint64_t first[] = {100 * DAY, 100 * DAY + SECOND, 99 * DAY, 300 * DAY};

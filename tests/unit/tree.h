@@ -40,7 +40,7 @@ static inline void tree_clear(struct tree *tree)
 	nftw(tree->path, tree_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A tree as the state of cmocka's tests, made before each of them and removed after it. */
+/* Makes a tree as the state of cmocka's tests before each of them; tree_teardown() removes it. */
 static inline int tree_setup(void **state)
 {
 	struct tree *tree = calloc(1, sizeof(*tree));
@@ -59,7 +59,7 @@ static inline int tree_teardown(void **state)
 	return 0;
 }
 
-/* Makes the directories on the way; `length` so that bytes may hold NULs. */
+/* Writes a file and makes the directories of its path; `length` allows bytes to contain NULs. */
 static inline void tree_write(const struct tree *tree, const char *path, const char *bytes,
 			      size_t length)
 {
@@ -82,7 +82,7 @@ static inline void tree_puts(const struct tree *tree, const char *path, const ch
 	tree_write(tree, path, text, strlen(text));
 }
 
-/* proc/PID/stat of a sleeping process, enough for flmem_process_open_at(). */
+/* Writes proc/PID/stat of a sleeping process, enough for flmem_process_open_at(). */
 static inline void tree_process(const struct tree *tree, int pid, int parent)
 {
 	char path[64], text[256];

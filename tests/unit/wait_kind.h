@@ -2,7 +2,10 @@
 #ifndef FLMEM_TESTS_WAIT_KIND_H
 #define FLMEM_TESTS_WAIT_KIND_H
 
-/* Whether a thread may be borrowed from a wait of the test itself, made of a call and arguments. */
+/*
+ * Queries whether a thread may be borrowed from a wait of the test itself, made of a call and
+ * arguments.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +36,7 @@ static inline int close_self(void **state)
 	return 0;
 }
 
-/* NULL when it is accepted; `kind` then says what it is. */
+/* Returns NULL when the wait is accepted, and sets `kind`; otherwise the reason. */
 static inline const char *refusal(const struct flmem_task_wait *at)
 {
 	const char *reason = NULL;
