@@ -147,3 +147,20 @@ refused_often() {
 	wait "$flmem"
 	assert_victim_unharmed "$SILENT"
 }
+
+# A page of the library that is not in memory when it is needed would come from a thread that is held.
+# bats test_tags=unsanitised
+@test "trim: the process that serves the file system from which flmem itself is read" {
+	local library
+	library=$(ldd "$FLMEM" | sed -n 's/.*libflmem[^ ]* => \([^ ]*\) .*/\1/p')
+	[ -n "$library" ] || skip "this flmem has no library"
+	# shellcheck disable=SC2016 # for that shell
+	run_command timeout -k 5 60 "$FLMEM_VICTIMS/silent/silent" after 1000000000 "$library" \
+		"$BATS_TEST_TMPDIR/mount" /bin/sh -c '
+			read -r server _ <"/proc/$$/task/$$/children"
+			LD_PRELOAD=$1 "$0" trim --pid "$server" --timeout 20s && kill -0 "$server"' \
+		"$FLMEM" "$BATS_TEST_TMPDIR/mount/file"
+	[ "$status" != 77 ] || skip "$output"
+	assert_status 0
+	assert_output "borrowed thread [0-9]+ from read"
+}

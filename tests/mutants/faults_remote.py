@@ -20,6 +20,9 @@ TRACEE = "libcore/remote/tracee.c"
 PROBE = "libcore/remote/probe_child.c"
 
 FAULTS = (
+    Fault("own-code-absent", "libcore/remote/borrow.c", "\tflmem_own_code_fault_in();\n", "",
+          "having the code of flmem in memory before it holds a thread", ("cli.silent/serves the file system",),
+          slow=True),
     Fault("process-not-checked-again", "libcore/remote/borrow_state.c",
           "rc = flmem_preflight_fixed(borrow->view, borrow->err);", "rc = 0;",
           "seeing what the process has opened since it was checked", ("unit.test_borrow_recheck",)),
