@@ -39,7 +39,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|aarch64")
 	flmem_safe_victim(safe_trap safe_trap.c)
 endif()
 foreach(name bare break overwritten registered threads signals fork exec coroutine keys seccomp strict userfault
-		notified refiltered tracer world world_locked)
+		notified refiltered supervisor tracer world world_locked)
 	flmem_safe_victim(safe_${name} safe_${name}.c)
 endforeach()
 flmem_safe_victim(safe_threads_static safe_threads.c LINK -static)

@@ -43,3 +43,22 @@ trace_with() {
 	assert_status 0
 	assert_victim_unharmed
 }
+
+# It waits for flmem, and flmem for it, at the first such call in which flmem holds its thread.
+@test "the process that decides about system calls of flmem is refused, another one is trimmed" {
+	requires victim:safe_supervisor victim:safe_blocked
+	# shellcheck disable=SC2016 # for that shell
+	run_command timeout -s KILL 60 "$FLMEM_VICTIMS/safe_supervisor" /bin/sh -c \
+		'exec "$0" trim --pid "$PPID" --timeout 20s' "$FLMEM"
+	[ "$status" != 77 ] || skip "seccomp filters cannot be supervised here"
+	assert_error 6 "decides about system calls of other processes"
+	start_victim safe_blocked read-pipe
+	run_command timeout -s KILL 60 "$FLMEM_VICTIMS/safe_supervisor" "$FLMEM" trim --pid "$VICTIM"
+	assert_status 0
+	assert_victim_unharmed
+	# A flmem that it does not decide about.
+	start_victim safe_supervisor "$FLMEM_VICTIMS/safe_blocked" read-pipe
+	flmem trim --pid "$VICTIM"
+	assert_status 0
+	assert_victim_unharmed
+}

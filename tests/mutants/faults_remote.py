@@ -20,6 +20,12 @@ TRACEE = "libcore/remote/tracee.c"
 PROBE = "libcore/remote/probe_child.c"
 
 FAULTS = (
+    Fault("own-supervisor", PREFLIGHT, "rc = flmem_own_supervisor_check(view->process, err);", ";",
+          "refusing the process that decides about system calls of flmem", ("cli.trim_traced/decides about",),
+          slow=True),
+    Fault("supervisor-of-others", "libcore/remote/checks/own_supervisor.c", "has_own_filter() ?", "true ?",
+          "trimming one that decides about calls of others", ("cli.trim_traced/decides about",),
+          slow=True),
     Fault("own-code-absent", "libcore/remote/borrow.c", "\tflmem_own_code_fault_in();\n", "",
           "having the code of flmem in memory before it holds a thread", ("cli.silent/serves the file system",),
           slow=True),

@@ -2,10 +2,14 @@
 #include "proc/files/descriptors.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/files/io.h"
 #include "proc/process.h"
+
+/* More than the kernel allows by default (fs.nr_open). */
+#define ALL_MAX (2U << 20)
 
 int flmem_descriptors_open(const struct flmem_process *process, unsigned most,
 			   struct flmem_descriptors *ret_descriptors)
@@ -47,4 +51,17 @@ int flmem_descriptors_next(struct flmem_descriptors *descriptors)
 		return 1;
 	}
 	return 0;
+}
+
+int flmem_descriptors_have(const struct flmem_process *process, const char *target)
+{
+	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors open = {0};
+	int rc = flmem_descriptors_open(process, ALL_MAX, &open);
+
+	while (!rc && (rc = flmem_descriptors_next(&open)) > 0) {
+		if (strcmp(open.target, target) == 0)
+			return 1;
+		rc = 0;
+	}
+	return rc;
 }

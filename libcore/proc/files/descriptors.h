@@ -36,6 +36,9 @@ void flmem_descriptors_close(struct flmem_descriptors *descriptors);
  */
 int flmem_descriptors_next(struct flmem_descriptors *descriptors);
 
+/* 1: the process has a descriptor with this target; 0: none; a negative errno: unknown. */
+int flmem_descriptors_have(const struct flmem_process *process, const char *target);
+
 #define FLMEM_AUTO_DESCRIPTORS FLMEM_AUTO(flmem_descriptors_close)
 
 #endif

@@ -18,6 +18,7 @@
 #include "remote/arch.h"
 #include "remote/checks/hugetlb.h"
 #include "remote/checks/libc_threads.h"
+#include "remote/checks/own_supervisor.h"
 #include "remote/checks/quiet_stop.h"
 #include "remote/checks/userfaults.h"
 
@@ -214,6 +215,8 @@ int flmem_preflight_fixed(const struct flmem_view *view, struct flmem_error *err
 	rc = flmem_huge_pages_check(view->process, &target, err);
 	if (!rc)
 		rc = flmem_userfaults_check(view->process, err);
+	if (!rc)
+		rc = flmem_own_supervisor_check(view->process, err);
 	if (rc)
 		return rc;
 	return flmem_libc_threads_check(view, err);
