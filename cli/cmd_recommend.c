@@ -19,7 +19,7 @@
 #include "print/print_troubleshoot.h"
 
 struct recommend_options {
-	struct role_options role; /* must be first: role_options.h requires it */
+	struct role_options role; /* first: role_options.h requires it */
 	struct plan_options plan;
 	struct target_options targets;
 	const char *fail_on;
@@ -199,10 +199,7 @@ static void problem_error(const struct flmem_input_problem *problem, struct flme
 		flmem_error_set(ret_error, problem->code, 0, "%s: %s", file, problem->message);
 }
 
-/*
- * Returns whether a heap profile was too short to show whether memory grows. The finding would be a
- * warning. A check that could not decide has not passed.
- */
+/* Returns whether a heap profile was too short to show growth, which would be a warning. */
 static bool lacks_growth(const struct flmem_recommendations *found, enum flmem_severity limit)
 {
 	for (size_t i = 0; i < found->problem_count; i++)

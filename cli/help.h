@@ -25,7 +25,7 @@ struct help_topic {
 
 extern const struct help_topic help_topics[];
 
-/* A name and what it means; tables of them end in a row without a name. */
+/* This is a name and its meaning; tables of them end in a row without a name. */
 struct help_entry {
 	const char *name;
 	const char *text;

@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The kernel gives out the lowest free number. O_PATH: reads and writes fail with EBADF. */
+/*
+ * Opens each closed descriptor: open() returns the lowest free number. With O_PATH, reads and
+ * writes fail with EBADF, as on a closed descriptor.
+ */
 void streams_reserve_closed(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

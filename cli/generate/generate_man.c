@@ -9,8 +9,8 @@
 #include "help.h"
 
 /*
- * Characters that roff prints as others (a quote as a curly one, which a shell does not accept), or
- * that end an argument of a macro. NULL: prints itself.
+ * These characters roff prints as others (a quote as a curly one, which a shell does not accept),
+ * or they end an argument of a macro. NULL: the character prints itself.
  */
 static const char *man_escape(char c)
 {

@@ -142,8 +142,8 @@ const char *flmem_arch_refuses(pid_t tid);
 	"they cannot be read"
 
 /*
- * True if the instruction that has a byte at this address is one that debuggers and probes of the
- * kernel put into code. *ret_start is where it begins.
+ * Returns true if the instruction that has a byte at this address is one that debuggers and probes
+ * of the kernel put into code. *ret_start is where it begins.
  */
 bool flmem_arch_is_breakpoint(const struct flmem_process *process, uint64_t address,
 			      uint64_t *ret_start);

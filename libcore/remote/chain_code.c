@@ -23,8 +23,8 @@ static bool is_repeated(const struct flmem_chain *chain, size_t index)
 }
 
 /*
- * True if the code differs from the file; compares as much as the file contains at that place.
- * *ret_at: the first address that differs.
+ * Returns true if the code differs from the file; compares as much as the file contains at that
+ * place. *ret_at is the first address that differs.
  */
 static bool is_call_changed(const struct flmem_view *view, uint64_t function, uint64_t *ret_at)
 {

@@ -14,7 +14,7 @@
 
 #define PROBES_MAX ((size_t)1 << 20)
 
-/* Where tracefs is mounted; root may read it. */
+/* tracefs is mounted at these places; root may read it. */
 static const char *const probe_lists[] = {
 	"/sys/kernel/tracing/uprobe_events",
 	"/sys/kernel/debug/tracing/uprobe_events",
@@ -28,8 +28,8 @@ static const char *last_of_path(const char *path)
 }
 
 /*
- * A line "p:group/name /path:0x0000000000001130 ..." (Documentation/trace/uprobetracer.rst). The
- * path is the one that the tracer was given, perhaps through a link, so its last part counts.
+ * Reads a line "p:group/name /path:0x0000000000001130 ..." (Documentation/trace/uprobetracer.rst).
+ * The path is the one that the tracer was given, perhaps through a link, so its last part counts.
  */
 static bool is_probe_at(const char *line, const char *file, uint64_t offset)
 {

@@ -3,15 +3,19 @@
 #define FLMEM_REMOTE_CODE_CHANGE_H
 
 /*
- * What may have changed the code of a process: a debugger that was killed leaves its breakpoints,
- * and the kernel puts the same instruction where perf, bpftrace and the like set a probe (uprobes).
+ * Finds what may have changed the code of a process: a debugger that was killed leaves its
+ * breakpoints, and the kernel puts the same instruction where perf, bpftrace and the like set a
+ * probe (uprobes).
  */
 
 #include <stdint.h>
 
 #include "elf/view.h"
 
-/* The cause, a static text, as the code at the first changed address and the kernel show it. */
+/*
+ * Returns the cause, a static text, as the code at the first changed address and the kernel show
+ * it.
+ */
 const char *flmem_code_change_cause(const struct flmem_view *view, uint64_t address);
 
 #endif

@@ -161,7 +161,7 @@ struct flmem_watch_summary {
 	uint64_t record_lost;		/* blocks of the recording that could not be written */
 	int record_errno;		/* errno of the last lost block */
 	uint64_t record_skipped_bytes;	/* bytes that a replay skipped: damaged, or not in order */
-	const char *record_skipped_why; /* static: "damaged" or a longer reason; NULL: nothing */
+	const char *record_skipped_why; /* static: "damaged" or a longer reason; NULL: none */
 	uint64_t record_overlaps; /* replayed watches that begin before the end of the one before */
 	bool limit_passed;	  /* a process exceeded a limit of the options */
 	/* The limit of growth cannot be judged: for a live process, or for every process. */

@@ -24,7 +24,7 @@
 #define DATA_MIN       (1U << 20) /* larger unknown JSON and TOML files are data */
 
 struct file_search {
-	const char *const *paths; /* that the user named */
+	const char *const *paths; /* the user named these paths */
 	size_t path_count;
 	struct flmem_found_files *files;
 	struct flmem_recommendations *found;

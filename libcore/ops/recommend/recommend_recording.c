@@ -106,7 +106,7 @@ static int report_damaged_part(const struct flmem_watch_summary *summary, const 
 	return flmem_recommendations_store_problem(found, path, 0, &why, err);
 }
 
-/* Of a process in both watches only the later one is checked. */
+/* If a process is in both watches, only the later watch is checked. */
 static int report_overlaps(const struct flmem_watch_summary *summary, const char *path,
 			   struct flmem_recommendations *found, struct flmem_error *err)
 {

@@ -25,7 +25,10 @@
 #define CODE_BYTES 16U
 #define CODE_MAX   8192U
 
-/* *ret_at: the first address that differs, the begin of the function if it cannot be read. */
+/*
+ * Sets *ret_at to the first address that differs, or to the start of the function if it cannot be
+ * read.
+ */
 static bool is_code_replaced(const struct flmem_view *view, const struct flmem_module *library,
 			     const char *name, uint64_t *ret_at)
 {

@@ -36,7 +36,7 @@ struct flmem_watched_process {
 	int statm; /* descriptor of its statm; -1: not kept open, because descriptors are scarce */
 	size_t group; /* index in flmem_pressures, or FLMEM_PRESSURES_NONE */
 	bool ended;
-	bool absent;	       /* in a replay: not in the session that is read */
+	bool absent;	       /* in a replay: the process is not in the session that is read */
 	bool exceeded_limit;   /* a sample was above the limit of the options */
 	bool changed;	       /* a sample has differed from the one before since the last split */
 	bool split_is_new;     /* replay only: a split was read since the last sample */

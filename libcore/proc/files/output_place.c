@@ -24,8 +24,8 @@ struct place_work {
 };
 
 /*
- * In a child process. Looking up a name queries the server; the kernel may have the folder itself
- * cached.
+ * Runs in a child process. Looking up a name queries the server; the kernel may have the folder
+ * itself cached.
  */
 static int look_up_forked(void *context)
 {

@@ -218,7 +218,7 @@ static void answer_file(struct flmem_http_request *request, struct flmem_publish
 		flmem_cleanup_close(&source->fd);
 		return;
 	}
-	/* Ranges are those of GET (RFC 9110, 14.2). */
+	/* RFC 9110, 14.2, defines ranges for GET only. */
 	if ((condition && strcmp(condition, tag) != 0) ||
 	    strcmp(flmem_http_request_method(request), "GET") != 0)
 		header = NULL;
