@@ -333,7 +333,7 @@ static int read_circumstances(const struct flmem_settings_request *request,
 	size_t rows = 0;
 
 	if (!rc && request->framework_version)
-		rc = flmem_version_number_parse(request->framework_version, &c->release, err);
+		rc = flmem_version_number_option(request->framework_version, &c->release, err);
 	if (rc)
 		return rc;
 	c->request = request;

@@ -178,6 +178,8 @@ FAULTS = (
     Fault("directory-is-a-request", CONTROL, "!S_ISDIR(status.st_mode);", "true;",
           "a command that is ended by a directory",
           ("cli.supervise_foreign/directory is no request",)),
+    Fault("version-cut", "libcore/base/text/version_number.c", "if (!is_whole_version(text, release.count))", "if (0)",
+          "a version that is not read to its end", ("unit.test_settings",)),
     Fault("unit-noncharacters", "libcore/base/text/quote.c", "!flmem_text_is_assigned_utf8(value)", "0",
           "noncharacters in a unit of systemd", ("unit.test_settings",)),
     Fault("unit-workspace-in-space", "libcore/ops/start/emit_place.c", "if (last == ' ')", "if (0)",

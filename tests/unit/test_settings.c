@@ -319,6 +319,11 @@ static void releases_are_compared_by_the_parts_they_have(void **state)
 		{"2.7", "2.7.2", 0},  {"02.8", "2.8", 0},    {"2.8.dev1", "2.9", -1},
 	};
 	static const char *const bad[] = {"", "x", ".1", "v2.8", "2.8 ", "-1", "99999999", "2.8/1"};
+	/* Kernels are called so, versions that a user gives are not. */
+	static const char *const kernels[] = {"2..9",  "2.9.",	"2.9-",	   "6.8.0+",
+					      "2.9a*", "2.9.!", "2.9 rc1", "2.99999999"};
+	static const char *const options[] = {"2",	  "2.9",	  "2.9.0",   "2.9.0.1",
+					      "2.9.0rc1", "2.9.0+cu.121", "2.9.dev0"};
 
 	(void)state;
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++) {
@@ -333,7 +338,21 @@ static void releases_are_compared_by_the_parts_they_have(void **state)
 		struct flmem_version_number release = {.count = 77};
 
 		assert_int_equal(flmem_version_number_parse(bad[i], &release, NULL), FLMEM_EUSAGE);
+		assert_int_equal(flmem_version_number_option(bad[i], &release, NULL), FLMEM_EUSAGE);
 		assert_int_equal(release.count, 77);
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(kernels); i++) {
+		struct flmem_version_number release = {.count = 77};
+
+		assert_int_equal(flmem_version_number_option(kernels[i], &release, NULL),
+				 FLMEM_EUSAGE);
+		assert_int_equal(release.count, 77);
+	}
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(options); i++) {
+		struct flmem_version_number release;
+
+		assert_int_equal(flmem_version_number_option(options[i], &release, NULL), 0);
+		assert_int_equal(release.parts[0], 2);
 	}
 }
 

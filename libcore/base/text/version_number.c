@@ -46,6 +46,35 @@ int flmem_version_number_parse(const char *text, struct flmem_version_number *re
 	return 0;
 }
 
+/* Whether all numbers were read, up to the most that are: those of "2.9.0rc1" and "2.9.0.0" are. */
+static bool is_whole_version(const char *text, unsigned count)
+{
+	static const char bytes[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-" DIGITS;
+	size_t length = strlen(text), numbers = strspn(text, DIGITS ".");
+	unsigned parts = 1;
+
+	if (strspn(text, bytes) != length || strstr(text, "..") || strchr("._+-", text[length - 1]))
+		return false;
+	for (size_t i = 0; i + 1 < numbers; i++)
+		parts += text[i] == '.';
+	return count == (parts < FLMEM_VERSION_NUMBER_PARTS ? parts : FLMEM_VERSION_NUMBER_PARTS);
+}
+
+int flmem_version_number_option(const char *text, struct flmem_version_number *ret_release,
+				struct flmem_error *err)
+{
+	struct flmem_version_number release;
+	int rc = flmem_version_number_parse(text, &release, err);
+
+	if (rc)
+		return rc;
+	if (!is_whole_version(text, release.count))
+		return flmem_parse_invalid(FLMEM_VALUE_VERSION, text, NULL, err);
+	*ret_release = release;
+	return 0;
+}
+
 int flmem_version_number_compare(const struct flmem_version_number *a,
 				 const struct flmem_version_number *b)
 {

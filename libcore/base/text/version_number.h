@@ -23,6 +23,12 @@ int flmem_version_number_parse(const char *text, struct flmem_version_number *re
 			       struct flmem_error *err);
 
 /*
+ * Parses a version that a user gives. FLMEM_EUSAGE also for "2..9", "2.9." and "2.9000000000".
+ */
+int flmem_version_number_option(const char *text, struct flmem_version_number *ret_release,
+				struct flmem_error *err);
+
+/*
  * Returns <0, 0 or >0. A part that one of them lacks counts as equal, so 2.7 is "at least 2.7.2".
  */
 int flmem_version_number_compare(const struct flmem_version_number *a,

@@ -563,7 +563,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 		flmem_recommend_set_peaks(&peaks, &found);
 	}
 	if (options && options->framework_version)
-		rc = flmem_version_number_parse(options->framework_version, &release, err);
+		rc = flmem_version_number_option(options->framework_version, &release, err);
 	if (!rc)
 		rc = flmem_found_files_search(paths, count, &found, &files, err);
 	if (!rc)

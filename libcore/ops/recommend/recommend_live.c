@@ -71,7 +71,7 @@ int flmem_recommend_processes(const struct flmem_detect_report *report,
 	flmem_recommendations_init(&found);
 	found.disk_offload = options && options->beside && options->beside->disk_offload;
 	if (options && options->framework_version)
-		rc = flmem_version_number_parse(options->framework_version, &release, err);
+		rc = flmem_version_number_option(options->framework_version, &release, err);
 	for (size_t i = 0; i < report->process_count && !rc; i++)
 		rc = flmem_recommend_process(&report->processes[i], &release, &found, err);
 	for (size_t i = 0; i < report->skipped_count && !rc; i++)
