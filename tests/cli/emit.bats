@@ -544,4 +544,21 @@ verify_unit() {
 	assert_error 2 'snippet has no command'
 	flmem start --role client --emit snippet --workspace /w
 	assert_error 2 'snippet has no command'
+	local kind image
+	for kind in sub_start systemd slurm pbs docker k8s; do
+		flmem start --role client --emit $kind -- ''
+		assert_error 2 'the command after -- is empty'
+	done
+	for kind in docker k8s; do
+		for image in UPPER/Case:1 Nginx $'a\nb' 'a b' a//b /a a/ a: a:-x a@sha256:12 -a a:b:c '$IMG' a/.b; do
+			flmem start --role client --emit $kind --image "$image" -- x
+			assert_error 2 "invalid image '"
+		done
+	done
+	for image in a registry.example.org:5000/fl/nvflare:2.9.0-cu12 localhost/a_b/c--d.e HOST/x:V_1 \
+		"a@sha256:$(printf '%064d' 0)"; do
+		flmem start --role client --emit docker --image "$image" -- x
+		assert_status 0
+		assert_output "image: \"?$image"
+	done
 }

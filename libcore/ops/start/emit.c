@@ -12,6 +12,7 @@
 #include "base/text/buf.h"
 #include "base/text/quote.h"
 #include "frameworks/start_ops.h"
+#include "ops/start/emit_image.h"
 #include "ops/start/emit_place.h"
 #include "settings/preload.h"
 #include "settings/table.h"
@@ -404,6 +405,10 @@ int flmem_emit(const struct flmem_emit_options *options, char **ret_text, struct
 	int rc = flmem_emit_directory(emit_kinds[options->kind].place, options->workspace,
 				      &directory, err);
 
+	if (!rc && options->argv && options->argv[0] && !*options->argv[0])
+		rc = flmem_error_set(err, FLMEM_EUSAGE, 0, "the command after -- is empty");
+	if (!rc && options->image)
+		rc = flmem_emit_image_check(options->image, err);
 	if (rc)
 		return rc;
 	e.directory = directory;
