@@ -43,19 +43,30 @@ static enum flmem_settings_job judge_job(const struct flmem_trainer_facts *train
 							 : FLMEM_SETTINGS_JOB_LEFT;
 }
 
+/* Of a job whose code is behind a link its settings are known. */
+static const struct flmem_input_problem *find_job_problem(const struct flmem_recommendations *found)
+{
+	for (size_t i = 0; i < found->problem_count; i++)
+		if (!found->problems[i].link)
+			return &found->problems[i];
+	return NULL;
+}
+
 static int read_job(const struct role_options *options, enum flmem_settings_job *ret_job,
 		    struct flmem_error *err)
 {
 	const struct flmem_recommend_options how = {.framework_version =
 							    options->framework_version};
 	struct flmem_recommendations found = {0};
+	const struct flmem_input_problem *problem;
 	int rc = flmem_recommend(&options->job, 1, &how, &found, err);
 
 	if (rc)
 		return rc;
-	if (found.problem_count)
-		rc = flmem_error_set(err, found.problems[0].code, 0, "cannot read the job: %s: %s",
-				     found.problems[0].file, found.problems[0].message);
+	problem = find_job_problem(&found);
+	if (problem)
+		rc = flmem_error_set(err, problem->code, 0, "cannot read the job: %s: %s",
+				     problem->file, problem->message);
 	else if (!found.file_count)
 		rc = flmem_error_set(err, FLMEM_EUSAGE, 0,
 				     "no job in '%s'; name the folder that has meta.json",

@@ -167,6 +167,17 @@ EXTERNAL=client_api_launcher_executor.ClientAPILauncherExecutor
 	done
 }
 
+@test "code of a job behind a link does not hide its settings" {
+	write_job client_api_launcher_executor.ClientAPILauncherExecutor '"memory_gc_rounds": 5'
+	mkdir "$BATS_TEST_TMPDIR/code"
+	ln -s ../../code "$JOB/app/custom"
+	flmem env --role client --gpu --framework-version 2.8.1 --job "$JOB" --explain
+	assert_status 0
+	assert_output 'GC_ROUNDS is left out: the job sets its own interval'
+	flmem env --role client --job "$JOB/app"
+	assert_error 2 "part of the job '$JOB'"
+}
+
 @test "a job that cannot be read is an error" {
 	mkdir "$BATS_TEST_TMPDIR/empty"
 	flmem env --role client --job "$BATS_TEST_TMPDIR/empty"

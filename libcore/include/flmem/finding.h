@@ -85,6 +85,7 @@ struct flmem_input_problem {
 	unsigned line; /* 0: the file as a whole */
 	int code;      /* enum flmem_code */
 	bool warning;  /* no error: no rule applies to the contents of the file */
+	bool link;     /* a symbolic link to a folder, not followed */
 	char *message;
 };
 

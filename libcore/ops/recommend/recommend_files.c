@@ -242,8 +242,12 @@ static int visit_link(struct file_search *search, const char *path)
 		return 0;
 	rc = add_problem(search, path, 0,
 			 "a symbolic link to a folder, which is not followed; name it to check it");
-	if (!rc)
-		search->found->problems[search->found->problem_count - 1].warning = true;
+	if (!rc) {
+		struct flmem_input_problem *problem =
+			&search->found->problems[search->found->problem_count - 1];
+
+		problem->warning = problem->link = true;
+	}
 	return rc;
 }
 
