@@ -13,6 +13,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <flmem/text.h>
+
 #include "live/live.h"
 #include "live/live_curses.h"
 #include "live/live_restore.h"
@@ -167,6 +169,16 @@ static void start_colours(struct live *live)
 		nc.init_pair((short)(i + 1), pairs[i], -1);
 }
 
+/* Says why there is no screen: TERM may name a terminal of another host (ssh). */
+static void report_unknown_terminal(void)
+{
+	char shown[64];
+
+	fprintf(stderr,
+		"flmem: no description of the terminal '%s' is installed; printing lines instead\n",
+		flmem_text_escape(getenv("TERM"), shown, sizeof(shown)));
+}
+
 /* Opens the screen. Returns false if curses does not support the terminal. */
 static bool open_screen(struct live_view *view)
 {
@@ -174,6 +186,7 @@ static bool open_screen(struct live_view *view)
 	view->screen = nc.newterm(NULL, stdout, stdin);
 	if (!view->screen) {
 		live_restore_disarm();
+		report_unknown_terminal();
 		return false;
 	}
 	live_restore_arm();

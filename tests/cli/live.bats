@@ -288,6 +288,7 @@ signal_watch() {
 	keys "clear; '$FLMEM' watch --pid $VICTIM --interval 50ms --duration 1s | cat" Enter
 	see "process $VICTIM: RSS "
 	keys "clear; TERM=unknown-thing '$FLMEM' watch --pid $VICTIM --interval 50ms --duration 1s" Enter
+	see "no description of the terminal 'unknown-thing' is installed; printing lines instead"
 	see "process $VICTIM: RSS "
 }
 
