@@ -45,6 +45,7 @@ SERVE = "libcore/ops/exchange/server/serve.c"
 PAUSED = ("cli.exchange_paused/limits of rounds",)
 
 FAULTS = (
+    Fault("duration-overflows", "libcore/base/text/parse.c", "|| us > DURATION_MAX_US", "", "refusing durations whose end is in the past", ("unit.test_parse",)),
     Fault("rank-called-invalid", "libcore/model/safetensors.c", "if (tensor->rank == FLMEM_TENSOR_RANK_MAX)", "if (0)",
           "the reason for tensors of too many dimensions", ("unit.test_model",)),
     Fault("array-rank-called-invalid", "libcore/model/npz.c", "tensor->rank == FLMEM_TENSOR_RANK_MAX\n\t\t\t\t\t      ?", "0\n\t\t\t\t\t      ?",

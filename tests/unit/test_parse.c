@@ -111,6 +111,11 @@ static void durations_are_read_in_microseconds(void **state)
 	assert_int_equal(us, 0);
 	assert_int_equal(flmem_parse_duration("5", &us, NULL), FLMEM_EUSAGE);
 	assert_int_equal(flmem_parse_duration("5S", &us, NULL), FLMEM_EUSAGE);
+	assert_int_equal(flmem_parse_duration("36500d", &us, NULL), 0);
+	assert_int_equal(us, UINT64_C(3153600000000000));
+	assert_int_equal(flmem_parse_duration("36501d", &us, NULL), FLMEM_EUSAGE);
+	assert_int_equal(flmem_parse_duration("5124095576h", &us, NULL), FLMEM_EUSAGE);
+	assert_int_equal(us, UINT64_C(3153600000000000));
 }
 
 static void pids_are_positive_and_in_range(void **state)

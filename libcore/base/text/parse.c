@@ -49,6 +49,8 @@ static const struct size_unit size_units[] = {
 	{NULL, 0},
 };
 
+#define DURATION_MAX_US (36500 * UINT64_C(86400000000))
+
 static const struct size_unit duration_units[] = {
 	{"us", 1},
 	{"ms", 1000},
@@ -192,9 +194,11 @@ int flmem_parse_count(const char *text, uint64_t *ret_count, struct flmem_error 
 
 int flmem_parse_duration(const char *text, uint64_t *ret_us, struct flmem_error *err)
 {
-	if (strcmp(text, "0") == 0)
-		*ret_us = 0;
-	else if (!parse_scaled(text, duration_units, ret_us))
+	uint64_t us = 0;
+
+	if (strcmp(text, "0") != 0 &&
+	    (!parse_scaled(text, duration_units, &us) || us > DURATION_MAX_US))
 		return flmem_parse_invalid(FLMEM_VALUE_DURATION, text, NULL, err);
+	*ret_us = us;
 	return 0;
 }

@@ -14,14 +14,14 @@
 #include <flmem/error.h>
 
 /* Kinds of values, for error messages. X(NAME, name, what is expected) */
-#define FLMEM_VALUES(X)                                                     \
-	X(NUMBER, "number", "expected a whole number")                      \
-	X(PID, "process ID", "expected a number from 1 to 4194304")         \
-	X(SIZE, "size", "expected for example 512, 64K, 1.5GiB or 4GB")     \
-	X(COUNT, "count", "expected for example 350000000, 350M or 1.5B")   \
-	X(DURATION, "duration", "expected for example 250ms, 5s, 2m or 1h") \
-	X(REAL, "number", "expected for example 3, 0.25 or 1e-3")           \
-	X(RATE, "rate", "expected for example 10MiB/round or 1GiB/h")       \
+#define FLMEM_VALUES(X)                                                                     \
+	X(NUMBER, "number", "expected a whole number")                                      \
+	X(PID, "process ID", "expected a number from 1 to 4194304")                         \
+	X(SIZE, "size", "expected for example 512, 64K, 1.5GiB or 4GB")                     \
+	X(COUNT, "count", "expected for example 350000000, 350M or 1.5B")                   \
+	X(DURATION, "duration", "expected for example 250ms, 5s, 2m or 1h, at most 36500d") \
+	X(REAL, "number", "expected for example 3, 0.25 or 1e-3")                           \
+	X(RATE, "rate", "expected for example 10MiB/round or 1GiB/h")                       \
 	X(VERSION, "version", "expected for example 2.8 or 2.8.1")
 
 enum flmem_value_kind {
@@ -67,8 +67,8 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_parse_count(const char *text, uint64_t *ret
 						 struct flmem_error *err);
 
 /*
- * Parses a duration, in microseconds: 100us, 250ms, 5s, 2m, 1h, 1d; fractions are allowed. "0"
- * needs no unit.
+ * Duration in microseconds: 100us, 250ms, 5s, 2m, 1h, 1d; fractions allowed. "0" needs no unit. At
+ * most 36,500 days, so that a time from now has no overflow, in nanoseconds either.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_parse_duration(const char *text, uint64_t *ret_us,
 						    struct flmem_error *err);
