@@ -82,8 +82,11 @@ static int parse_address(const char *text, union socket_address *ret_address,
 
 static bool is_local(const union socket_address *address)
 {
+	const struct in6_addr *v6 = &address->v6.sin6_addr;
+
 	if (address->any.sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+		return IN6_IS_ADDR_LOOPBACK(v6) ||
+		       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET);
 	return ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 

@@ -231,6 +231,11 @@ exchange.Client(sys.argv[1], client="c", cafile=sys.argv[2]).status()' "$URL" ca
 	assert_error 2 "belong together"
 	flmem exchange serve --model g.safetensors --clients 1 --state state --tls-cert server.pem
 	assert_error 2 "need each other"
+	flmem exchange serve --model g.safetensors --clients 1 --state state --listen '[::ffff:0.0.0.0]:0'
+	assert_error 2 insecure
+	serve --model g.safetensors --clients 1 --listen '[::ffff:127.0.0.1]:0'
+	refute_line server.log 'other hosts'
+	exchange_teardown
 	serve --model g.safetensors --clients 1 --listen 0.0.0.0:0 --insecure
 	grep -q 'other hosts' server.log
 }

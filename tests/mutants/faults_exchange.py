@@ -45,6 +45,8 @@ SERVE = "libcore/ops/exchange/server/serve.c"
 PAUSED = ("cli.exchange_paused/limits of rounds",)
 
 FAULTS = (
+    Fault("mapped-loopback-distant", "libcore/serve/listen.c", "IN6_IS_ADDR_V4MAPPED(v6) &&", "0 &&", "knowing the loopback address in IPv6 notation",
+          ("cli.exchange_tls/address of other hosts",)),
     Fault("duration-overflows", "libcore/base/text/parse.c", "|| us > DURATION_MAX_US", "", "refusing durations whose end is in the past", ("unit.test_parse",)),
     Fault("rank-called-invalid", "libcore/model/safetensors.c", "if (tensor->rank == FLMEM_TENSOR_RANK_MAX)", "if (0)",
           "the reason for tensors of too many dimensions", ("unit.test_model",)),
