@@ -314,6 +314,26 @@ class Pull(Exchanges):
         self.assertEqual(plain(client.pull(framework="raw")), plain(model()))
 
 
+class Patience(unittest.TestCase):
+    def test_only_time_in_which_the_client_waits_for_the_server_counts(self):
+        now, waits = [0.0], [1, 2, 20, 21]
+
+        class Socket:
+            @staticmethod
+            def readinto(_buffer):
+                now[0] += waits.pop(0)
+                return 1
+
+        with unittest.mock.patch.object(_exchange_http.time, "monotonic", lambda: now[0]):
+            reader = _exchange_http._Patience(Socket, 40.0)  # pylint: disable=protected-access
+            for _ in range(3):
+                self.assertEqual(reader.readinto(bytearray(9)), 1)
+                now[0] += 3600
+            with self.assertRaises(OSError):
+                reader.readinto(bytearray(9))
+        self.assertFalse(waits)
+
+
 class State(Exchanges):
     def test_status(self):
         self.assertEqual(self.client(self.serve()).status()["rounds"], 2)

@@ -60,25 +60,30 @@ def printable(text: Any) -> str:
 
 
 class _Patience(io.RawIOBase):
-    """Reads a socket; fails if it delivers less than 1 KiB a second for longer than the timeout."""
+    """
+    Reads a socket; fails if it delivers less than 1 KiB a second for longer than the timeout. Time in which this
+    side does something else, or was stopped, does not count.
+    """
 
     def __init__(self, raw: Any, limit_s: float) -> None:
         super().__init__()
         self._raw = raw
         self._limit_s = limit_s
-        self._since, self._moved = time.monotonic(), 0
+        self._waited, self._moved = 0.0, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> Optional[int]:
+        began = time.monotonic()
         count = self._raw.readinto(buffer)
         self._moved += count or 0
-        passed = time.monotonic() - self._since
-        if passed > self._limit_s:
-            if self._moved < passed * _BYTES_PER_SECOND:
+        # The socket waits no longer than that.
+        self._waited += min(time.monotonic() - began, self._limit_s)
+        if self._waited > self._limit_s:
+            if self._moved < self._waited * _BYTES_PER_SECOND:
                 raise socket.timeout("the server sends less than 1 KiB a second")
-            self._since, self._moved = time.monotonic(), 0
+            self._waited, self._moved = 0.0, 0
         return count
 
     def close(self) -> None:
