@@ -97,7 +97,7 @@ static const struct opt recommend_options_table[] = {
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct recommend_options, plan.clients),
 	 .metavar = "K",
-	 .help = "with --model or --params: number of clients per round"},
+	 .help = "with a plan (--model or --params): number of clients per round"},
 	{.name = "framework",
 	 .letter = 'f',
 	 .kind = OPT_CHOICE,
@@ -108,8 +108,7 @@ static const struct opt recommend_options_table[] = {
 	 .kind = OPT_SIZE,
 	 .offset = offsetof(struct recommend_options, plan.node_bytes),
 	 .metavar = "SIZE",
-	 .help = "with --model or --params: memory of the smallest node; the "
-		 "plan uses 90 % of it"},
+	 .help = "with a plan: memory of the smallest node; the plan uses 90 % of it"},
 	{.name = "simulator",
 	 .kind = OPT_NUMBER,
 	 .offset = offsetof(struct recommend_options, plan.actors),
@@ -566,8 +565,7 @@ const struct cmd cmd_recommend = {
 		"and proposed value. It searches folders, and ignores files without matching "
 		"rules. It reports inputs that it cannot read, and truncated heap profiles, "
 		"on standard error, and checks the others (exit status 8, or 2 if it could "
-		"check none). For a path without "
-		"anything to check it prints a warning.\n\n"
+		"check none). For a path with nothing to check it prints a warning.\n\n"
 		"In a recording of flmem watch it checks for rising memory and reached "
 		"limits, and whether memory_gc_rounds of the given jobs fits. In a heap "
 		"profile of flmem profile it checks for code whose memory grows with the "
