@@ -43,7 +43,10 @@ static int supervise_calls(void)
 /* It shares the table of descriptors, so that its parent has the one for the notices. */
 static void run(int told, char **command)
 {
-	int notices = supervise_calls();
+	int notices;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	notices = supervise_calls();
 
 	if (notices < 0)
 		_exit(SKIP);
