@@ -440,7 +440,7 @@ verify_unit() {
 		flmem start --role server --emit systemd -- "$program"
 		assert_error 5 'which systemd refuses'
 	done
-	for program in -true @true +x '!x' :x '|x' ''; do
+	for program in -true @true +x '!x' :x '|x'; do
 		flmem start --role server --emit systemd -- "$program"
 		assert_error 2 'begins like a flag of systemd'
 	done
