@@ -288,6 +288,7 @@ static void samples_of_an_unnamed_process_are_counted(void **state)
 	struct flmem_recorder recorder;
 
 	(void)state;
+	assert_int_equal(made.ends[PARTS - 1], made.bytes.length);
 	assert_int_equal(flmem_recorder_open(path, &recorder, NULL), 0);
 	add_sample(&recorder, SAMPLES, 0);
 	flmem_recorder_add(&recorder, &other);
