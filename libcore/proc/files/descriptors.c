@@ -58,10 +58,8 @@ int flmem_descriptors_have(const struct flmem_process *process, const char *targ
 	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors open = {0};
 	int rc = flmem_descriptors_open(process, ALL_MAX, &open);
 
-	while (!rc && (rc = flmem_descriptors_next(&open)) > 0) {
+	while (open.dir && (rc = flmem_descriptors_next(&open)) > 0)
 		if (strcmp(open.target, target) == 0)
 			return 1;
-		rc = 0;
-	}
 	return rc;
 }
