@@ -68,7 +68,8 @@ struct flmem_task_wait {
 
 /*
  * Reads what a thread is blocked in. Returns 1 if it is blocked, with *ret_wait set, 0 if it is
- * running, or -errno (-EACCES or -EPERM without the right to trace the process).
+ * running, or -errno (-EACCES or -EPERM without the right to trace the process). The kernel also
+ * shows the wait of a thread that was just woken, until the thread is on the list of a processor.
  */
 int flmem_task_read_wait(const struct flmem_process *process, pid_t tid,
 			 struct flmem_task_wait *ret_wait);

@@ -25,6 +25,7 @@
 
 #include "base/cleanup.h"
 #include "elf/modules.h"
+#include "proc/status.h"
 #include "remote/arch.h"
 #include "remote/borrow.h"
 #include "remote/tracee.h"
@@ -183,6 +184,17 @@ static inline void require_met(bool met, const char *condition)
 	} while (0)
 
 /*
+ * True if a thread runs or is about to: a thread that was just woken, by its release for example,
+ * still shows the wait that has ended until it gets a processor.
+ */
+static inline bool is_runnable(pid_t tid)
+{
+	struct flmem_status status;
+
+	return flmem_status_read_number(tid, &status) == 0 && status.state == 'R';
+}
+
+/*
  * Reports whether a thread is blocked in that call, or may not be read. False for a thread that
  * does not exist.
  */
@@ -192,6 +204,8 @@ static inline bool is_blocked_in(pid_t tid, long number)
 	bool known;
 	FILE *file;
 
+	if (is_runnable(tid))
+		return false;
 	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
 	file = fopen(path, "re");
 	if (!file && errno == ENOENT)

@@ -44,7 +44,8 @@ static bool waits_for(const struct flmem_process *process, const _Atomic uint32_
 {
 	struct flmem_task_wait wait;
 
-	return flmem_task_read_wait(process, process->pid, &wait) == 1 &&
+	return !is_runnable(process->pid) &&
+	       flmem_task_read_wait(process, process->pid, &wait) == 1 &&
 	       wait.number == SYS_futex && wait.args[0] == (uintptr_t)word;
 }
 
@@ -101,6 +102,7 @@ static void a_woken_thread_is_left_to_take_the_lock(void **state)
 
 	(void)state;
 	page->word = 2;
+	page->taken = 0;
 	child = child_start(be_child);
 	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
 	await_true(waits_for(&process, &page->word));
