@@ -55,7 +55,7 @@ bool flmem_errno_decode(const struct flmem_process *process, uint64_t function,
 	if (!takes_step(&code, load_pointer, sizeof(load_pointer)) ||
 	    !takes_step(&code, add_number, sizeof(add_number)))
 		return false;
-	/* The last byte of a number that is not negative: errno is above the pointer. */
+	/* The number is one byte and not negative: errno is above the pointer. */
 	*ret_distance = code[0];
 	return code[0] <= INT8_MAX && code[1] == RETURN;
 }

@@ -344,8 +344,9 @@ static bool may_hold_others(const struct borrowed_thread_check *check,
 }
 
 /*
- * True if fork() takes no heap locks, as glibc's in a program without threads, even if a thread is
- * started while its handlers run: in the child, locks that the new thread held would stay locked.
+ * True if the thread may be inside a fork() that takes no heap locks: that of glibc in a program
+ * without threads takes none, even if a thread is started while its handlers run. In the child,
+ * locks that the new thread held would stay locked.
  */
 static bool forks_without_locks(const struct borrowed_thread_check *check,
 				const struct flmem_candidate *candidate)

@@ -36,7 +36,7 @@ int flmem_cpython_injected_write(const struct flmem_cpython_session *session,
 
 /*
  * Waits for the answer and stores it in session->result, then briefly for the end of its thread.
- * FLMEM_EFAILED if there is no answer in time; else the result of `check`.
+ * FLMEM_EFAILED if there is no answer in time; the result of `check` if that ended the wait.
  */
 int flmem_cpython_injected_await(const struct flmem_cpython_session *session,
 				 const struct flmem_cpython_injected *injected,

@@ -19,7 +19,7 @@
 
 /*
  * Offsets of releases without a table, determined with offsetof() by a compiler in the headers that
- * each release installs (Include/internal/ pycore_runtime.h, pycore_interp.h or pycore_pystate.h;
+ * each release installs (pycore_runtime.h, pycore_interp.h or pycore_pystate.h of Include/internal;
  * cpython/pystate.h), LP64: 3.8.18, 3.9.18, 3.10.13, 3.11.2 and 3.11.7, 3.12.1. Values read with
  * them are checked, so that a different build is refused and not misread.
  */

@@ -36,7 +36,7 @@ struct flmem_cpython_layout {
 	uint32_t thread_pointer;   /* thread_id: pthread_self() */
 	uint32_t thread_native_id; /* gettid() */
 	uint32_t thread_exception; /* pointer: the exception that is being raised, if any */
-	uint32_t eval_breaker;	   /* int of each thread, since 3.13; bit 0: release the lock */
+	uint32_t eval_breaker;	   /* word of each thread, since 3.13; bit 0: release the lock */
 	/* PyThreadState_New() creates a state, since 3.14: cpython_new_thread.c. */
 	bool creates_state;
 	/* Offsets for PEP 768, since 3.14. */

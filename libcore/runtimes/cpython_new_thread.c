@@ -295,7 +295,10 @@ static int explain_unlocked(const struct flmem_cpython_session *session,
 			       (int)run->tid);
 }
 
-/* True if a lock stopped the thread before PyGILState_Ensure(). */
+/*
+ * True if a lock stopped the thread before PyGILState_Ensure(); the interpreter may be initialised
+ * again by now.
+ */
 static bool was_stopped(const struct flmem_cpython_session *session,
 			const struct flmem_borrow_result *run)
 {

@@ -374,7 +374,7 @@ static void sum_arenas(const struct flmem_pymalloc_search *search,
 	for (size_t i = 0; i < arenas->count; i++) {
 		const struct pymalloc_arena *arena = &arenas->rows[i];
 
-		if (arena->start < end) /* not in a corrupted table: count memory only once */
+		if (arena->start < end) /* only in a corrupted table: count memory once */
 			continue;
 		end = arena->start + geometry->arena;
 		sum->arenas++;

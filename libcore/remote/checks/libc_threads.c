@@ -27,7 +27,7 @@ static bool has_several_threads(const struct flmem_process *process)
 	int rc = flmem_tasks_read(process, &tasks);
 
 	if (rc)
-		return !flmem_task_has_ended(rc); /* a child that cannot be read may be anything */
+		return !flmem_task_has_ended(rc); /* threads that cannot be read may be several */
 	return flmem_tasks_count_own(process, &tasks, 2) > 1;
 }
 

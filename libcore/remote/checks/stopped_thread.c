@@ -60,7 +60,8 @@ void flmem_stopped_thread_spare(struct flmem_borrow_state *borrow,
 }
 
 /*
- * If the list is full, it does not show which others were stopped, so all threads count as spared.
+ * If the list is full, it does not show which others were stopped, so every thread that may have a
+ * timeout counts as spared.
  */
 bool flmem_stopped_thread_is_spared(struct flmem_borrow_state *borrow,
 				    const struct flmem_candidate *candidate)
@@ -206,8 +207,8 @@ bool flmem_stopped_thread_has_slept(const struct flmem_candidate *candidate,
 }
 
 /*
- * True if the thread has slept since it was found: one that was awake may have sent a signal whose
- * handler blocks another thread inside the allocator until this one resumes it.
+ * True if the thread computes, or has not run since it was found: one that was awake may have sent
+ * a signal whose handler blocks another thread inside the allocator until this one resumes it.
  */
 static bool was_quiet(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate,
 		      const struct flmem_status *status)
