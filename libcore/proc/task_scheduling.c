@@ -55,8 +55,8 @@ static int processor_share_of(const struct sched_attributes *attributes)
 }
 
 /*
- * Returns true if a thread has a higher share. Threads with above-normal priority do not count:
- * most programs have some.
+ * Returns true if another thread has a higher share and this one has less than the usual share. A
+ * usual one is accepted beside threads of higher priority: most programs have some.
  */
 static bool has_better(const struct flmem_process *process, int share)
 {

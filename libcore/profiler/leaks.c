@@ -30,8 +30,8 @@
 #define STEP_SHARE_MIN	  0.25 /* share of the slope */
 #define RSS_SHARE_MIN	  0.5  /* share of the growth of a stack */
 /*
- * With many rounds, so many parts of them must grow; what is not kept in each round may be in one
- * of each part.
+ * From ROUNDS_OF_PARTS rounds on, ROUND_PARTS_MIN of ROUND_PARTS parts of them must grow; what is
+ * not kept in each round may be in one of each part.
  */
 #define ROUNDS_OF_PARTS 12U
 #define ROUND_PARTS	4U

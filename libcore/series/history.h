@@ -38,7 +38,7 @@ void flmem_history_init(struct flmem_history *history, uint64_t width_us);
 void flmem_history_add(struct flmem_history *history, uint64_t at_us, uint64_t bytes);
 
 /*
- * Returns the lowest values of groups of spans, at most FLMEM_HISTORY_POINTS, so that most points
+ * Fills in the lowest values of groups of spans, at most FLMEM_HISTORY_POINTS, so that most points
  * hold the bottom of a sawtooth. `round` of a point is the number of rises and falls until its end.
  * Returns the number of points.
  */

@@ -30,7 +30,7 @@
 /* Phases of the job that must be covered before its memory is called flat. */
 #define PHASES_MIN 6.0
 
-/* Length of a phase without rounds, in hours: rounds rarely take longer. */
+/* Hours of a phase without rounds: rounds of federated learning take minutes, rarely longer. */
 #define PHASE_HOURS (1.0 / 6)
 
 #define LATE_MIN       15U

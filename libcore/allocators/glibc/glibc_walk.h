@@ -16,7 +16,7 @@
 #include "allocators/glibc/glibc_layout.h"
 #include "proc/peek.h"
 
-/* Sums over chunks, in bytes, except for the counts `tcache_structs`, `chunks` and `extents`. */
+/* Sums over chunks, in bytes, except for the counts `chunks` and `extents`. */
 struct flmem_glibc_sums {
 	uint64_t free;
 	uint64_t free_resident;
