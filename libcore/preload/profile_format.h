@@ -146,7 +146,8 @@ enum {
 	FLMEM_PROFILE_PACED = 8, /* the interval grows where samples would take too much time */
 	/*
 	 * The process ran before sampling began: flmem attached to it, or it is a child of fork().
-	 * Times cannot show this: a process may execute the program long after its start.
+	 * Times cannot show this: a process may execute the program long after its start. In a
+	 * child, the sampler sets this.
 	 */
 	FLMEM_PROFILE_LATE = 16,
 	/*

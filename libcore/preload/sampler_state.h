@@ -35,7 +35,7 @@
  * share the directory.
  */
 #define FLMEM_SAMPLER_SOCKET_DIRECTORY "/tmp/flmem-"
-#define FLMEM_SAMPLER_SOCKET_NAME      "sampler-" /* "-" and numbers follow */
+#define FLMEM_SAMPLER_SOCKET_NAME      "sampler-" /* two numbers follow, with "-" between them */
 #define FLMEM_SAMPLER_SOCKET_NAME_MAX  64U
 #define FLMEM_SAMPLER_ORDER_STATE      "state" /* the answer is a struct flmem_sampler_state */
 #define FLMEM_SAMPLER_ORDER_MAX	       (sizeof(FLMEM_SAMPLER_ORDER_ATTACH) + 4096U)

@@ -50,7 +50,10 @@ enum flmem_non_float_policy {
 #undef FLMEM_NON_FLOAT_POLICY_ENUM
 };
 
-/* Progress of a call of flmem_aggregate(), flmem_inspect(), flmem_compare() or flmem_convert(). */
+/*
+ * Progress of a call of flmem_aggregate(), flmem_inspect(), flmem_compare() or flmem_convert(), or
+ * of a transfer of flmem/exchange_client.h.
+ */
 struct flmem_aggregate_progress {
 	uint64_t done_bytes, total_bytes; /* bytes of all inputs that the call reads */
 	uint64_t elapsed_us;

@@ -448,10 +448,8 @@ FLMEM_API void flmem_heap_tree_clear(struct flmem_heap_tree *tree);
  * A stack whose live bytes keep growing. With rounds, `confidence` is that of the trend of live
  * bytes at the ends of rounds; without rounds it is lower and derived from the ages of survivors.
  */
-
-/* Index of the site in the profile. */
 struct flmem_heap_leak {
-	uint32_t site;
+	uint32_t site; /* index of the site in the profile */
 	double confidence;
 	double growth_bytes; /* growth per round, or per hour without rounds */
 	/* 95 % interval of growth_bytes; without rounds both equal it. */

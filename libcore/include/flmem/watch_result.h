@@ -110,7 +110,7 @@ struct flmem_watch_action {
 struct flmem_watch_actions {
 	uint64_t count[FLMEM_WATCH_ACTION_KINDS];
 	uint64_t released_bytes; /* decrease of RSS over all trims, as far as known */
-	uint64_t stopped_us;	 /* time for which threads were borrowed, over all trims */
+	uint64_t stopped_us;	 /* time for which threads were borrowed, as far as known */
 	uint64_t every_rounds;	 /* latest rounds between two trims; 0: no action yet */
 };
 

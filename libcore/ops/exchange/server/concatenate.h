@@ -15,8 +15,8 @@ void flmem_exchange_concatenate(struct flmem_exchange *x, struct flmem_http_requ
 				const struct flmem_tus_concat *concat);
 
 /*
- * Returns the upload of a record, and creates it if there is none. NULL if the request was refused:
- * x->lock, which the caller holds, is then still held.
+ * Returns the upload of a record, and creates it if there is none; NULL if the request was refused.
+ * Called with x->lock held, which is released while the upload is created.
  */
 struct flmem_upload *flmem_upload_obtain(struct flmem_exchange *x,
 					 struct flmem_http_request *request,

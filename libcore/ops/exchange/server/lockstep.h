@@ -50,8 +50,8 @@ void flmem_lockstep_close(struct flmem_exchange *x);
 void flmem_lockstep_recover(struct flmem_exchange *x);
 
 /*
- * Returns false, after it answered, for uploads that lockstep cannot combine, and if the client has
- * another one.
+ * Returns false, after it answered, for uploads that lockstep cannot combine, and once the round is
+ * being combined.
  */
 bool flmem_lockstep_admits(struct flmem_exchange *x, struct flmem_http_request *request,
 			   const struct flmem_upload_record *record);
