@@ -44,7 +44,7 @@ struct opt {
 	char letter;	  /* short name; 0: none */
 	enum opt_kind kind;
 	size_t offset;
-	const char *metavar;	    /* placeholder of the value; NULL for flags and choices */
+	const char *metavar;	    /* placeholder, unless a few choices stand there; NULL: none */
 	const char *const *choices; /* NULL-terminated, for OPT_CHOICE */
 	enum opt_complete complete;
 	bool zero; /* the number may be 0; without this, 0 is refused, since it means not given */

@@ -169,7 +169,7 @@ static int find_dtype(const char *name, const struct flmem_dtype **ret_dtype,
 	return 0;
 }
 
-/* Converts all sizes to another type. FLMEM_EUSAGE if the number of elements is unknown. */
+/* Converts all sizes to another type. FLMEM_EUSAGE if their types are unknown or mixed. */
 static int convert_type(struct flmem_tensors *tensors, const struct flmem_dtype *dtype,
 			const char *what, struct flmem_error *err)
 {

@@ -18,7 +18,7 @@ flmem_quote_fn flmem_quote_csh;	   /* csh, tcsh; interactive or not */
 flmem_quote_fn flmem_quote_dotenv; /* python-dotenv and docker compose alike */
 flmem_quote_fn flmem_quote_docker; /* right-hand side in a `docker run --env-file` file */
 flmem_quote_fn flmem_quote_yaml;   /* double-quoted YAML scalar */
-/* A YAML scalar in which $ is doubled against $(NAME). */
+/* double-quoted YAML scalar in which $ is doubled against $(NAME) */
 flmem_quote_fn flmem_quote_k8s;
 flmem_quote_fn flmem_quote_sh_in_yaml;	    /* a word of sh on a line of a literal block of YAML */
 flmem_quote_fn flmem_quote_systemd;	    /* one word of a unit file's list */

@@ -16,7 +16,7 @@
 #define FLMEM_VERDICT_DOMINANT_PERCENT 50U
 #define FLMEM_VERDICT_UNKNOWN_PERCENT  10U
 
-/* An amount below both this part of RSS and this many bytes gets no sentence and no command. */
+/* An amount below this part of RSS, or below this many bytes, gets no sentence and no command. */
 #define FLMEM_VERDICT_WORTH_PERCENT 2U
 #define FLMEM_VERDICT_WORTH_BYTES   ((uint64_t)1 << 20)
 
