@@ -28,7 +28,7 @@ struct flmem_live_remark {
 
 /* The location of a finding that is not in a document. */
 struct flmem_finding_place {
-	const char *file;  /* put in front of the remark's path; or NULL */
+	const char *file;  /* "process 4711", or the path of a recording or log */
 	const char *owner; /* put before the remark's path, or NULL */
 	unsigned line;	   /* line of the file; 0: none */
 };
