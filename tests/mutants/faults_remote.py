@@ -23,7 +23,7 @@ FAULTS = (
     Fault("own-supervisor", PREFLIGHT, "rc = flmem_own_supervisor_check(view->process, err);", ";",
           "refusing the process that decides about system calls of flmem", ("cli.trim_traced/decides about",),
           slow=True),
-    Fault("supervisor-of-others", "libcore/remote/checks/own_supervisor.c", "has_own_filter() ?", "true ?",
+    Fault("supervisor-of-others", "libcore/remote/checks/own_supervisor.c", "if (!has_own_filter())", "if (false)",
           "trimming one that decides about calls of others", ("cli.trim_traced/decides about",),
           slow=True),
     Fault("own-code-absent", "libcore/remote/borrow.c", "\tflmem_own_code_fault_in();\n", "",

@@ -53,13 +53,16 @@ int flmem_descriptors_next(struct flmem_descriptors *descriptors)
 	return 0;
 }
 
-int flmem_descriptors_have(const struct flmem_process *process, const char *target)
+int flmem_descriptors_find(const struct flmem_process *process, const char *target, bool *ret_found,
+			   struct flmem_error *err)
 {
 	FLMEM_AUTO_DESCRIPTORS struct flmem_descriptors open = {0};
 	int rc = flmem_descriptors_open(process, ALL_MAX, &open);
 
-	while (open.dir && (rc = flmem_descriptors_next(&open)) > 0)
-		if (strcmp(open.target, target) == 0)
-			return 1;
-	return rc;
+	*ret_found = false;
+	while (open.dir && !*ret_found && (rc = flmem_descriptors_next(&open)) > 0)
+		*ret_found = strcmp(open.target, target) == 0;
+	if (rc >= 0 || rc == -EACCES || rc == -EPERM || rc == -ENOENT || rc == -ESRCH)
+		return 0;
+	return flmem_process_error(process, rc, "read the descriptors", err);
 }

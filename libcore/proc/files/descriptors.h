@@ -10,6 +10,9 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <stdbool.h>
+
+#include <flmem/error.h>
 
 #include "base/cleanup.h"
 
@@ -36,8 +39,13 @@ void flmem_descriptors_close(struct flmem_descriptors *descriptors);
  */
 int flmem_descriptors_next(struct flmem_descriptors *descriptors);
 
-/* 1: the process has a descriptor with this target; 0: none; a negative errno: unknown. */
-int flmem_descriptors_have(const struct flmem_process *process, const char *target);
+/*
+ * Finds out whether the process has a descriptor with this target. *ret_found is false also if
+ * flmem may not read the descriptors: it cannot trace the process then either, and the attempt to
+ * do so reports why. FLMEM_E codes for other failures.
+ */
+int flmem_descriptors_find(const struct flmem_process *process, const char *target, bool *ret_found,
+			   struct flmem_error *err);
 
 #define FLMEM_AUTO_DESCRIPTORS FLMEM_AUTO(flmem_descriptors_close)
 
