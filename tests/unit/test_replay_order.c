@@ -126,6 +126,17 @@ static int replay(const struct flmem_buf *file, struct flmem_watch_summary *ret_
 	return flmem_watch_replay(path, &options, &callbacks, ret_summary, err);
 }
 
+/* Replays two watches that were written one after the other. */
+static void replay_joined(const struct made_watch *first, const struct made_watch *second,
+			  struct flmem_watch_summary *ret_summary)
+{
+	FLMEM_AUTO_BUF struct flmem_buf file = FLMEM_BUF_INIT;
+
+	join(&file, first, 0, PARTS);
+	join(&file, second, 0, PARTS);
+	assert_int_equal(replay(&file, ret_summary, NULL), 0);
+}
+
 /* The samples of the process and the seconds between the first and the last. */
 static void assert_watched(const struct flmem_watch_result *result, uint64_t samples,
 			   uint64_t seconds)
@@ -171,13 +182,10 @@ static void blocks_in_another_order_are_left_out(void **state)
 static void watches_one_after_the_other_are_joined(void **state)
 {
 	FLMEM_AUTO(forget) struct made_watch first = make(7, 0), second = make(7, 60);
-	FLMEM_AUTO_BUF struct flmem_buf file = FLMEM_BUF_INIT;
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
 
 	(void)state;
-	join(&file, &first, 0, PARTS);
-	join(&file, &second, 0, PARTS);
-	assert_int_equal(replay(&file, &summary, NULL), 0);
+	replay_joined(&first, &second, &summary);
 	assert_int_equal(summary.count, 1);
 	assert_watched(&summary.results[0], 2 * SAMPLES, 60 + SAMPLES - 1);
 	assert_int_equal(summary.record_skipped_bytes, 0);
@@ -189,13 +197,10 @@ static void watches_one_after_the_other_are_joined(void **state)
 static void watches_that_overlap_are_not_added_up(void **state)
 {
 	FLMEM_AUTO(forget) struct made_watch first = make(7, 0), second = make(7, 20);
-	FLMEM_AUTO_BUF struct flmem_buf file = FLMEM_BUF_INIT;
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
 
 	(void)state;
-	join(&file, &first, 0, PARTS);
-	join(&file, &second, 0, PARTS);
-	assert_int_equal(replay(&file, &summary, NULL), 0);
+	replay_joined(&first, &second, &summary);
 	assert_int_equal(summary.count, 1);
 	assert_watched(&summary.results[0], SAMPLES, SAMPLES - 1);
 	assert_int_equal(summary.results[0].rounds, SAMPLES / 2);
@@ -206,13 +211,10 @@ static void watches_that_overlap_are_not_added_up(void **state)
 static void rounds_are_of_the_processes_of_their_watch(void **state)
 {
 	FLMEM_AUTO(forget) struct made_watch first = make(7, 0), second = make(8, 60);
-	FLMEM_AUTO_BUF struct flmem_buf file = FLMEM_BUF_INIT;
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
 
 	(void)state;
-	join(&file, &first, 0, PARTS);
-	join(&file, &second, 0, PARTS);
-	assert_int_equal(replay(&file, &summary, NULL), 0);
+	replay_joined(&first, &second, &summary);
 	assert_int_equal(summary.count, 2);
 	for (size_t i = 0; i < summary.count; i++) {
 		assert_watched(&summary.results[i], SAMPLES, SAMPLES - 1);
