@@ -18,7 +18,7 @@ static bool is_name_byte(char c)
 /* Also an end of line, which a backslash joins within a statement. */
 static size_t blanks_before(const char *text, size_t at)
 {
-	while (at && strchr(" \t\r\n\\", text[at - 1]))
+	while (at && text[at - 1] && strchr(" \t\r\n\\", text[at - 1]))
 		at--;
 	return at;
 }
