@@ -43,7 +43,10 @@ static enum flmem_settings_job judge_job(const struct flmem_trainer_facts *train
 							 : FLMEM_SETTINGS_JOB_LEFT;
 }
 
-/* Of a job whose code is behind a link its settings are known. */
+/*
+ * Returns the first problem that leaves settings of the job unknown, or NULL. A link that was not
+ * followed is none: the job's settings were read.
+ */
 static const struct flmem_input_problem *find_job_problem(const struct flmem_recommendations *found)
 {
 	for (size_t i = 0; i < found->problem_count; i++)

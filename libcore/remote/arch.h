@@ -189,7 +189,8 @@ int flmem_arch_arm(pid_t tid, const struct flmem_thread_state *state,
 
 /*
  * True if this is a signal mask of calls in a chain, or of a thread that such a call has started.
- * No program blocks these signals without that of setuid().
+ * Programs do not set it: C libraries block both of their internal signals (32 and 33) or neither,
+ * and a chain leaves only 33, which setuid() uses, unblocked.
  */
 bool flmem_arch_is_chain_mask(uint64_t mask);
 

@@ -223,7 +223,7 @@ static void adopt_thinned(struct flmem_recorder *r)
 		r->thin_at = allowed;
 }
 
-/* Keeps the file within its budget; never waits for it. */
+/* Thins the file in the background if it exceeds its budget, and adopts the result. */
 static void limit_size(struct flmem_recorder *r)
 {
 	enum flmem_downsample_state state;

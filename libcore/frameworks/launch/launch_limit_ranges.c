@@ -35,7 +35,7 @@ static uint64_t bytes_of(const struct flmem_node *value)
 	return flmem_limit_parse(FLMEM_LIMIT_KUBERNETES, value->text, &bytes) ? bytes : 0;
 }
 
-/* The quantity of memory in an entry such as "default"; NULL, with a doubt, if it is none. */
+/* The quantity of memory in an entry such as "default"; NULL, with a doubt, if it is invalid. */
 static const struct flmem_node *find_quantity(struct range_search *search,
 					      const struct flmem_node *limit, const char *key)
 {

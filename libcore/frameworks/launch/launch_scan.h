@@ -314,7 +314,7 @@ void flmem_launch_read_word(struct flmem_launch_scan *scan, struct flmem_launch_
 /* Ends the statement: decides for which launch its variables are, and resets scan->now. */
 void flmem_launch_end_statement(struct flmem_launch_scan *scan);
 
-/* Reads lists of variables of srun, sbatch, supervisord. Returns false if the word is none. */
+/* Reads a list of variables of srun, sbatch or supervisord. Returns false for other words. */
 bool flmem_launch_note_list(struct flmem_launch_scan *scan, const struct flmem_launch_word *word);
 
 /* Adds the variables of a list NAME=VALUE,NAME of a scheduler. */
@@ -442,7 +442,7 @@ bool flmem_launch_is_exported(const struct flmem_launch_scan *scan, const char *
 void flmem_launch_note_bracket(struct flmem_launch_scan *scan);
 void flmem_launch_note_separator(struct flmem_launch_scan *scan);
 
-/* Reads a keyword of the shell, such as "if". Returns false if the word is none. */
+/* Reads a keyword of the shell, such as "if". Returns false for other words. */
 bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text);
 
 /* Reads the operator of a heredoc, or the mark after one. Returns false if the word is neither. */

@@ -11,7 +11,7 @@
 #include "ops/watch/forecast_state.h"
 #include "proc/peak.h"
 
-/* Longest time of which a recording loses the data if flmem is killed. */
+/* If flmem is killed, the recording lacks at most the samples of this time. */
 #define FLUSH_EVERY_US 10000000U
 
 static const char no_round[] = "no round is known to run";
@@ -231,8 +231,8 @@ static void record_pressure(struct flmem_watch_state *state,
 }
 
 /*
- * Returns true if the pressure has changed: memory pressure is rare, and a replay reports what was
- * recorded.
+ * Returns true if the figures of memory pressure differ from those recorded last. Pressure is rare,
+ * so only changes are recorded.
  */
 static bool pressure_differs(struct flmem_watched_process *watched)
 {
@@ -437,7 +437,7 @@ void flmem_watch_state_round(struct flmem_watch_state *watch_state, uint64_t now
 		write_record(watch_state, &r);
 		watch_state->round = FLMEM_KNOWN(change->started_number);
 	}
-	/* While the watch waits for its first process, rounds are not watched. */
+	/* A round that starts before the first process is found does not count as complete. */
 	watch_state->seen_start = change->started && watch_state->numbered;
 	for (size_t i = 0; i < watch_state->count; i++)
 		if (!watch_state->watched[i]->ended && !watch_state->watched[i]->absent &&

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries are changed one by one with a compare-and-swap, while all threads run: a call leads to
- * the allocator by the one way or by the other, and both are right at any time. The linker's list
- * of objects is locked meanwhile (dl_iterate_phdr), so that none is unmapped, and an object whose
- * read-only part is still writable is left alone: it is just being loaded.
+ * Entries are changed one by one with a compare-and-swap, while all threads run: a call reaches the
+ * allocator directly or through the sampler, and both are correct at any time. The linker's list of
+ * objects is locked meanwhile (dl_iterate_phdr), so that none is unmapped. An object whose
+ * read-only part is still writable is not changed: another thread is loading it.
  *
- * An entry is changed only where it leads to the very function that the sampler passes calls on to,
- * or is not bound yet and there is but one function that it could be bound to. Others belong to
- * another tool, or to an allocator that some library has for itself.
+ * An entry is changed only if it leads to the function that the sampler passes calls on to, or if
+ * it is not bound yet and only one object defines the function. All other entries belong to another
+ * tool, or to a separate allocator of a library.
  */
 
 #include "preload/sampler/got.h"
@@ -197,7 +197,10 @@ static bool is_unbound(const struct hook_pass *pass, const struct sampler_object
 static void count_other(struct hook_pass *pass, const struct sampler_object *object,
 			uintptr_t value, const struct got_entry *entry)
 {
-	/* In a program at a fixed place, this is a function's address for all of the process. */
+	/*
+	 * A program that is linked for a fixed address may define the address of a function as that
+	 * of its PLT entry: other objects then have this address, too.
+	 */
 	if (is_in_object(&pass->main, value) && !is_in_object(&pass->main, object->start))
 		return;
 	if (entry->hook->asks_kernel)
@@ -299,7 +302,7 @@ static void restore_entry(struct hook_pass *pass, const struct sampler_object *o
 		return;
 	change = find_changed(entry->at, false);
 	original = change ? change->original : hook->real;
-	/* Such an original is of an object that was at this address before. */
+	/* The stored value is stale: it is from an object that was at this address before. */
 	if (hook->real && original != hook->real && !is_unbound(pass, object, original, entry))
 		original = hook->real;
 	if (!original || !open_page(pass, entry->at)) {
@@ -398,7 +401,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 	if (!sampler_object_read(info, &object))
 		return 0;
 	/*
-	 * An entry that leads to the sampler was read-only once: another tool has made it writable.
+	 * Restoring skips this check: an entry that leads to the sampler was read-only when it was
+	 * changed, so if it is writable now, another tool has made it so.
 	 */
 	if (pass->visit != restore_entry && is_unready(pass, &object)) {
 		pass->entries.still_loading++;

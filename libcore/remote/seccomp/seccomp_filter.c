@@ -120,7 +120,10 @@ static void add_return(struct filter_run *run, struct flmem_filter_word value)
 	run->outcome->errors_differ = true;
 }
 
-/* Adds a path to an instruction. It may have several: its registers may have the value of each. */
+/*
+ * Adds a path to an instruction. If several paths lead to it, its registers may have the values of
+ * any of them.
+ */
 static void push_filter_path(struct filter_run *run, size_t index, const struct bpf_registers *from)
 {
 	struct bpf_registers *to = index < run->length ? &run->at[index] : NULL;
