@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin front for CMake; everything real is in CMakeLists.txt, its presets and scripts/.
+# Short names for CMake's presets and the programs in scripts/, which do the work.
 .POSIX:
 .PHONY: all demo check bench experiment soak fuzz generate format install deb deb-arm64 rpm image wheels clean
 
@@ -26,13 +26,13 @@ demo:
 	cmake --build --preset release
 	demo/run build/release/cli/flmem
 
-# The build as it is packaged, with what AddressSanitizer would be in the way of: among it the targets of the
-# safety tests, which shall meet the flmem that users have. All others on the sanitised build, where clang-tidy shows
-# the warnings of clang; what loads the library without sanitizers takes the packaged one. One run of ctest has the
-# tests of both: some mostly wait, others compute. Behind them the fuzz targets, built with clang, for a short while
-# with a fixed seed (new inputs are make fuzz's).
-# What the tests need is installed while flmem is built, and other Pythons are unpacked while the tests are.
-# make soak builds all with clang, and has the other Debian releases.
+# Builds twice: `ci` as it is packaged, for tests that AddressSanitizer would disturb, among them the safety tests,
+# which test the build that users have; and `dev` with sanitizers, for all other tests and for clang's warnings in
+# clang-tidy. Programs that load the library without sanitizers use that of `ci`. One run of ctest has the tests of
+# both builds, because some wait while others compute. The fuzz targets, built with clang, use the processor time
+# that is left, briefly and with a fixed seed (`make fuzz` finds new inputs).
+# The tests' packages are installed while flmem is built, other Pythons are unpacked while the tests are built.
+# `make soak` builds everything with clang, and also tests other Debian releases.
 check:
 	scripts/setup build mpi
 	scripts/setup test-packages & \
@@ -104,7 +104,7 @@ image:
 	cmake --build --preset release
 	python3 -B scripts/image/make.py build/release build/image
 
-# For other systems than this one, then used in as many of them as there are: a table at the end.
+# Builds wheels for other systems, uses them in each of these that is available, and prints a table.
 wheels:
 	scripts/setup build wheels
 	python3 -B scripts/wheels/make.py

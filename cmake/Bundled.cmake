@@ -16,7 +16,7 @@ function(flmem_bundle target name definitions include)
 	add_library(PkgConfig::${target} ALIAS ${name})
 endfunction()
 
-# One folder above cJSON.h, since <cjson/cJSON.h> is included.
+# The folder above that of cJSON.h, since <cjson/cJSON.h> is included.
 flmem_bundle(CJSON flmem_cjson "CJSON_HIDE_SYMBOLS" ${FLMEM_BUNDLED} ${FLMEM_BUNDLED}/cjson/cJSON.c)
 flmem_bundle(YAML flmem_yaml
 	"YAML_VERSION_MAJOR=0;YAML_VERSION_MINOR=2;YAML_VERSION_PATCH=5;YAML_VERSION_STRING=\"0.2.5\""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Warning, hardening and sanitizer flags of everything that is flmem's own code.
 
-# What is released has no path of the directory that it is built in: two builds give the same bytes
-# (tests/soak/packages.py). Debug builds keep theirs for debuggers. The last option that matches wins.
+# Released files contain no path of their build directory: two builds give the same bytes
+# (tests/soak/packages.py). Debug builds keep it for debuggers. The last option that matches wins.
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
 	add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.
 		-ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
@@ -17,8 +17,8 @@ if(FLMEM_SANITIZE)
 	target_compile_options(flmem_flags INTERFACE
 		-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 	target_link_options(flmem_flags INTERFACE -fsanitize=address)
-	# The places of all checks are two thirds of a program, and 340,000 relocations of the library that
-	# every start makes. A trap needs none; AddressSanitizer shows where it was (CMakePresets.json).
+	# Trap instead of a message: the source locations of all checks would be two thirds of a program, and
+	# 340,000 relocations at each start. AddressSanitizer prints where the trap was (CMakePresets.json).
 	target_compile_options(flmem_flags INTERFACE
 		$<$<C_COMPILER_ID:GNU>:-fsanitize-undefined-trap-on-error>)
 	target_link_options(flmem_flags INTERFACE $<$<NOT:$<C_COMPILER_ID:GNU>>:-fsanitize=undefined>)

@@ -24,12 +24,12 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Policy 8.1.1 wants a trigger for ldconfig; CPack only knows scripts.
+# Debian Policy 8.1.1 requires a trigger for ldconfig; CPack generates only scripts.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/shlibs
 	CONTENT "libflmem 0 flmem (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/debian/triggers
 	${PROJECT_BINARY_DIR}/debian/shlibs)
-# Not those that the umask has left: two builds give the same bytes.
+# Fixed modes, whatever the umask: two builds give the same bytes.
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libncursesw6, libjemalloc2, libmicrohttpd12 | libmicrohttpd12t64, libgnutls30 | libgnutls30t64, libcurl4 | libcurl4t64")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3")

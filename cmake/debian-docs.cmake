@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Documentation as Debian Policy has it: compressed man pages (12.1), a copyright file that points at
+# Documentation as Debian Policy requires: compressed man pages (12.1), a copyright file that refers to
 # the common licence instead of repeating it (12.5), and a changelog in Debian's form (12.7).
 file(GLOB_RECURSE PAGES ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/flmem*.1)
 foreach(page ${PAGES})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Faults planted in the safety code that unit tests have to notice; tests/soak/run plants all. It
-# compiles and links beside this build. Parts of these tests skip on a sanitised build, so `make check`
-# runs it on the packaged one. Half of its time its tests wait, as the others do: it begins first, beside them.
+# Plants faults in the safety code that unit tests must detect; tests/soak/run plants all of them. It compiles
+# and links in a separate directory. Parts of these tests skip on a sanitised build, so `make check` runs it on
+# the packaged one. Its tests wait half of the time, so it begins first and runs at the same time as others.
 if(FLMEM_TESTS_BESIDE)
 	return()
 endif()

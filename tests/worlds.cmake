@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Targets in another Debian and in namespaces of their own, with the suite that is unpacked soonest;
-# tests/soak/run takes all. The first time it is downloaded.
+# Targets of another Debian release in separate namespaces: the release that is unpacked fastest;
+# tests/soak/run uses all. It is downloaded at the first use.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 if(NOT FLMEM_TESTS_BESIDE) # takes too long for make check
 	add_test(NAME world.trixie COMMAND ${Python3_EXECUTABLE} -B

@@ -197,10 +197,7 @@ static bool is_unbound(const struct hook_pass *pass, const struct sampler_object
 static void count_other(struct hook_pass *pass, const struct sampler_object *object,
 			uintptr_t value, const struct got_entry *entry)
 {
-	/*
-	 * A program that is linked for a fixed address may define the address of a function as that
-	 * of its PLT entry: other objects then have this address, too.
-	 */
+	/* In a program at a fixed address, its PLT entry may be a function's address everywhere. */
 	if (is_in_object(&pass->main, value) && !is_in_object(&pass->main, object->start))
 		return;
 	if (entry->hook->asks_kernel)
@@ -401,8 +398,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context)
 	if (!sampler_object_read(info, &object))
 		return 0;
 	/*
-	 * Restoring skips this check: an entry that leads to the sampler was read-only when it was
-	 * changed, so if it is writable now, another tool has made it so.
+	 * Not when restoring: a changed entry was read-only, so another tool has made it writable.
 	 */
 	if (pass->visit != restore_entry && is_unready(pass, &object)) {
 		pass->entries.still_loading++;
