@@ -12,7 +12,7 @@ import tree
 
 WHERE = re.compile(r"libcore/(?!frameworks/(?!launch/)[^/]+/)")
 
-# Folders of libcore/frameworks/ that are no framework.
+# Folders of libcore/frameworks/ that are not frameworks.
 SHARED = ("launch",)
 
 # Further names of frameworks: Flower's package, and the files and keys of one framework.

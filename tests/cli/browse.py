@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows a page in a real Chromium and says what came of it, as JSON: browse.py CHROMIUM FILE
+"""Opens a page in a real Chromium and prints the result as JSON: browse.py CHROMIUM FILE
 
-{"dom": what the page became, "console": lines of the console, "asked": what any host was asked for}
+{"dom": the resulting page, "console": lines of the console, "asked": requests to any host}
 
-The page comes from a server of our own, and all names lead to it, so a page that asks for anything
-else, of whatever host, is seen doing so. Only the names of the browser's maker, which it calls by
-itself, lead nowhere. The browser has a profile of its own.
+A server of this script sends the page, and all host names resolve to it, so it sees every other
+request of the page. Only the names of the browser's vendor, which the browser itself requests, do
+not resolve. The browser has a new profile.
 """
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-One way of an experiment: a server and its clients as processes of their own, with their peaks. Called by `run`,
+One variant of an experiment: a server and its clients as separate processes, with their peaks. Called by `run`,
 which watches this process and its descendants.
 """
 import argparse

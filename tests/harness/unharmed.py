@@ -56,7 +56,7 @@ def settled(before, now):
 
 
 def snapshot(pid):
-    """Returns the state of the process once its threads are at their waits; some move for ever."""
+    """Returns the state of the process once its threads are in their waits; some never are."""
     now = threads(pid)
     for _ in range(STEADY_TRIES):
         time.sleep(LOOK_S)

@@ -63,7 +63,7 @@ def verify(macros, way, directory):
         status, text = run(words, directory)
         if status:
             raise Broken(text)
-    # -E ignores invalid end states: a killed flmem ends in the middle of its work, which is no
+    # -E ignores invalid end states: a killed flmem ends in the middle of its work, which is not an
     # error.
     _, text = run(["./pan", "-E", "-m" + DEPTH, *options], directory)
     errors = re.search(r"errors: (\d+)", text)

@@ -202,7 +202,7 @@ class Shadow:
         for word in self._command(target):
             word = changed if word == source else word
             words.append(changed + ".o" + word[len(target):] if word.startswith(target) else word)
-        # An unused function is no error here, and no debug information is needed. The tests pass
+        # An unused function is not an error here, and no debug information is needed. The tests pass
         # without optimisation, too: the sanitised build has none.
         self._run([*words, "-w", "-g0", "-O0", *more])
         return changed + ".o"

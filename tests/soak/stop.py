@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Stops flmem in the middle of its work, for as long as a target needs to show that it runs on, and
-checks that every thread of the target does.
+Stops flmem (SIGSTOP, freezer) in the middle of its work, and checks that every thread of the target
+continues to run meanwhile.
 
 usage: stop.py BUILD [--stops N] [--late N] [--ways stop,tstp,freeze,target,terminal] [--dry-run]
 
@@ -39,7 +39,7 @@ STEPS_S = 0.002  # between the delays after which Ctrl-Z is typed
 WAYS = ("stop", "tstp", "freeze", "target", "terminal")
 FREEZES = ("freeze", "target")
 FROZEN_TIMEOUT = "300ms"
-END_S = 60  # a bound for a flmem whose target is frozen; it gives up within seconds
+END_S = 60  # a bound for a flmem whose target is frozen; it stops within seconds
 FREEZERS = ("/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified", "/sys/fs/cgroup")
 
 

@@ -144,7 +144,7 @@ static void what_was_replaced_comes_back(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* A reader of the pipe would wait for ever. */
+/* A reader of the pipe would wait without limit. */
 static void what_has_become_a_pipe_is_not_replaced(void **state)
 {
 	struct flmem_attached_file file;

@@ -180,7 +180,7 @@ static void a_call_without_other_locks_is_cancelled(void **state)
 	assert_false(page->returned);
 }
 
-/* Otherwise the thread would stay in the call, perhaps for ever, and nobody would take it out. */
+/* Otherwise the thread would stay in the call, perhaps forever, and nothing would cancel it. */
 static void it_is_cancelled_where_the_time_is_short(void **state)
 {
 	struct flmem_borrow_result result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests functions that a program gives its allocator, read from outside. */
+/* Tests whether flmem finds from outside the hooks that a program gave its allocator. */
 #include "borrowed.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static void expect_unread(int rc, int expected, const struct flmem_error *err)
 		fail_msg("%d: %s", rc, err->message);
 }
 
-/* Checks a known place of a hook that cannot be read, and the code of the C library. */
+/* Checks the refusals if the place of a hook, or the code of the C library, cannot be read. */
 static void check_unreadable(const struct target *target, const struct flmem_allocator_list *list,
 			     const struct flmem_allocator *found)
 {

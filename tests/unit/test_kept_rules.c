@@ -171,7 +171,7 @@ static void calls_are_as_kept(void **state)
 }
 
 /*
- * Writes scripts, and templates of them that are no YAML, under each possible name of a launch
+ * Writes scripts, and templates of them that are not YAML, under each possible name of a launch
  * file.
  */
 static void put_named(const struct flmem_file_name *row, const char *text, struct flmem_buf *out)

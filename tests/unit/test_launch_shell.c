@@ -59,7 +59,7 @@ static const struct row scripts[] = {
 	{UNSET, "set -a\nMALLOC_ARENA_MAX=2\nset +a\n" CLIENT, 0, NULL},
 	{UNSET, "set -o allexport\nset +o allexport\nMALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 
-	/* commands that run in a shell of their own */
+	/* commands that run in a separate shell */
 	{UNSET, "echo x | " SET CLIENT, 1, "does not reach"},
 	{UNSET, "echo x |\n" SET CLIENT, 1, NULL},
 	{UNSET, "export MALLOC_ARENA_MAX=2 | cat\n" CLIENT, 1, NULL},
@@ -75,7 +75,7 @@ static const struct row scripts[] = {
 	{IGNORED, SET "export -n MALLOC_ARENA_MAX\nMALLOC_ARENA_MAX=0\n" CLIENT, 0, NULL},
 	{UNSET, "(export MALLOC_ARENA_MAX=2)\nMALLOC_ARENA_MAX=2\n" CLIENT, 1, NULL},
 
-	/* libraries that are no allocator */
+	/* libraries that are not allocators */
 	{UNSET, "LD_PRELOAD= " CLIENT, 1, NULL},
 	{UNSET, "LD_PRELOAD=libnss_wrapper.so " CLIENT, 1, NULL},
 	{UNSET, "LD_PRELOAD=/l/libiomp5.so:/l/libtcmalloc.so.4 " CLIENT, 0, NULL},

@@ -97,7 +97,7 @@ static const struct file_row other_rows[] = {
 	 {IGNORED,
 	  "docker_env: {image: 'flwr/superlink:1', environment: [[MALLOC_ARENA_MAX, '0']]}\n", 1,
 	  NULL}},
-	/* names of hosts and files are no modules */
+	/* names of hosts and files are not modules */
 	{"a.j2", {UNCLEAR, "server_name \"nvflare.com\";\n", 0, NULL}},
 	{"a.tmpl",
 	 {UNCLEAR, "log: 'nvflare.log'\nurl: \"nvflare.readthedocs.io/{{ page }}\"\n", 0, NULL}},

@@ -65,7 +65,7 @@ static const struct file_row rows[] = {
 	{"a.ipynb",
 	 {FLOWER, NOTEBOOK("%%writefile pyproject.toml\\n[tool.black]\\n# flwr"), 0, NULL}},
 	{"a.ipynb", {FLOWER, NOTEBOOK("%%writefile README.md\\n" PROJECT), 0, NULL}},
-	/* lines of a text are no commands of IPython */
+	/* lines of a text are not commands of IPython */
 	{"a.ipynb",
 	 {FLOWER, NOTEBOOK("import flwr\\nx = '''\\n!flwr run .\\n%d items'''\\n!flwr run ."), 1,
 	  NULL}},

@@ -511,7 +511,7 @@ static void findings_name_the_place(void **state)
 	tree_clear(&tree);
 }
 
-/* Intervals that are absent, unresolved or different are no facts; one interval of all jobs is. */
+/* Intervals that are absent, unresolved or different are not facts; one interval of all jobs is. */
 static void intervals_of_jobs_are_facts(void **state)
 {
 	static const char unresolved[] = "known only when it runs",

@@ -187,7 +187,7 @@ static const struct file_row command_rows[] = {
 	 {UNCLEAR, "{\"a\": [{\"command\": [\"nvflare\", \"simulator\", \"j\"]}]}", 1, NULL}},
 	{"task.json", {UNCLEAR, "{\"text\": \"nvflare simulator j\"}", 0, NULL}},
 	{"fly.toml", {UNCLEAR, "[processes]\napp = 'nvflare simulator j'\n", 1, NULL}},
-	/* lines of a log, and other data, are no problem either */
+	/* lines of a log, and other data, are not problems either */
 	{"log.json", {UNCLEAR, "{\"name\": \"nvflare\", \"m\": \"a.py\"}\n{}\n", 0, NULL}},
 	{"a.ipy", {UNCLEAR, RECIPE "%run x.py\n", 1, NULL}},
 	{"a.R", {UNCLEAR, "r <- import('nvflare.recipe')\n", 1, NULL}},

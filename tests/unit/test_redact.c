@@ -116,7 +116,7 @@ static const struct {
 	{{"sh", "-c", "curl -u user:pw https://h"}, "sh -c curl -u " HIDDEN},
 	{{"smbclient", "-U", "user%pw"}, "smbclient -U " HIDDEN},
 	{{"python3", "-u", "-m", "m", "-u", "tcp://h:1"}, "python3 -u -m m -u tcp://h:1"},
-	/* headers, also in words of their own */
+	/* headers, also in separate words */
 	{{"curl", "-H", "Authorization: Basic YTpi", "-H", "X-Api-Key: abc", "Basic YTpi"},
 	 "curl -H Authorization: " HIDDEN " -H X-Api-Key: " HIDDEN " Basic " HIDDEN},
 	{{"curl", "-H", "Authorization:", "Bearer", "abc", "url"},
@@ -153,7 +153,7 @@ static const struct {
 	  "6f1d1c9e-1f0b-4a54-9d0e-0123456789ab"},
 	 "wandb login " HIDDEN " -n 6f1d1c9e-1f0b-4a54-9d0e-0123456789ab"},
 	{{"p", "x\n-----BEGIN PRIVATE KEY-----\nMIIE"}, "p x\n" HIDDEN},
-	/* texts that are no secret are kept */
+	/* texts that are not secrets are kept */
 	{{"p", "--tokenizer=bert", "--max-tokens", "512", "--max_new_tokens=1", "keyboard=us"},
 	 "p --tokenizer=bert --max-tokens 512 --max_new_tokens=1 keyboard=us"},
 	{{"p", "", "a b"}, "p  a b"},

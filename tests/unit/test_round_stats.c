@@ -183,7 +183,7 @@ static void with_trims_only_rounds_before_one_count(void **state)
 	assert_int_equal(s.count, 3);
 }
 
-/* Two jobs that write to one log give rounds 0, 1, 0, 2, 0, 3, 1, 4, ... These are no gaps. */
+/* Two jobs that write to one log give rounds 0, 1, 0, 2, 0, 3, 1, 4, ... These are not gaps. */
 static void numbers_that_jump_back_and_forth_are_no_gaps(void **state)
 {
 	static const uint64_t numbers[] = {0, 1, 0, 2, 0, 3, 1, 4, 2, 5};

@@ -268,7 +268,7 @@ static void test_stacks_that_are_too_deep(void **state)
 	expect_deep(FLMEM_PROFILE_DEPTH, 5, 224);
 }
 
-/* Native frames outside of Python frames that found no room would seem to call the others. */
+/* Native frames outside of Python frames that did not fit would seem to call the others. */
 static void test_outermost_frames_are_cut_together(void **state)
 {
 	struct sampler_mixture mixture = make_deep(FLMEM_PROFILE_DEPTH, 0);

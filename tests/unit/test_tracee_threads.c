@@ -249,7 +249,7 @@ REPLACE_PTRACE(answer_tracee_threads)
 
 /* The thread that traces, and the parent of the target. */
 enum tracer {
-	STRANGER, /* the first thread; the target is no child of this process */
+	STRANGER, /* the first thread; the target is not a child of this process */
 	STRANGER_THREAD,
 	PARENT,		  /* the first thread, whose child it is */
 	THREAD_OF_PARENT, /* another thread; the kernel remembers which of them made a child */

@@ -130,7 +130,7 @@ static void a_dry_run_names_the_thread(void **state)
 	int rc = flmem_trim_process(child, &options, &result, &err);
 
 	(void)state;
-	/* The sanitisers have a malloc of their own. */
+	/* The sanitizers replace malloc. */
 	if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED) {
 		print_message("SKIP: %s\n", err.message);
 		skip();

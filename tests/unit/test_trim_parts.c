@@ -101,7 +101,7 @@ static void none_follows_an_allocator_that_has_not_ended(void **state)
 	assert_first_part_alone(&(struct flmem_trim_options){.cuda = true});
 }
 
-/* The trim first queries jemalloc's hooks, by calls of their own. */
+/* The trim first queries jemalloc's hooks, by separate calls. */
 static void none_follows_a_query_that_has_not_ended(void **state)
 {
 	(void)state;

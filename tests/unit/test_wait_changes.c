@@ -73,7 +73,7 @@ static void children_are_waited_for_where_there_are_any(void **state)
 	expect(AT(SYS_wait4, (uint64_t)child), FLMEM_WAIT_ENDLESS, 0, false);
 	expect(AT(SYS_waitid, P_PID, (uint64_t)child), FLMEM_WAIT_ENDLESS, 0, false);
 	expect(AT(SYS_wait4, (uint64_t)child, 0, OF_MINE), FLMEM_WAIT_ENDLESS, 0, false);
-	/* The process is traced, but no child: it is one of those that are no children any more. */
+	/* A traced process that is not a child counts as one that is not a child any more. */
 	expect_refused(AT(SYS_wait4, (uint64_t)getppid()), NO_CHILD);
 	expect_refused(AT(SYS_waitid, P_PID, (uint64_t)getppid()), NO_CHILD);
 	end_child(child);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process whose memory is of every kind that looks like a leak and is none: 500 MiB that it has
+"""A process with every kind of memory that looks like a leak but is not one: 500 MiB that it has
 freed and glibc retains, 200 MiB that it holds, 100 MiB of shared memory, and arenas of CPython that
-are full of small objects. It waits for a line on standard input, or for ever."""
+are full of small objects. It waits for a line on standard input, or without limit."""
 import mmap
 import os
 import sys

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A Python program that ends while code from outside is waiting in it: safe_ending.py GO stay|release
+A Python program that ends while code of flmem waits in it: safe_ending.py GO stay|release
 
-Garbage has a finaliser that takes a lock which is held for ever (stay), or is given up in the last
-moments of the interpreter (release): who waits for it then takes the lock of an interpreter that is
-ending. The program ends when the file GO appears, with exit status 0.
+A finaliser of its garbage waits for a lock that is never released (stay), or is released only
+while the interpreter ends (release): the waiting thread then takes the lock of an interpreter that
+is ending. The program ends when the file GO appears, with exit status 0.
 """
 import gc
 import os

@@ -53,7 +53,7 @@ class Status:
 
 
 def guarded(status, function):
-    """Runs a thread's function for ever; an exception is a failure."""
+    """Repeats a thread's function without end; an exception is a failure."""
     def run():
         while True:
             try:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that keeps blocks registered with a device after it has freed them, as libraries for
- * fast networks do, and tells its allocator to keep all memory for that. A byte on standard input
+ * fast networks do, and sets its allocator to keep all memory for that. A byte on standard input
  * lets it allocate such a block again and read into it through the registration.
  *	safe_registered [default|arena|busy]
  * default: the allocator may give memory back, and the program unregisters a block before it frees

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Holds what flmem says beforehand that a trim releases against what the trim then does release, and
-looks whether reading a heap leaves it alone, for heaps in many states.
+Compares the release that flmem predicts with the memory that the trim then releases, and checks that
+reading a heap does not change it, for heaps in many states.
 
 usage: heaps.py BUILD WHERE...
 
@@ -25,7 +25,7 @@ from harness import SKIPPED, command, proc, report, skip  # noqa: E402
 
 STATES = ("fresh", "dense", "top", "fragmented", "pinned", "fastbins", "tcache", "mmapped", "released",
           "arenas", "small-pages")
-# Facts about mp_ and the arenas that the program itself brings about, by state.
+# Facts about mp_ and the arenas that follow from what the program does, by state.
 FACTS = {
     "fresh": {"trim_threshold_bytes": 128 << 10, "mmap_threshold_bytes": 128 << 10,
               "threshold_raised": False, "arenas": 1},
@@ -98,8 +98,8 @@ class Target:
 
     def _settle(self):
         """
-        What it does after that line, until it waits for the next one; a bound, not a measurement. A
-        thread that waits for a processor does nothing, either.
+        Waits until the target has finished its work after that line and is blocked in its next read.
+        The limit is a bound, not a measurement. A thread that waits for a processor also does nothing.
         """
         before = None
         for _ in range(3000):

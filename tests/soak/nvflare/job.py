@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""job.py DIRECTORY: exports a job whose clients train in a process of their own, to DIRECTORY/kit."""
+"""job.py DIRECTORY: exports a job whose clients train in a separate process, to DIRECTORY/kit."""
 import os
 import sys
 

@@ -135,7 +135,7 @@ class Object(ctypes.Structure):
 
 
 def unseal():
-    """Makes sealed tables writable, as tools do that put functions of their own into the tables of
+    """Makes sealed tables writable, as tools do that put their functions into the tables of
     objects."""
     sealed = []
 

@@ -3,8 +3,8 @@
 
 /*
  * A thread calls malloc() in a library for the first time, and is stopped where the linker, which
- * has found it, writes it into the entry of the library: that page cannot be written. It goes on
- * when somebody else has changed the entry, and so changes it back.
+ * has found it, writes it into the entry of the library: that page cannot be written. It continues
+ * when another thread has changed the entry, and so changes it back.
  */
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates in a function that is called from generated code, as programs with a compiler of their
- * own do, beside many mappings. Prints how many ms of the processor that takes: called directly,
+ * Allocates in a function that is called from generated code, as programs with a JIT compiler do,
+ * in a process with many mappings. Prints how many ms of the processor that takes: called directly,
  * and from there.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates in code without unwind tables, whose frame pointer leads to a frame that is none: its
- * return address is in code of the program, but after no call.
+ * Allocates in code without unwind tables, whose frame pointer leads to a forged frame: its return
+ * address is in code of the program, but the instruction before it is not a call.
  */
 #include <stdlib.h>
 

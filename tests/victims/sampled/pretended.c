@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pretended FILE: shows a sampler that writes a profile into FILE, and has none. */
+/* pretended FILE: exports the state of a sampler that writes a profile into FILE, but has none. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
