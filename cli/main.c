@@ -132,8 +132,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 }
 
 /*
- * Returns true for 'flmem profile help run', which is 'flmem help profile run'. A file of that name
- * is meant as a file.
+ * Returns true for 'flmem profile help run', which is 'flmem help profile run'. If a file of
+ * that name exists, the file is meant.
  */
 static bool is_help_of_verbs(const struct cmd *cmd, int argc, char **argv)
 {

@@ -44,8 +44,8 @@ static enum flmem_settings_job judge_job(const struct flmem_trainer_facts *train
 }
 
 /*
- * Returns the first problem that leaves settings of the job unknown, or NULL. A link that was not
- * followed is none: the job's settings were read.
+ * Returns the first problem that leaves settings of the job unknown, or NULL. A link to code
+ * that was not followed is not one: the job's settings were read.
  */
 static const struct flmem_input_problem *find_job_problem(const struct flmem_recommendations *found)
 {

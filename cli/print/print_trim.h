@@ -10,8 +10,8 @@
 
 /*
  * Describes a trim that was made: "501 MiB released, RSS 830 MiB -> 329 MiB". If the program has
- * taken much of it again, this names at least what was seen to be released, and how much RSS has
- * grown besides.
+ * allocated much of it again, the phrase has the release that was measured ("at least"), and the
+ * memory that the program has taken meanwhile.
  */
 const char *format_release(const struct flmem_trim_result *result, char out[RELEASE_MAX]);
 

@@ -44,7 +44,7 @@ static void print_class(const char *name, uint64_t bytes, uint64_t rss, const ch
 	fprintf(out, " %10s %3.0f %%  %s\n", format_bytes(bytes, number), part * 100, meaning);
 }
 
-/* Prints the classes. Small ones share a line; empty ones have none. */
+/* Prints the classes. Small ones share a line; empty ones are omitted. */
 static void print_classes(const struct flmem_memory_classes *classes, uint64_t rss, FILE *out)
 {
 	uint64_t small = 0;

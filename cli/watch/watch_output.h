@@ -72,8 +72,8 @@ bool watch_page_is_stdout(const char *path);
 
 /*
  * Makes an output of one HTML page, written at the end, with the largest sites of heap profiles.
- * The output keeps `profiles`. Returns FLMEM_EUSAGE if the file cannot be written there, or a
- * profile is none.
+ * The output keeps `profiles`. Returns FLMEM_EUSAGE if the file cannot be written there, or one
+ * of `profiles` is not a heap profile.
  */
 int watch_output_page(const char *path, const struct opt_texts *profiles,
 		      struct watch_output *ret_output, struct flmem_error *err);

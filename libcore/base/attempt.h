@@ -59,8 +59,8 @@ int flmem_attempt_run(const struct flmem_attempt *attempt, void *context, bool *
 bool flmem_attempt_is_lost(void);
 
 /*
- * Declares a timer that ends this process after `limit` unless the calling thread deletes it; NULL:
- * there is none any more. Within an attempt the timer starts again for as long as that thread is
+ * Declares a timer that ends this process after `limit` unless the calling thread deletes it; pass
+ * NULL once it is deleted. Within an attempt the timer starts again for as long as that thread is
  * blocked in ptrace(). Of ptrace()'s requests only PTRACE_SEIZE blocks, before it traces anything,
  * while another thread of the process executes a program. Such an attempt is abandoned without the
  * timer.

@@ -19,7 +19,7 @@
 
 #include "base/cleanup.h"
 
-struct flmem_image; /* immutable after opening apart from caches; one thread at a time */
+struct flmem_image; /* immutable after opening, except for caches; one thread at a time */
 
 struct flmem_symbol {
 	uint64_t value; /* virtual address before relocation */

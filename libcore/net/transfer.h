@@ -3,8 +3,8 @@
 #define FLMEM_NET_TRANSFER_H
 
 /*
- * One connection and the request on it, driven by its reader: apart from one block of libcurl's,
- * only bytes that are read are received. One thread may use it at a time.
+ * One connection and the request on it, driven by its reader: it receives only what is read,
+ * except for one block of libcurl. One thread may use it at a time.
  */
 
 #include <stdbool.h>

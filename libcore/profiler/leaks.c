@@ -68,8 +68,8 @@ static bool has_freed_all(const struct flmem_heap_profile *p)
 }
 
 /*
- * Returns how many rounds are complete. The first round is a warm-up, as is what came before it;
- * the last one may go on, or was cut by the end of a killed process. Rounds for whose sites the
+ * Returns how many rounds are complete. The first round is a warm-up, as is the time before it;
+ * the last one may still run, or was cut by the end of a killed process. Rounds for whose sites the
  * file had no space are not in the history.
  */
 static uint32_t complete_rounds(const struct flmem_heap_profile *p)

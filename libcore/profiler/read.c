@@ -247,7 +247,7 @@ static bool read_profile_lists(const struct flmem_heap_request *request,
 
 /*
  * Counts restarts of the round numbers: a second job in the same process restarts with round 0 or
- * 1. A number that is one less is that of a round which continues beside the next one.
+ * 1. A number that is lower by one is that of a round which still runs after the next has begun.
  */
 static uint64_t count_restarts(const struct flmem_heap_profile *p)
 {

@@ -123,8 +123,8 @@ static void plan_stopping_lock(struct flmem_cpython_session *session,
 }
 
 /*
- * Stops the thread for good if the interpreter is finalising: a copy of the pointer that it then
- * sets is taken for the first word of a lock, which only zero leaves open. Waiting for a lock
+ * Stops the thread forever if the interpreter is finalising: a copy of the pointer that it then
+ * sets is used for the first word of a lock, which only zero leaves open. Waiting for a lock
  * survives signals, such as those of setuid(); sleeping does not.
  */
 static void plan_stop(struct flmem_cpython_session *session,
@@ -148,7 +148,7 @@ static bool stops_unless_initialised(const struct flmem_cpython_session *session
 }
 
 /*
- * Stops the thread for good unless the interpreter is initialised: one that a program has ended,
+ * Stops the thread forever unless the interpreter is initialised: one that a program has ended,
  * and perhaps makes again, must not be entered. Of the number, which is 1 then, bytes are copied up
  * to the first zero, so that the second one opens the lock; of 0 only one is, before the lock.
  */

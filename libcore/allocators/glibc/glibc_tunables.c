@@ -120,10 +120,7 @@ bool flmem_glibc_tunable_is_boundless(const char *tunables, const char *name)
 	return entry;
 }
 
-/*
- * 1 stands for madvise(); 2.35 introduced the tunable. Without it, only 2.43 and later on AArch64
- * ask.
- */
+/* 1: madvise(); the tunable exists since 2.35. Without it, only 2.43 on AArch64 uses huge pages. */
 bool flmem_glibc_asks_for_huge_pages(const char *version, const char *tunables, bool aarch64)
 {
 	static const struct flmem_version_number first = FLMEM_VERSION_NUMBER(2, 35, 0),

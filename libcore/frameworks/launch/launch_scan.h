@@ -52,8 +52,8 @@ enum flmem_launch_prints {
 };
 
 /*
- * The state after ENTRYPOINT of a Dockerfile, from which the words of CMD go on. The fields have
- * the meaning that they have in struct flmem_launch_statement.
+ * The state after ENTRYPOINT of a Dockerfile, with which the words of CMD continue. The fields
+ * have the same meaning as in struct flmem_launch_statement.
  */
 struct flmem_launch_entry {
 	char previous[FLMEM_LAUNCH_PROGRAM_MAX], earlier[FLMEM_LAUNCH_PROGRAM_MAX];

@@ -459,7 +459,7 @@ static bool ends_for_file(const struct flmem_launch_scan *scan)
 				flmem_text_starts(scan->now.command, "UnsetEnvironment="));
 }
 
-/* Removes ends of variables (sudo, env -u) if the command starts nothing: they do not go on. */
+/* Removes ends of variables (sudo, env -u) if the command starts nothing: they end with it. */
 static void forget_ends(struct flmem_launch_scan *scan)
 {
 	struct flmem_launches *launches = scan->launches;

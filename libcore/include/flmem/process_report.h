@@ -200,7 +200,7 @@ struct flmem_cuda_report {
 	struct flmem_u64 allocated_bytes; /* part of reserved: allocated to tensors */
 	struct flmem_u64 inactive_split_bytes; /* part of reserved: free, but not releasable */
 	struct flmem_u64 pinned_bytes;	       /* page-locked host memory that PyTorch keeps */
-	struct flmem_u64 pinned_active_bytes;  /* part of pinned: handed out */
+	struct flmem_u64 pinned_active_bytes;  /* part of pinned: in use */
 	struct flmem_u64 cupy_bytes;	       /* kept by CuPy's default memory pool */
 	struct flmem_u64 cupy_used_bytes;      /* part of cupy: allocated to arrays */
 	struct flmem_u64 rmm_bytes;	       /* kept by those RMM pools that are in use */

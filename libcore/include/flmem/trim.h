@@ -112,8 +112,9 @@ struct flmem_trim_result {
 	struct flmem_u64 rss_after_bytes;
 	struct flmem_u64 released_bytes; /* before - after; 0 if RSS grew */
 	/*
-	 * `returned_bytes`: decrease of RSS while the calls were made, a lower bound of what they
-	 * returned if the program only takes memory meanwhile. `taken_bytes`: growth besides.
+	 * `returned_bytes`: by how much RSS fell during the calls, to its lowest value. It is a lower
+	 * bound of what they returned, unless the program itself frees memory meanwhile.
+	 * `taken_bytes`: growth of RSS in addition: after - before + `returned_bytes`.
 	 */
 	struct flmem_u64 returned_bytes, taken_bytes;
 	uint64_t device_bytes; /* GPU memory that the steps released */

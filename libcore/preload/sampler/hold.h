@@ -3,9 +3,9 @@
 #define FLMEM_PRELOAD_SAMPLER_HOLD_H
 
 /*
- * Lets callers hold the profile, since one that ends while the process goes on is unmapped. Whoever
- * uses it holds it first: the count is raised before `active` is read, and `active` is cleared
- * before the count is read.
+ * Lets callers hold the profile, since a profile that ends before its process is unmapped. Every
+ * use holds it first: the count is raised before `active` is read, and `active` is cleared before
+ * the count is read.
  */
 
 #include "preload/sampler/sampler.h"

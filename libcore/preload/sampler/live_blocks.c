@@ -2,9 +2,9 @@
 
 /*
  * Keeps live sampled allocations by address. Each address has two buckets of slots, and there are
- * no chains, so a search costs the same whatever was freed before. A slot is taken and given back
- * by one compare-and-swap on its key. The records in the file are apart from the slots and used
- * again at once, so that few pages of the file change.
+ * no chains, so a search costs the same whatever was freed before. A slot is taken and released
+ * by one compare-and-swap on its key. The records in the file are separate from the slots and are
+ * reused at once, so that few pages of the file change.
  */
 
 #include "preload/sampler/sampler.h"

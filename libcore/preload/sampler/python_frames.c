@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the Python frames of the calling thread, as another program would read them. Two functions
- * of Python are called, which return a pointer that is there anyway, and no pointer is followed
- * that cannot be read. Nothing is locked: the frames of a thread are changed by that thread alone.
- * Where it holds the interpreter's lock they stay. Without the lock they could go at the end of the
- * interpreter: then the kernel copies them.
+ * of Python are called, which return a pointer that already exists, and no pointer is followed that
+ * cannot be read. Nothing is locked: the frames of a thread are changed by that thread alone. They
+ * exist as long as it holds the interpreter's lock. Without the lock the end of the interpreter may
+ * free them: then the kernel copies them.
  */
 
 #include "preload/sampler/python_frames.h"

@@ -429,7 +429,7 @@ HIDDEN uint64_t sampler_now_ms(void);
  */
 HIDDEN bool sampler_child_may_begin(void);
 HIDDEN void sampler_child_begin(void);
-/* Called in a child before anything else: data on its way into the parent's profile is dropped. */
+/* Called in a child first: drops data that were about to enter the parent's profile. */
 HIDDEN void sampler_child_settle(void);
 
 /* pace.c: returns the bytes between samples; the other two enclose and time each sample. */
@@ -489,8 +489,8 @@ HIDDEN void sampler_data_set(uintptr_t start, uintptr_t end);
 HIDDEN bool sampler_data_has(uintptr_t address);
 HIDDEN void sampler_memory_refresh(void);
 /*
- * Returns whether the file can still be written. Another process may have cut it: a write after its
- * end would kill the program. Or it has another content, of which nothing is to be trusted.
+ * Returns whether the file can still be written. Another process may have truncated it: a write
+ * after its end would kill the program. Or it may have replaced the content, which is not trusted.
  */
 HIDDEN bool sampler_file_is_whole(void);
 

@@ -169,7 +169,7 @@ static bool waits_in_handler(struct handlers_search *search, pid_t tid,
 /*
  * Detects a chain that was left waiting for a lock: whatever holds that lock may block the next
  * thread, too. Waits with a time limit end, such as those for Python's lock; a word on its own
- * stack belongs to a thread that flmem stopped for good (runtimes/cpython_new_thread.c).
+ * stack belongs to a thread that flmem stopped forever (runtimes/cpython_new_thread.c).
  */
 static bool waits_in_chain(const struct flmem_process *process, pid_t tid)
 {

@@ -538,8 +538,8 @@ void flmem_lockstep_upload_free(struct flmem_lockstep_upload *transfer)
 	if (!transfer)
 		return;
 	/*
-	 * The body was cut off: without a checksum the bytes that arrived are as good as a whole
-	 * body.
+	 * The body was cut off. Without a checksum to verify, the bytes that arrived count like a
+	 * whole body.
 	 */
 	if (!transfer->ended)
 		release_lockstep_upload(transfer, NULL, NULL);

@@ -453,8 +453,8 @@ void flmem_transfer_free(struct flmem_upload_transfer *transfer)
 	if (!transfer)
 		return;
 	/*
-	 * The body was cut off: without a checksum the bytes that arrived are as good as a whole
-	 * body.
+	 * The body was cut off. Without a checksum to verify, the bytes that arrived count like a
+	 * whole body.
 	 */
 	if (!transfer->ended) {
 		write_gathered(transfer);
