@@ -112,7 +112,7 @@ struct flmem_trim_result {
 	struct flmem_u64 rss_after_bytes;
 	struct flmem_u64 released_bytes; /* before - after; 0 if RSS grew */
 	/*
-	 * `returned_bytes`: by how much RSS fell during the calls, to its lowest value. It is a lower
+	 * `returned_bytes`: by how much RSS fell during the calls, to its lowest value: a lower
 	 * bound of what they returned, unless the program itself frees memory meanwhile.
 	 * `taken_bytes`: growth of RSS in addition: after - before + `returned_bytes`.
 	 */
