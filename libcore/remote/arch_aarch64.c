@@ -344,14 +344,6 @@ static void start_frame(struct flmem_aarch64_frame *frame, const struct flmem_th
 	fill_records(frame, state);
 }
 
-static uint64_t argument_of(const struct flmem_call *call, size_t i,
-			    const struct flmem_scratch *scratch)
-{
-	if (call->data_args >> i & 1U)
-		return scratch->data + call->args[i];
-	return call->args[i] + (call->area_args >> i & 1U ? scratch->area : 0);
-}
-
 static uint64_t state_of_calls(const struct flmem_thread_state *state)
 {
 	return state->regs.pstate & ~(STATE_BTYPE | STATE_IL | STATE_SS | STATE_TCO);
@@ -366,7 +358,7 @@ static void fill_registers(struct flmem_aarch64_frame *frame, const struct flmem
 			   const struct flmem_scratch *scratch, uint64_t restorer)
 {
 	for (size_t i = 0; i < FLMEM_CHAIN_ARGS; i++)
-		frame->registers[i] = argument_of(call, i, scratch);
+		frame->registers[i] = flmem_call_argument(call, i, scratch->data, scratch->area);
 	frame->registers[8] = call->number;
 	frame->registers[LINK_POINTER] = restorer;
 	frame->pc = call->function;
@@ -480,14 +472,15 @@ bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct 
 {
 	const struct user_regs_struct *r = &state->regs;
 	const struct flmem_call *call = &chain->calls[index];
-	bool inside = r->pc == gadgets->syscall && r->regs[0] == argument_of(call, 0, scratch);
+	bool inside = r->pc == gadgets->syscall &&
+		      r->regs[0] == flmem_call_argument(call, 0, scratch->data, scratch->area);
 	bool leaving = r->pc == gadgets->syscall + CODE_BYTES || r->pc == gadgets->restorer ||
 		       r->pc == gadgets->restorer + CODE_BYTES;
 
 	if (!inside && !leaving)
 		return false;
 	for (size_t i = 1; i < FLMEM_CHAIN_ARGS; i++)
-		if (r->regs[i] != argument_of(call, i, scratch))
+		if (r->regs[i] != flmem_call_argument(call, i, scratch->data, scratch->area))
 			return false;
 	return r->sp == scratch->address + FLMEM_AARCH64_FRAME_STEP * (index + 1) &&
 	       r->regs[LINK_POINTER] == gadgets->restorer;

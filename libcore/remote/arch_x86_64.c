@@ -303,14 +303,6 @@ static void fill_frame(struct signal_frame *frame, uint64_t restorer, uint64_t m
 	frame->context.eflags = FLAGS_CLEAN;
 }
 
-static uint64_t resolve_argument(const struct flmem_call *call, size_t i,
-				 const struct flmem_scratch *scratch)
-{
-	if (call->data_args >> i & 1U)
-		return scratch->data + call->args[i];
-	return call->args[i] + (call->area_args >> i & 1U ? scratch->area : 0);
-}
-
 /*
  * The calls run with the vector state of the thread. A clean state has the default rights of
  * protection keys, with which a heap under a key of the program faults (init_pkru in the kernel's
@@ -325,7 +317,7 @@ static void fill_call(struct signal_frame *frame, const struct flmem_call *call,
 	};
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(places); i++)
-		*places[i] = resolve_argument(call, i, scratch);
+		*places[i] = flmem_call_argument(call, i, scratch->data, scratch->area);
 	frame->context.rax = call->number;
 	frame->context.rip = call->function;
 	frame->context.rsp = sp;
@@ -503,11 +495,12 @@ bool flmem_arch_is_in_call(const struct flmem_thread_state *state, const struct 
 	bool leaving = r->rsp == sp + sizeof(uint64_t) &&
 		       (r->rip == gadgets->restorer || r->rip == gadgets->restorer + MOV_LENGTH);
 
-	return (inside || leaving) && r->rdi == resolve_argument(call, 0, scratch) &&
-	       r->rsi == resolve_argument(call, 1, scratch) &&
-	       r->rdx == resolve_argument(call, 2, scratch) &&
-	       r->r8 == resolve_argument(call, 4, scratch) &&
-	       r->r9 == resolve_argument(call, 5, scratch);
+	return (inside || leaving) &&
+	       r->rdi == flmem_call_argument(call, 0, scratch->data, scratch->area) &&
+	       r->rsi == flmem_call_argument(call, 1, scratch->data, scratch->area) &&
+	       r->rdx == flmem_call_argument(call, 2, scratch->data, scratch->area) &&
+	       r->r8 == flmem_call_argument(call, 4, scratch->data, scratch->area) &&
+	       r->r9 == flmem_call_argument(call, 5, scratch->data, scratch->area);
 }
 
 int flmem_arch_restore(pid_t tid, const struct flmem_thread_state *state)

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+uint64_t flmem_call_argument(const struct flmem_call *call, size_t index, uint64_t data,
+			     uint64_t area)
+{
+	if (call->data_args >> index & 1U)
+		return data + call->args[index];
+	return call->args[index] + (call->area_args >> index & 1U ? area : 0);
+}
+
 struct flmem_call *flmem_chain_add(struct flmem_chain *chain, const char *name, uint64_t function)
 {
 	struct flmem_call *call;

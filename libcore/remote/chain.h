@@ -29,6 +29,10 @@ struct flmem_call {
 	uint64_t mask;
 };
 
+/* Value of an argument, from 0 on, with the addresses of the data and of the area. */
+uint64_t flmem_call_argument(const struct flmem_call *call, size_t index, uint64_t data,
+			     uint64_t area);
+
 /* Number of hexadecimal digits of an address, without "0x". */
 #define FLMEM_CHAIN_ADDRESS_DIGITS 16
 

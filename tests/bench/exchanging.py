@@ -106,7 +106,7 @@ def _round(bench, url, base, names, number, found):
     stage.progress(f"exchanging: round {number + 1}, Python")
     stage.touch_memory(probing.TOUCHED_GIB)
     found.setdefault("python", []).append(_in_python(url))
-    stage.progress(f"exchanging: round {number + 1}, fusing")
+    stage.progress(f"exchanging: round {number + 1}, combining")
     found.setdefault("fuse", []).append(bench.tools.time(
         bench.flmem, "exchange", "wait", url, "--round", str(number + 1)))
 
@@ -143,7 +143,7 @@ def exchange(bench):
     yield figures.of_values("memory of push in Python beside the model", [one["more"] / figures.MIB
                                                                           for one in found["python"]],
                             unit="MiB", limit=PEAK_MIB)
-    yield figures.of_values("fusing two updates, after the last one", [t.wall_us / 1e6 for t in found["fuse"]],
+    yield figures.of_values("combining two updates, after the last one", [t.wall_us / 1e6 for t in found["fuse"]],
                             unit="s")
     yield figures.of_values("peak RSS of the server", [found["server"]], unit="MiB", limit=256)
     for way in ("push", "pull"):

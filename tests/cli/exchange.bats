@@ -564,7 +564,7 @@ answers_metrics() {
 		import json, sys
 		lines = [json.loads(line) for line in open("server.log")]
 		assert [line["event"] for line in lines] == [
-		    "listening", "update-complete", "update-complete", "fusing", "published"], lines
+		    "listening", "update-complete", "update-complete", "combining", "published"], lines
 		assert lines[0]["detail"] == sys.argv[1] and "round" not in lines[0], lines[0]
 		assert all(line["round"] == 0 for line in lines[1:-1]), lines
 	END

@@ -54,7 +54,7 @@ teardown() {
 		create b b.safetensors
 		patch 0 b.safetensors &
 		client=$!
-		await has_line server.log fusing
+		await has_line server.log combining
 		sleep "$moment"
 		kill_server
 		wait $client || true
@@ -89,7 +89,7 @@ teardown() {
 		create a a.safetensors
 		patch 0 a.safetensors &
 		client=$!
-		await has_line server.log fusing
+		await has_line server.log combining
 		sleep "$moment"
 		kill_server
 		wait $client || true

@@ -218,7 +218,7 @@ has_no_spool() {
 	assert_code 204
 	[ "$(<state/rounds/0/opened)" = "$opened" ]
 	"$FLMEM" exchange push -q "$URL" b.safetensors -c b 3>&- &
-	await has_line server.log 'round 0: fusing'
+	await has_line server.log 'round 0: combining'
 	# Data beyond the windows can only be sent now: all clients have the time of the deadline
 	# for them.
 	[ "$(<state/rounds/0/opened)" != "$opened" ]

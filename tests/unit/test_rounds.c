@@ -12,33 +12,33 @@
 #include "frameworks/round_markers.h"
 
 /*
- * The rounds that were heard. Each function takes the lines of several logs, each with the number
+ * The rounds that were noticed. Each function takes the lines of several logs, each with the number
  * of its log in front. At a line "|", and at the end, all lines before have been read.
  */
-struct heard {
+struct noticed {
 	char text[512]; /* "+3" for a round that started, "-3" for one that finished, "|" */
 	size_t used;
 };
 
-static void note(struct heard *heard, const char *sign, uint64_t number)
+static void note(struct noticed *noticed, const char *sign, uint64_t number)
 {
-	heard->used +=
-		(size_t)snprintf(heard->text + heard->used, sizeof(heard->text) - heard->used,
-				 "%s%" PRIu64, sign, number);
+	noticed->used +=
+		(size_t)snprintf(noticed->text + noticed->used,
+				 sizeof(noticed->text) - noticed->used, "%s%" PRIu64, sign, number);
 }
 
-static void note_change(struct heard *heard, const struct flmem_round_change *change)
+static void note_change(struct noticed *noticed, const struct flmem_round_change *change)
 {
 	if (change->finished)
-		note(heard, "-", change->finished_number);
+		note(noticed, "-", change->finished_number);
 	if (change->started)
-		note(heard, "+", change->started_number);
+		note(noticed, "+", change->started_number);
 }
 
-static struct heard listen_with(const char *regex, const char *const *lines, size_t count)
+static struct noticed listen_with(const char *regex, const char *const *lines, size_t count)
 {
 	FLMEM_AUTO_ROUNDS struct flmem_rounds rounds;
-	struct heard heard = {"", 0};
+	struct noticed noticed = {"", 0};
 	struct flmem_round_change change;
 
 	assert_int_equal(flmem_rounds_init(&rounds, regex, NULL), 0);
@@ -51,13 +51,13 @@ static struct heard listen_with(const char *regex, const char *const *lines, siz
 			flmem_rounds_pause(&rounds, &change);
 		else
 			flmem_rounds_read(&rounds, log, line, length, &change);
-		note_change(&heard, &change);
+		note_change(&noticed, &change);
 		if (lines[i][0] == '|')
-			heard.text[heard.used++] = '|';
+			noticed.text[noticed.used++] = '|';
 	}
 	flmem_rounds_pause(&rounds, &change);
-	note_change(&heard, &change);
-	return heard;
+	note_change(&noticed, &change);
+	return noticed;
 }
 
 #define LISTEN(...)                                                                    \

@@ -100,7 +100,7 @@ void flmem_comm_find_zero(const struct flmem_comm_config *config)
 /*
  * The bytes that are sent before the sender waits: it sends until more than a window is in flight.
  */
-static bool bytes_on_the_way(const struct flmem_comm_config *config, bool newer, int64_t *ret_bytes)
+static bool bytes_in_transit(const struct flmem_comm_config *config, bool newer, int64_t *ret_bytes)
 {
 	int64_t chunk, window;
 
@@ -120,7 +120,7 @@ void flmem_comm_find_stalls(const struct flmem_comm_config *config)
 	int64_t bytes, interval;
 	char detail[96];
 
-	if (!bytes_on_the_way(config, false, &bytes) ||
+	if (!bytes_in_transit(config, false, &bytes) ||
 	    !size_of(config, FLMEM_COMM_ACK, false, &interval) || bytes > interval)
 		return;
 	snprintf(detail, sizeof(detail), "it sends %" PRId64 " bytes, which are not above %" PRId64,
@@ -182,7 +182,7 @@ void flmem_comm_find_retry_small(const struct flmem_comm_config *config)
 	char detail[96];
 
 	if (limit->state != FLMEM_COMM_NUMBER || limit->number <= 0 ||
-	    !bytes_on_the_way(config, true, &bytes) || bytes <= limit->number)
+	    !bytes_in_transit(config, true, &bytes) || bytes <= limit->number)
 		return;
 	snprintf(detail, sizeof(detail), "up to %" PRId64 " bytes are in flight", bytes);
 	report_key(config, FLMEM_COMM_RETRY, false, detail);

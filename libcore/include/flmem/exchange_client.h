@@ -42,7 +42,7 @@ struct flmem_exchange_server {
 
 #define FLMEM_EXCHANGE_PHASES(X)    \
 	X(COLLECTING, "collecting") \
-	X(FUSING, "fusing")         \
+	X(COMBINING, "combining")   \
 	X(DONE, "done")             \
 	X(FAILED, "failed")
 

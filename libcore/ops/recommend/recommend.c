@@ -550,7 +550,7 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	FLMEM_AUTO(flmem_recommendations_clear)
 	struct flmem_recommendations found = {0};
 	FLMEM_AUTO_FOUND_FILES struct flmem_found_files files = {0};
-	FLMEM_AUTO_SUPPRESSIONS struct flmem_suppressions silences = {0};
+	FLMEM_AUTO_SUPPRESSIONS struct flmem_suppressions suppressions = {0};
 	struct flmem_version_number release = {0};
 	struct flmem_plan_peaks peaks;
 	struct job_check each = {.found = &found, .texts = texts};
@@ -577,10 +577,10 @@ int flmem_recommend_over(const char *const *paths, size_t count,
 	if (!rc && each.peaks && found.file_count)
 		rc = flmem_recommend_no_limit(paths[0], &found, err);
 	if (!rc)
-		rc = flmem_suppressions_read(paths, count, &found, &silences, err);
+		rc = flmem_suppressions_read(paths, count, &found, &suppressions, err);
 	if (rc)
 		return rc;
-	flmem_suppressions_apply(&silences, &found);
+	flmem_suppressions_apply(&suppressions, &found);
 	if (found.finding_count)
 		qsort(found.findings, found.finding_count, sizeof(*found.findings),
 		      compare_finding_place);

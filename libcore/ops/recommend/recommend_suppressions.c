@@ -21,22 +21,22 @@ static int suppressions_nomem(struct flmem_error *err)
 	return flmem_error_nomem(err, "cannot store the suppressed rules");
 }
 
-static void suppression_clear(struct flmem_suppression *silence)
+static void suppression_clear(struct flmem_suppression *suppression)
 {
-	free(silence->rule);
-	free(silence->folder);
-	free(silence->pattern);
+	free(suppression->rule);
+	free(suppression->folder);
+	free(suppression->pattern);
 }
 
-void flmem_suppressions_clear(struct flmem_suppressions *silences)
+void flmem_suppressions_clear(struct flmem_suppressions *suppressions)
 {
-	for (size_t i = 0; i < silences->count; i++)
-		suppression_clear(&silences->rows[i]);
-	for (size_t i = 0; i < silences->folder_count; i++)
-		free(silences->folders[i]);
-	free(silences->rows);
-	free(silences->folders);
-	*silences = (struct flmem_suppressions){0};
+	for (size_t i = 0; i < suppressions->count; i++)
+		suppression_clear(&suppressions->rows[i]);
+	for (size_t i = 0; i < suppressions->folder_count; i++)
+		free(suppressions->folders[i]);
+	free(suppressions->rows);
+	free(suppressions->folders);
+	*suppressions = (struct flmem_suppressions){0};
 }
 
 static bool is_rule(const char *id)
@@ -63,18 +63,18 @@ static const char *fault_of(const struct flmem_node *entry)
 	return path && !flmem_node_string(path) ? "has a path that is not a string" : NULL;
 }
 
-static bool add_suppression(struct flmem_suppressions *silences, const char *folder,
+static bool add_suppression(struct flmem_suppressions *suppressions, const char *folder,
 			    const struct flmem_node *entry)
 {
 	struct flmem_suppression *grown =
-		reallocarray(silences->rows, silences->count + 1, sizeof(*grown));
+		reallocarray(suppressions->rows, suppressions->count + 1, sizeof(*grown));
 	const char *path = flmem_node_string(flmem_node_get(entry, "path"));
 	struct flmem_suppression *row;
 
 	if (!grown)
 		return false;
-	silences->rows = grown;
-	row = &grown[silences->count++];
+	suppressions->rows = grown;
+	row = &grown[suppressions->count++];
 	*row = (struct flmem_suppression){
 		.rule = strdup(flmem_node_string(flmem_node_get(entry, "rule"))),
 		.folder = strdup(folder),
@@ -94,7 +94,7 @@ static int add_suppression_problem(struct flmem_recommendations *found, const ch
 }
 
 static int read_suppression_entries(const struct flmem_document *document, const char *file,
-				    const char *folder, struct flmem_suppressions *silences,
+				    const char *folder, struct flmem_suppressions *suppressions,
 				    struct flmem_recommendations *found, struct flmem_error *err)
 {
 	const struct flmem_node *list = flmem_node_get(document->root, "ignore");
@@ -108,13 +108,13 @@ static int read_suppression_entries(const struct flmem_document *document, const
 
 		if (fault)
 			rc = add_suppression_problem(found, file, entry->place.line, fault, err);
-		else if (!add_suppression(silences, folder, entry))
+		else if (!add_suppression(suppressions, folder, entry))
 			rc = suppressions_nomem(err);
 	}
 	return rc;
 }
 
-static int read_folder(const char *folder, struct flmem_suppressions *silences,
+static int read_folder(const char *folder, struct flmem_suppressions *suppressions,
 		       struct flmem_recommendations *found, struct flmem_error *err)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -136,7 +136,7 @@ static int read_folder(const char *folder, struct flmem_suppressions *silences,
 		return flmem_recommendations_add_problem(found, file, document.bad_line, &why)
 			       ? 0
 			       : suppressions_nomem(err);
-	return read_suppression_entries(&document, file, folder, silences, found, err);
+	return read_suppression_entries(&document, file, folder, suppressions, found, err);
 }
 
 /* Returns the folder that a path names, or that holds the file; the caller frees it. */
@@ -150,18 +150,18 @@ static char *searched_folder(const char *path)
 }
 
 /* Stores a folder that is new. Returns false for a known one, and if memory is out. */
-static bool is_new(struct flmem_suppressions *silences, char **folder)
+static bool is_new(struct flmem_suppressions *suppressions, char **folder)
 {
 	char **grown;
 
-	for (size_t i = 0; i < silences->folder_count; i++)
-		if (strcmp(silences->folders[i], *folder) == 0)
+	for (size_t i = 0; i < suppressions->folder_count; i++)
+		if (strcmp(suppressions->folders[i], *folder) == 0)
 			return false;
-	grown = reallocarray(silences->folders, silences->folder_count + 1, sizeof(*grown));
+	grown = reallocarray(suppressions->folders, suppressions->folder_count + 1, sizeof(*grown));
 	if (!grown)
 		return false;
-	silences->folders = grown;
-	grown[silences->folder_count++] = FLMEM_TAKE(*folder);
+	suppressions->folders = grown;
+	grown[suppressions->folder_count++] = FLMEM_TAKE(*folder);
 	return true;
 }
 
@@ -169,7 +169,7 @@ int flmem_suppressions_read(const char *const *paths, size_t count,
 			    struct flmem_recommendations *found,
 			    struct flmem_suppressions *ret_suppressions, struct flmem_error *err)
 {
-	FLMEM_AUTO_SUPPRESSIONS struct flmem_suppressions silences = {0};
+	FLMEM_AUTO_SUPPRESSIONS struct flmem_suppressions suppressions = {0};
 	int rc = 0;
 
 	for (size_t i = 0; i < count && !rc; i++) {
@@ -177,14 +177,14 @@ int flmem_suppressions_read(const char *const *paths, size_t count,
 
 		if (!folder)
 			return suppressions_nomem(err);
-		if (is_new(&silences, &folder))
-			rc = read_folder(silences.folders[silences.folder_count - 1], &silences,
-					 found, err);
+		if (is_new(&suppressions, &folder))
+			rc = read_folder(suppressions.folders[suppressions.folder_count - 1],
+					 &suppressions, found, err);
 	}
 	if (rc)
 		return rc;
-	*ret_suppressions = silences;
-	silences = (struct flmem_suppressions){0};
+	*ret_suppressions = suppressions;
+	suppressions = (struct flmem_suppressions){0};
 	return 0;
 }
 
@@ -204,11 +204,11 @@ static const char *path_below(const char *file, const char *folder)
 	return file + strspn(file, "/");
 }
 
-static bool is_rule_suppressed(const struct flmem_suppressions *silences,
+static bool is_rule_suppressed(const struct flmem_suppressions *suppressions,
 			       const struct flmem_finding *finding)
 {
-	for (size_t i = 0; i < silences->count; i++) {
-		const struct flmem_suppression *row = &silences->rows[i];
+	for (size_t i = 0; i < suppressions->count; i++) {
+		const struct flmem_suppression *row = &suppressions->rows[i];
 		const char *rest = path_below(finding->file, row->folder);
 
 		if (rest && !strcmp(row->rule, finding->rule->id) &&
@@ -218,7 +218,7 @@ static bool is_rule_suppressed(const struct flmem_suppressions *silences,
 	return false;
 }
 
-void flmem_suppressions_apply(const struct flmem_suppressions *silences,
+void flmem_suppressions_apply(const struct flmem_suppressions *suppressions,
 			      struct flmem_recommendations *found)
 {
 	size_t kept = 0;
@@ -226,7 +226,7 @@ void flmem_suppressions_apply(const struct flmem_suppressions *silences,
 	for (size_t i = 0; i < found->finding_count; i++) {
 		struct flmem_finding *finding = &found->findings[i];
 
-		if (is_rule_suppressed(silences, finding)) {
+		if (is_rule_suppressed(suppressions, finding)) {
 			flmem_finding_clear(finding);
 			found->suppressed_count++;
 		} else {

@@ -43,10 +43,10 @@ int flmem_suppressions_read(const char *const *paths, size_t count,
 			    struct flmem_suppressions *ret_suppressions, struct flmem_error *err);
 
 /* Removes the suppressed findings and counts them. */
-void flmem_suppressions_apply(const struct flmem_suppressions *silences,
+void flmem_suppressions_apply(const struct flmem_suppressions *suppressions,
 			      struct flmem_recommendations *found);
 
-void flmem_suppressions_clear(struct flmem_suppressions *silences);
+void flmem_suppressions_clear(struct flmem_suppressions *suppressions);
 
 #define FLMEM_AUTO_SUPPRESSIONS FLMEM_AUTO(flmem_suppressions_clear)
 

@@ -112,14 +112,14 @@ static const int taken_signals[] = {SIGTERM, SIGINT,  SIGQUIT, SIGHUP,
 
 static int take_signals(struct supervisor *s, struct flmem_error *err)
 {
-	const struct sigaction heard = {.sa_handler = SIG_DFL};
+	const struct sigaction by_default = {.sa_handler = SIG_DFL};
 	sigset_t mask;
 
 	sigemptyset(&mask);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(taken_signals); i++)
 		sigaddset(&mask, taken_signals[i]);
 	/* If SIGCHLD were ignored, the kernel would reap the command unseen. */
-	sigaction(SIGCHLD, &heard, NULL);
+	sigaction(SIGCHLD, &by_default, NULL);
 	if (sigprocmask(SIG_BLOCK, &mask, &s->old_mask) < 0)
 		return flmem_error_set(err, FLMEM_EFAILED, errno, "cannot block signals");
 	s->masked = true;

@@ -13,7 +13,7 @@ const char flmem_madv_free_unsought[] =
 
 static const char madv_free_too_large[] = "the process is too large for smaps_rollup";
 
-static bool counts_them(const struct flmem_heap_report *heap)
+static bool counts_muzzy_pages(const struct flmem_heap_report *heap)
 {
 	for (size_t i = 0; i < heap->own_count; i++)
 		if (strcmp(heap->own[i].name, "muzzy") == 0)
@@ -26,7 +26,8 @@ struct flmem_u64 flmem_madv_free_bytes(const struct flmem_view *view,
 				       const struct flmem_allocator_report *reports)
 {
 	for (size_t i = 0; i < list->count; i++)
-		if (list->rows[i].leaves_pages && !(reports && counts_them(&reports[i].heap)))
+		if (list->rows[i].leaves_pages &&
+		    !(reports && counts_muzzy_pages(&reports[i].heap)))
 			return flmem_rollup_bytes(view->process, "LazyFree");
 	return FLMEM_UNKNOWN(flmem_madv_free_unsought);
 }

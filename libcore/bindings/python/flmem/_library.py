@@ -116,7 +116,7 @@ def _open(quietly: bool) -> Optional[ctypes.CDLL]:
             problems.append(str(problem))
     _logger.log(
         logging.DEBUG if quietly else logging.WARNING,
-        "%s is not there, so the allocator is left alone; install flmem or set FLMEM_LIBRARY (%s)",
+        "%s is not there, so the allocator stays as it is; install flmem or set FLMEM_LIBRARY (%s)",
         _NAME,
         "; ".join(problems),
     )

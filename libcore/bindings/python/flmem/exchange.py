@@ -33,7 +33,7 @@ Tensor = _safetensors.Raw
 
 _TUS = {"Tus-Resumable": "1.0.0"}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_PHASES = ("collecting", "fusing", "done", "failed")
+_PHASES = ("collecting", "combining", "done", "failed")
 _CHUNK_BYTES, _PROPOSED_MAX, _SMALLEST = 2 << 20, 16 << 20, 16 << 10
 _PIECE_BYTES = 256 << 10
 _RECREATED_MAX = 3
@@ -289,7 +289,7 @@ class Client:
 
     def _state_to_push(self, number: Optional[int]) -> Dict[str, Any]:
         state = self.status()
-        while number is None and self.round is None and state["phase"] == "fusing":
+        while number is None and self.round is None and state["phase"] == "combining":
             time.sleep(0.1)
             state = self._state(f"/v1/status?after={state['published_round']}&wait={_WAIT_S}", _WAIT_S)
         if state["phase"] == "failed":

@@ -359,8 +359,8 @@ void flmem_nvflare_follow_recipes(struct flmem_check *check, struct flmem_nvflar
 }
 
 /* Whether a function returns a recipe, or has a parameter that receives one. */
-static bool gets_or_makes_recipe(const struct flmem_nvflare_recipes *recipes,
-				 const struct flmem_nvflare_definition *function)
+static bool handles_recipe(const struct flmem_nvflare_recipes *recipes,
+			   const struct flmem_nvflare_definition *function)
 {
 	for (size_t i = 0; i < recipes->name_count; i++)
 		if (recipes->names[i].parameter &&
@@ -380,7 +380,7 @@ void flmem_nvflare_check_recipe_uses(struct flmem_check *check,
 	walk_uses(&search);
 	for (size_t i = 0; i < recipes->definition_count; i++)
 		if (recipes->definitions[i].decorator.text &&
-		    gets_or_makes_recipe(recipes, &recipes->definitions[i]))
+		    handles_recipe(recipes, &recipes->definitions[i]))
 			report_use(&search, &recipes->definitions[i].decorator);
 	if (recipes->full)
 		report_use(&search, &search.reader.word);

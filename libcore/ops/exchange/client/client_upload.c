@@ -38,7 +38,7 @@ int flmem_push_choose_round(struct flmem_exchange_client *client,
 {
 	int rc = flmem_exchange_client_state(client, NULL, 0, ret_status, err);
 
-	while (!rc && !request->has_round && ret_status->phase == FLMEM_EXCHANGE_FUSING) {
+	while (!rc && !request->has_round && ret_status->phase == FLMEM_EXCHANGE_COMBINING) {
 		uint64_t after = ret_status->published_round;
 
 		flmem_clock_sleep_us(100000);

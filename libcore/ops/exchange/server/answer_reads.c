@@ -20,7 +20,7 @@
 
 static const char *const phases[] = {
 	[FLMEM_PHASE_COLLECTING] = "collecting",
-	[FLMEM_PHASE_COMBINING] = "fusing",
+	[FLMEM_PHASE_COMBINING] = "combining",
 	[FLMEM_PHASE_DONE] = "done",
 	[FLMEM_PHASE_FAILED] = "failed",
 };
@@ -294,7 +294,7 @@ void flmem_exchange_metrics(struct flmem_exchange *x, struct flmem_http_request 
 			 (uint64_t)(value))
 	METRIC("round", "gauge", "Round that is collected or combined.", "", x->round);
 	METRIC("published_round", "gauge", "Newest published model.", "", x->published_round);
-	METRIC("phase", "gauge", "0 collecting, 1 fusing, 2 done, 3 failed.", "", x->phase);
+	METRIC("phase", "gauge", "0 collecting, 1 combining, 2 done, 3 failed.", "", x->phase);
 	METRIC("clients_expected", "gauge", "Updates of a round.", "", x->options->clients);
 	METRIC("clients_complete", "gauge", "Complete updates of the round.", "", x->update_count);
 	METRIC("uploads", "gauge", "Uploads that are known.", "", x->upload_count);
@@ -306,7 +306,7 @@ void flmem_exchange_metrics(struct flmem_exchange *x, struct flmem_http_request 
 	       x->counters.refused_updates);
 	METRIC("checksum_errors", "counter", "Bodies whose checksum did not match.", "_total",
 	       x->counters.checksum_errors);
-	METRIC("fused_rounds", "counter", "Rounds that were combined.", "_total",
+	METRIC("combined_rounds", "counter", "Rounds that were combined.", "_total",
 	       x->counters.combined_rounds);
 	METRIC("slow_connections", "counter", "Connections that were ended without progress.",
 	       "_total", load.cut);

@@ -328,7 +328,7 @@ bool flmem_lockstep_holds(const struct flmem_exchange *x, const struct flmem_upl
 	return x->gathered && flmem_lane_is_member(x, upload);
 }
 
-void flmem_lockstep_hurry(struct flmem_exchange *x, const struct flmem_upload *upload)
+void flmem_lockstep_end_wait(struct flmem_exchange *x, const struct flmem_upload *upload)
 {
 	if (!x->lockstep || !upload->lane)
 		return;

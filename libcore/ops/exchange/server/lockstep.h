@@ -83,7 +83,7 @@ const struct flmem_upload *flmem_lockstep_member(const struct flmem_exchange *x,
 bool flmem_lockstep_join(struct flmem_exchange *x, struct flmem_upload *upload, uint64_t head);
 
 /* Ends the wait of the request that works on an upload, so that it finishes. */
-void flmem_lockstep_hurry(struct flmem_exchange *x, const struct flmem_upload *upload);
+void flmem_lockstep_end_wait(struct flmem_exchange *x, const struct flmem_upload *upload);
 
 /* Returns the offset to report for an upload. */
 uint64_t flmem_lane_offset(const struct flmem_exchange *x, const struct flmem_upload *upload);

@@ -321,7 +321,7 @@ static struct flmem_lane *seize_lane(struct flmem_exchange *x, const char *id, u
 static void refuse_lane(struct flmem_exchange *x, struct flmem_http_request *request,
 			const char *id, bool late)
 {
-	flmem_uploads_let(x, id, request);
+	flmem_uploads_unseize(x, id, request);
 	if (late)
 		flmem_exchange_refuse(request, 409, FLMEM_EXCHANGE_OVER_TITLE,
 				      "the round is being combined without this update");
@@ -344,7 +344,7 @@ static bool has_room_for_body(struct flmem_lockstep_upload *transfer,
 		return true; /* a larger body is refused elsewhere */
 	if (await_room(transfer, bytes) >= bytes)
 		return true;
-	flmem_uploads_let(transfer->x, transfer->id, request);
+	flmem_uploads_unseize(transfer->x, transfer->id, request);
 	flmem_exchange_refuse(request, 503, FLMEM_EXCHANGE_AHEAD_TITLE,
 			      "the window of this client is full until others have sent more");
 	return false;
@@ -386,7 +386,7 @@ void flmem_lockstep_upload_begin(struct flmem_exchange *x, struct flmem_http_req
 			return;
 		}
 	} else {
-		flmem_uploads_let(x, start->id, request);
+		flmem_uploads_unseize(x, start->id, request);
 		if (flmem_upload_is_gone(x, start->id))
 			flmem_exchange_refuse_gone(request);
 		else
@@ -476,7 +476,7 @@ static void release_lockstep_upload(struct flmem_lockstep_upload *transfer,
 	if (upload && answer)
 		flmem_transfer_fill(x, upload, transfer->creates, answer);
 	pthread_mutex_unlock(&x->lock);
-	flmem_uploads_let(x, transfer->id, request);
+	flmem_uploads_unseize(x, transfer->id, request);
 	transfer->lane = NULL;
 }
 

@@ -486,7 +486,7 @@ int flmem_combiner_start(struct flmem_exchange *x, struct flmem_error *err)
 	int rc;
 
 	flmem_exchange_log(x, &(struct flmem_exchange_note){
-				      .event = "fusing",
+				      .event = "combining",
 				      .round = x->round,
 			      });
 	x->combined = false;

@@ -95,7 +95,7 @@ struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 		flmem_digest_end(&transfer->digest, NULL);
 		free(transfer);
 	}
-	flmem_uploads_let(x, start->id, request);
+	flmem_uploads_unseize(x, start->id, request);
 	if (flmem_upload_is_gone(x, start->id))
 		flmem_exchange_refuse_gone(request);
 	else
@@ -445,7 +445,7 @@ void flmem_transfer_end(struct flmem_upload_transfer *transfer, struct flmem_htt
 	} else {
 		end_checked(transfer, request);
 	}
-	flmem_uploads_let(x, transfer->id, request);
+	flmem_uploads_unseize(x, transfer->id, request);
 }
 
 void flmem_transfer_free(struct flmem_upload_transfer *transfer)
@@ -461,7 +461,7 @@ void flmem_transfer_free(struct flmem_upload_transfer *transfer)
 		if (!transfer->failure && !transfer->has_checksum && !commit_bytes(transfer) &&
 		    publish_offset(transfer) && transfer->at == transfer->length)
 			finish_transfer(transfer, NULL);
-		flmem_uploads_let(transfer->x, transfer->id, NULL);
+		flmem_uploads_unseize(transfer->x, transfer->id, NULL);
 	}
 	flmem_digest_end(&transfer->digest, NULL);
 	flmem_cleanup_close(&transfer->fd);

@@ -248,7 +248,7 @@ bool flmem_uploads_seize(struct flmem_exchange *x, const char *id,
 
 	while ((upload = flmem_uploads_find(x, id)) && upload->writer && patient) {
 		flmem_http_request_cut(upload->writer);
-		flmem_lockstep_hurry(x, upload);
+		flmem_lockstep_end_wait(x, upload);
 		patient = wait_change(x, &end);
 	}
 	if (!upload || upload->writer || upload->checking)
@@ -535,8 +535,8 @@ int flmem_uploads_load(struct flmem_exchange *x, struct flmem_error *err)
 	return 0;
 }
 
-void flmem_uploads_let(struct flmem_exchange *x, const char *id,
-		       const struct flmem_http_request *request)
+void flmem_uploads_unseize(struct flmem_exchange *x, const char *id,
+			   const struct flmem_http_request *request)
 {
 	struct flmem_upload *upload;
 

@@ -74,8 +74,8 @@ void flmem_uploads_release(struct flmem_exchange *x, struct flmem_upload *upload
  * Releases the upload that `request` (NULL: any request) has seized, and removes it if its round is
  * over. Called without x->lock.
  */
-void flmem_uploads_let(struct flmem_exchange *x, const char *id,
-		       const struct flmem_http_request *request);
+void flmem_uploads_unseize(struct flmem_exchange *x, const char *id,
+			   const struct flmem_http_request *request);
 
 /* Limit of an upload's bytes that may be confirmed before they are flushed to the disk. */
 #define FLMEM_UPLOAD_UNFLUSHED_MAX (UINT64_C(256) << 20)
