@@ -25,7 +25,6 @@
 
 #include "base/cleanup.h"
 #include "elf/modules.h"
-#include "proc/status.h"
 #include "remote/arch.h"
 #include "remote/borrow.h"
 #include "remote/tracee.h"
@@ -189,9 +188,17 @@ static inline void require_met(bool met, const char *condition)
  */
 static inline bool is_runnable(pid_t tid)
 {
-	struct flmem_status status;
+	char path[40], text[512], *state;
+	bool known;
+	FILE *file;
 
-	return flmem_status_read_number(tid, &status) == 0 && status.state == 'R';
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
+	file = fopen(path, "re");
+	known = file && fgets(text, sizeof(text), file);
+	if (file)
+		fclose(file);
+	state = known ? strrchr(text, ')') : NULL;
+	return state && state[1] == ' ' && state[2] == 'R';
 }
 
 /*
