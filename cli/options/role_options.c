@@ -7,13 +7,14 @@
 
 #include <flmem/recommend.h>
 
-#define NAME_OF(name, text) text,
+#define NAME_OF(name, text)	   text,
+#define FRAMEWORK_NAME(NAME, name) #name,
 
 /* The choices are in the order of enum flmem_role. */
 const char *const role_choices[] = {"server", "client", "trainer", NULL};
 const char *const role_parallelism_choices[] = {"normal", "high", NULL};
 const char *const role_allocator_choices[] = {FLMEM_SETTINGS_ALLOCATORS(NAME_OF) NULL};
-const char *const role_framework_choices[] = {FLMEM_FRAMEWORKS(NAME_OF) NULL};
+const char *const role_framework_choices[] = {FLMEM_FRAMEWORKS(FRAMEWORK_NAME) NULL};
 
 static enum flmem_role find_role(const char *name)
 {

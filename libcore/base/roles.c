@@ -6,9 +6,9 @@
 #define NAME_CASE_ROLE(name, text) \
 	case FLMEM_ROLE_##name:    \
 		return text;
-#define NAME_CASE_FRAMEWORK(name, text) \
-	case FLMEM_FRAMEWORK_##name:    \
-		return text;
+#define NAME_CASE_FRAMEWORK(NAME, name) \
+	case FLMEM_FRAMEWORK_##NAME:    \
+		return #name;
 #define NAME_CASE_ALLOCATOR(name, text) \
 	case FLMEM_ALLOCATOR_##name:    \
 		return text;

@@ -4,8 +4,8 @@
 
 /*
  * Federated-learning frameworks as data. Each directory named after a framework has a file that
- * recognises its processes and ends in one constant table of operations; framework_registry.c lists
- * these tables. docs/adding-a-framework.md describes how to add one.
+ * recognises its processes and ends in one constant table of operations; <flmem/roles.h> lists
+ * them. docs/adding-a-framework.md describes how to add one.
  */
 
 #include <stdbool.h>

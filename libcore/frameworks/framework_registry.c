@@ -3,22 +3,14 @@
 
 #include <stdio.h>
 
-/*
- * All frameworks, in the order in which a process is compared with them. X(table). A new framework
- * is named only here.
- */
-#define FRAMEWORK_TABLES(X)        \
-	X(flmem_framework_nvflare) \
-	X(flmem_framework_flower)  \
-	X(flmem_framework_appfl)
-
-#define FRAMEWORK_DECLARATION(table) extern const struct flmem_framework_ops table;
-FRAMEWORK_TABLES(FRAMEWORK_DECLARATION)
+#define FRAMEWORK_DECLARATION(NAME, name) \
+	extern const struct flmem_framework_ops flmem_framework_##name;
+FLMEM_FRAMEWORKS(FRAMEWORK_DECLARATION)
 #undef FRAMEWORK_DECLARATION
 
-#define FRAMEWORK_ADDRESS(table) &(table),
+#define FRAMEWORK_ADDRESS(NAME, name) &flmem_framework_##name,
 const struct flmem_framework_ops *const flmem_frameworks[] = {
-	FRAMEWORK_TABLES(FRAMEWORK_ADDRESS) NULL,
+	FLMEM_FRAMEWORKS(FRAMEWORK_ADDRESS) NULL,
 };
 #undef FRAMEWORK_ADDRESS
 

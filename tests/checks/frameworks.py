@@ -22,9 +22,8 @@ GUIDE = r"FLMEM_SOURCE_NVFLARE_GUIDE"
 
 # (file, the tokens that may stay, why)
 ALLOWED = (
-    ("libcore/frameworks/framework_registry.c", r"flmem_framework_\w+", "the list of all frameworks"),
     ("libcore/include/flmem/roles.h", r"NVFLARE|APPFL|FLOWER|nvflare|appfl|flower",
-     "the public enumeration of frameworks"),
+     "the list of all frameworks"),
     ("libcore/include/flmem/settings.h", r"NVFLARE_\w+|nvflare-\w+|.*NVFlare's \w+ launcher",
      "the public enumeration of formats"),
     ("libcore/base/text/secret_options.c", r"NVFLARE_APP|nvflare\.private\.fed\.app\.",

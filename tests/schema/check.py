@@ -17,34 +17,11 @@ try:
 except ImportError:
     sys.exit(77)  # skipped
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
+
+from schema_names import NAMES, at, macro_column  # noqa: E402
+
 MEASURES = re.compile(r"_(bytes|us|ms|s)$")
-
-# Lists of names: (schema, path of the enum in it, X-macro that has the names, column of the name).
-NAMES = (
-    ("error", "properties error properties code enum", "FLMEM_CODES", 1),
-    ("trim", "$defs outcome enum", "FLMEM_TRIM_OUTCOMES", 1),
-    ("trim", "$defs event_name enum", "FLMEM_REPEAT_EVENTS", 1),
-    ("detect", "$defs framework enum", "FLMEM_FRAMEWORKS", 1),
-    ("detect", "$defs role enum", "FLMEM_ROLES", 1),
-    ("detect", "$defs allocator_name enum", "FLMEM_ALLOCATORS", 1),
-    ("detect", "$defs verdict_class enum", "FLMEM_VERDICTS", 1),
-    ("detect", "$defs file_kind enum", "FLMEM_BACKINGS", 1),
-    ("watch", "$defs framework enum", "FLMEM_FRAMEWORKS", 1),
-    ("watch", "$defs role enum", "FLMEM_ROLES", 1),
-    ("watch", "$defs trend properties verdict enum", "FLMEM_TREND_VERDICTS", 1),
-    ("watch", "$defs action properties action enum", "FLMEM_WATCH_ACTIONS", 1),
-    ("env", "$defs result properties framework enum", "FLMEM_FRAMEWORKS", 1),
-    ("env", "$defs origin enum", "FLMEM_SETTING_ORIGINS", 1),
-    ("recommend", "$defs plan properties framework enum", "FLMEM_FRAMEWORKS", 1),
-    ("recommend", "$defs severity enum", "FLMEM_SEVERITIES", 1),
-    ("aggregate", "$defs result properties algorithm enum", "FLMEM_ALGORITHMS", 1),
-    ("exchange-status", "$defs result properties phase enum", "FLMEM_EXCHANGE_PHASES", 1),
-    ("exchange-wait", "$defs result properties phase enum", "FLMEM_EXCHANGE_PHASES", 1),
-    ("heap-profile", "$defs measure enum", "FLMEM_HEAP_MEASURES", 1),
-    ("heap-profile", "$defs profile properties state enum", "FLMEM_HEAP_ENDINGS", 1),
-    ("heap-profile", "$defs profile properties stacks enum", "FLMEM_HEAP_STACKS", 1),
-)
-
 
 def load(directory):
     schemas = {}
@@ -69,12 +46,6 @@ def objects(value, path=()):
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from objects(inner, path + (index,))
-
-
-def at(value, path):
-    for step in path:
-        value = value[step]
-    return value
 
 
 def unexplained(output):
@@ -175,16 +146,6 @@ def check_output(schemas, command):
         findings += ["%s is null without a reason" % p for p in unexplained(output)]
         findings += loose(thinned(output), check, optional(schemas, command))
     return findings
-
-
-def macro_column(headers, macro, column):
-    for path in glob.glob(os.path.join(headers, "flmem", "*.h")):
-        with open(path, encoding="utf-8") as text:
-            body = re.search(r"#define %s\(X\)((?:.*\\\n)*.*)" % macro, text.read())
-        if body:
-            rows = re.findall(r"X\(([^)]*)\)", body.group(1))
-            return [re.findall(r'"([^"]*)"', row)[column - 1] for row in rows]
-    return None
 
 
 def check_self(schemas, headers):

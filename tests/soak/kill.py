@@ -33,6 +33,7 @@ CALIBRATIONS = 3
 SPIN_S = 0.001  # how much too long a sleep may last
 TIMEOUT = "30s"  # on a busy machine a target may have no idle thread for a while
 REFILLED_BLOCKS = 400  # on such a machine this leaves little to do between two waits
+MISSED_MAX = 10  # further trims of a target whose moments all trims have missed, as on a busy machine
 CODE_TIMEOUT = "250ms"  # a program that only computes has no thread for the allocator's step
 # Under a tracer flmem is too slow for the moment between two signals, and tries until the timeout.
 SIGNALS_TIMEOUT = "500ms"
@@ -190,7 +191,13 @@ def run_target(target, flmem, killat, options, share):
     if options.stops and not target.problems:
         sweep(killat, flmem, target, options, rng)
         # A dry run does not touch a thread whose timeout would start again.
-        if not target.counts["stopped at"] and not target.problems and not target.more:
+        if target.more:
+            return
+        for _ in range(MISSED_MAX):
+            if target.counts["stopped at"] or target.problems:
+                return
+            kill_at_stop(killat, flmem, target, 1)
+        if not target.counts["stopped at"]:
             target.problems.append("flmem was never killed after it had begun to touch it")
 
 

@@ -28,15 +28,18 @@ enum flmem_role {
 #undef FLMEM_ROLE_ENUM
 };
 
-/* Frameworks. X(NAME, text) */
-#define FLMEM_FRAMEWORKS(X)   \
-	X(NVFLARE, "nvflare") \
-	X(APPFL, "appfl")     \
-	X(FLOWER, "flower")
+/*
+ * Frameworks. X(NAME, name): `name` is also that of the folder and of its table. A new framework is
+ * named only here, as the last one: recordings contain its number.
+ */
+#define FLMEM_FRAMEWORKS(X) \
+	X(NVFLARE, nvflare) \
+	X(APPFL, appfl)     \
+	X(FLOWER, flower)
 
 enum flmem_framework {
 	FLMEM_FRAMEWORK_NONE = 0,
-#define FLMEM_FRAMEWORK_ENUM(name, text) FLMEM_FRAMEWORK_##name,
+#define FLMEM_FRAMEWORK_ENUM(NAME, name) FLMEM_FRAMEWORK_##NAME,
 	FLMEM_FRAMEWORKS(FLMEM_FRAMEWORK_ENUM)
 #undef FLMEM_FRAMEWORK_ENUM
 };
