@@ -200,7 +200,7 @@ static bool open_screen(struct live_view *view)
 	return true;
 }
 
-/* Starts the thread with all signals blocked, so that it receives none of the watch. */
+/* Starts the thread with all signals blocked, so that signals of the watch go to other threads. */
 static bool start_live_thread(struct live_view *view)
 {
 	sigset_t all;

@@ -33,7 +33,6 @@ static bool is_call_changed(const struct flmem_view *view, uint64_t function, ui
 	unsigned char built[CHECKED_BYTES], now[CHECKED_BYTES];
 	size_t length = sizeof(built);
 	uint64_t bias;
-	size_t same = 0;
 
 	if (!image || flmem_image_is_mapped(image) || !flmem_module_bias(module, &bias))
 		return false;
@@ -42,10 +41,7 @@ static bool is_call_changed(const struct flmem_view *view, uint64_t function, ui
 	*ret_at = function;
 	if (length && flmem_process_read_pinned(view->process, function, now, length))
 		return true;
-	while (same < length && built[same] == now[same])
-		same++;
-	*ret_at += same;
-	return same < length;
+	return flmem_code_differs(built, now, length, ret_at);
 }
 
 int flmem_chain_code_check(const struct flmem_view *view, const struct flmem_chain *chain,

@@ -63,6 +63,17 @@ static bool is_probe_listed(const char *file, uint64_t offset)
 	return false;
 }
 
+bool flmem_code_differs(const unsigned char *built, const unsigned char *now, size_t length,
+			uint64_t *address)
+{
+	size_t same = 0;
+
+	while (same < length && built[same] == now[same])
+		same++;
+	*address += same;
+	return same < length;
+}
+
 const char *flmem_code_change_cause(const struct flmem_view *view, uint64_t address)
 {
 	const struct flmem_map *map;

@@ -8,6 +8,8 @@
  * probe (uprobes).
  */
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "elf/view.h"
@@ -17,5 +19,12 @@
  * it.
  */
 const char *flmem_code_change_cause(const struct flmem_view *view, uint64_t address);
+
+/*
+ * Compares code of a file with that of the process, both `length` bytes. *address, where the code
+ * begins, becomes the address of the first byte that differs, or of the end. True if one differs.
+ */
+bool flmem_code_differs(const unsigned char *built, const unsigned char *now, size_t length,
+			uint64_t *address);
 
 #endif

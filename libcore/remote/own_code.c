@@ -14,7 +14,7 @@
 #define PAGE	  4096U /* the smallest page size */
 #define PARTS_MAX 32U
 
-/* Parts of the objects that are loaded; none of these objects is ever unloaded before flmem. */
+/* Parts of the objects that are loaded; these objects stay loaded as long as flmem. */
 struct own_parts {
 	struct {
 		const volatile unsigned char *start;

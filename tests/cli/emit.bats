@@ -229,7 +229,7 @@ end_script() {
 	start_script
 	kill -KILL "$SCRIPT"
 	wait "$SCRIPT" || true
-	# The process has the words of the real command; sleep accepts none of them.
+	# The process has the words of the real command; sleep does not accept them.
 	bash -c 'exec -a "$1" sleep 600' bash "$PWD/site-9" 3>&- </dev/null &
 	VICTIMS+=("$!")
 	wait_until 60 grep -qz "site-9$" "/proc/$!/cmdline"

@@ -345,7 +345,7 @@ os.read(os.pipe()[0], 1)'
 	each_python collect_beside_exceptions
 }
 
-# The program has functions with the names of Python's own: the code calls none of them.
+# The program has functions with the names of Python's own: the code does not call them.
 collect_beside_own_functions() {
 	start_victim "$PYTHON" -uc '
 import builtins, os, time

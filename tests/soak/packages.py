@@ -40,7 +40,7 @@ USE = """flmem --version
 flmem detect --pid $$
 flmem env --role client
 %s -c 'import flmem; assert flmem.get_allocator_type() == "glibc"'"""
-# Commands with the path of libraries on systems with RPM. Debian's rpm knows none of the packages
+# Commands with the path of libraries on systems with RPM. Debian's rpm does not know the packages
 # that these need.
 INSTALL = {
     "deb": ("dpkg -i %s", "dpkg --verify {}", "dpkg -P {}", "/usr/bin/python3"),

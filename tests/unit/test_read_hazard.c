@@ -35,7 +35,7 @@ static int check_own(const char *start, size_t length)
 	return flmem_read_hazard_check(&process, (uint64_t)(uintptr_t)start, length);
 }
 
-/* Maps PAGES pages of a file, none of which is in memory yet, and closes the file. */
+/* Maps PAGES pages of a file, which are not in memory yet, and closes the file. */
 static char *map_file(int fd)
 {
 	size_t length = PAGES * (size_t)flmem_page_bytes();

@@ -41,7 +41,7 @@ static int supervise_calls(void)
 }
 
 /* It shares the table of descriptors, so that its parent has the one for the notices. */
-static void run(int told, char **command)
+static void run(int reply, char **command)
 {
 	int notices;
 
@@ -50,7 +50,7 @@ static void run(int told, char **command)
 
 	if (notices < 0)
 		_exit(SKIP);
-	(void)!write(told, &notices, sizeof(notices));
+	(void)!write(reply, &notices, sizeof(notices));
 	if (unshare(CLONE_FILES))
 		_exit(1);
 	close(notices);

@@ -139,7 +139,7 @@ static bool convert_to_bytes(const unsigned char *answers, enum jemalloc_number 
 {
 	struct flmem_u64 pages = get_answer(answers, number);
 
-	/* Muzzy pages exist from 5.0 on; an earlier version has none of them. */
+	/* Muzzy pages exist from 5.0 on; an earlier version does not have them. */
 	if (pages.unknown)
 		return number == NUMBER_MUZZY;
 	return !__builtin_mul_overflow(pages.value, page, ret_bytes) && *ret_bytes < SIZE_LIM;

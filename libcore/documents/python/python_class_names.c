@@ -26,7 +26,7 @@ struct class_search {
 	size_t read_to; /* the "=" of the last "name: type =", in which no statement begins */
 };
 
-/* Whether a statement at this column is in the body of the last class, in none of its functions. */
+/* Whether a statement at this column is in the body of the last class, outside of its functions. */
 static bool is_in_class(const struct class_search *search, size_t column)
 {
 	bool in_function =

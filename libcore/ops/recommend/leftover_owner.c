@@ -102,7 +102,7 @@ static void identify_candidate(struct owner_candidate *candidate, struct flmem_r
 	flmem_identify(&subject, &candidate->identity);
 }
 
-/* Reads a process. Returns false if it has ended, or if none of the directories can be its own. */
+/* Reads a process. Returns false if it has ended, or if no directory can be its own. */
 static bool read_candidate(int proc_dirfd, pid_t pid, const struct flmem_leftovers *leftovers,
 			   struct flmem_relatives *relatives, struct owner_candidate *candidate)
 {

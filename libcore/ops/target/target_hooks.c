@@ -35,7 +35,7 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
 	struct flmem_image *image = flmem_module_image(library, NULL);
 	unsigned char built[CODE_MAX], now[CODE_MAX];
 	struct flmem_symbol symbol;
-	size_t length, same = 0;
+	size_t length;
 
 	if (!image || !flmem_image_find_dynamic(image, name, &symbol))
 		return false;
@@ -49,10 +49,7 @@ static bool is_code_replaced(const struct flmem_view *view, const struct flmem_m
 		return false;
 	if (flmem_process_read_memory(view->process, *ret_at, now, length))
 		return true;
-	while (same < length && built[same] == now[same])
-		same++;
-	*ret_at += same;
-	return same < length;
+	return flmem_code_differs(built, now, length, ret_at);
 }
 
 /*

@@ -52,7 +52,7 @@ static struct flmem_watched_process *find_replayed(const struct replay *r, uint6
 		       : NULL;
 }
 
-/* Processes of the session before may be absent from this one, and then have none of its rounds. */
+/* Processes of the session before may be absent from this one, whose rounds are then not theirs. */
 static void leave_processes(struct replay *r)
 {
 	for (size_t i = 0; i < r->watch_state.count; i++) {

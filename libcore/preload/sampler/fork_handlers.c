@@ -43,7 +43,7 @@ static void add_to_count(uint32_t *count, uint32_t number)
 }
 
 /*
- * Waits for walks before a fork. Handlers of others are called later, so none of their locks is
+ * Waits for walks before a fork. Handlers of others are called later, so no lock of theirs is
  * held. A signal handler may fork in the thread that walks.
  */
 static void begin_fork(void)

@@ -426,7 +426,7 @@ static void report_site(struct flmem_check *check, const struct flmem_node *call
 	}
 }
 
-/* Whether none of the recipes that the script makes has a setting for clients. */
+/* Whether no recipe that the script makes has a setting for clients. */
 static bool lacks_client_settings(const struct flmem_check *check)
 {
 	bool found = false;

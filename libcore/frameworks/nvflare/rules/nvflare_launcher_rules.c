@@ -241,7 +241,7 @@ static void report_lost(struct flmem_check *check, const struct flmem_node *args
 							 .detail = detail});
 }
 
-/* Reports a launcher of pods: none of its own arguments sets a variable of the pod. */
+/* Reports a launcher of pods: no argument of its own sets a variable of the pod. */
 static void report_pod(struct flmem_check *check, const struct flmem_node *launcher)
 {
 	flmem_check_report(check, &(struct flmem_remark){

@@ -100,7 +100,7 @@ extern const struct flmem_strategies flmem_nvflare_strategies;
 extern const struct flmem_setting_row flmem_nvflare_settings[];
 extern const struct flmem_settings_syntax flmem_nvflare_setting_syntaxes[];
 
-/* Reports a file of functions that nvflare.collab runs: its recipe is in none of the files. */
+/* Reports a file of functions that nvflare.collab runs: no file contains its recipe. */
 void flmem_nvflare_report_collab(struct flmem_check *check);
 
 #endif

@@ -352,7 +352,7 @@ static size_t count_intact(int fd, const struct flmem_upload_commit *commits, si
 	while (first && end - commits[first - 1].end < FLMEM_UPLOAD_UNFLUSHED_MAX)
 		first--;
 	intact = count_intact_from(fd, commits, count, first);
-	/* If none of these is intact, a disk that reports false flushes has lost more. */
+	/* If all of these are damaged, a disk that reports false flushes has lost more. */
 	for (; first && !intact; first--)
 		intact = count_intact_from(fd, commits, first, first - 1);
 	return first + intact;
