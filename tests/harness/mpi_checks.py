@@ -291,26 +291,22 @@ def two_at_work(*words, stderr=subprocess.DEVNULL):
             program.kill()
 
 
-def await_begun(program, is_begun):
-    while not is_begun():
-        assert program.poll() is None, "it was too fast"
-
-
-def await_second(program):
-    """Returns the processes, when the second one has opened the output."""
+def await_second(program, output="/out.part"):
+    """Returns the processes, when the second one has opened the output: both have made their last
+    check of `out` then."""
     ranks = {}
-    while len(ranks) < 2 or not has_open(ranks[1], "/out.part"):
+    while len(ranks) < 2 or not has_open(ranks[1], output):
         assert program.poll() is None, "it was too fast"
         ranks = processes_of(program.pid)
     return ranks
 
 
-def kill_one(victim, begun, *words):
-    """Kills this process as soon as the output is begun; all of them end."""
+def kill_one(victim, output, begun, *words):
+    """Kills this process when the second one has opened this output and `begun` was called; all of
+    them end."""
     with two_at_work(*words) as program:
-        await_begun(program, lambda: os.path.exists("out.part") and len(processes_of(program.pid)) == 2)
+        ranks = await_second(program, output)
         begun()
-        ranks = processes_of(program.pid)
         os.kill(ranks[victim], signal.SIGKILL)
         wait_for_end(program, ranks.values())
 
@@ -321,7 +317,7 @@ def killed():
     write_hole()
     for victim in (0, 1):
         put("out", b"old")
-        kill_one(victim, lambda: None)
+        kill_one(victim, "/out.part", lambda: None)
         assert content("out") == b"old", victim
     share(2, "-o", "out", "hole", "hole")
     run("-o", "want", "hole", "hole")
@@ -336,7 +332,7 @@ def folder_killed():
 
     write_hole()
     for victim in (0, 1):
-        kill_one(victim, appear, "--shard-size", "33554432")
+        kill_one(victim, "/out.part/model-", appear, "--shard-size", "33554432")
         assert files("out") == {"old": b"old"} and os.path.exists("out.part"), victim
         shutil.rmtree("out")
     for size in ("67108864", "33554432"):
@@ -352,7 +348,7 @@ def folder_taken():
     left."""
     write_hole()
     with two_at_work("--shard-size", "33554432", stderr=subprocess.PIPE) as program:
-        await_begun(program, lambda: glob.glob("out.part/model-*"))  # after the last check of 'out'
+        await_second(program, "/out.part/model-")
         os.mkdir("out")
         put("out/old", b"old")
         said = program.communicate()[1]
@@ -373,7 +369,7 @@ def stopped():
 
 def has_open(pid, name):
     try:
-        return any(os.readlink(path).endswith(name) for path in glob.glob(f"/proc/{pid}/fd/*"))
+        return any(name in os.readlink(path) for path in glob.glob(f"/proc/{pid}/fd/*"))
     except OSError:
         return False
 
