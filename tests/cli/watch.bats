@@ -410,26 +410,9 @@ larger_than() {
 
 @test "ten thousand short-lived children neither end it nor crowd out what stays" {
 	local go=$BATS_TEST_TMPDIR/go out=$BATS_TEST_TMPDIR/out watch
-	# Processes start in waves of 100, each of which lives until the next has started: the watch
-	# finds some of them.
-	start_victim /usr/bin/python3 -uc '
-import os, signal, sys, time
-print("ready", flush=True)
-while not os.path.exists(sys.argv[1]):
-    time.sleep(0.02)
-old = []
-for wave in range(101):
-    new = []
-    for _ in range(100 if wave < 100 else 0):
-        child = os.fork()
-        if not child:
-            signal.pause()
-        new.append(child)
-    time.sleep(0.05)
-    for child in old:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    old = new' "$go"
+	# 100 waves of 100 processes, each of which lives until the next has started: the watch finds
+	# some of them.
+	start_victim waves "$go" 100
 	"$FLMEM" watch --tree "$VICTIM" --interval 50ms --json >"$out" 3>&- &
 	watch=$!
 	VICTIMS+=("$watch")
