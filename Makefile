@@ -41,7 +41,6 @@ check:
 	scripts/setup test & \
 	cmake --preset ci -DFLMEM_TESTS=ON && cmake --build --preset ci && \
 	cmake --preset dev -DFLMEM_TESTS=ON -DFLMEM_PLAIN_BUILD=build/ci && cmake --build --preset dev; built=$$?; wait; exit $$built
-	cmake --preset fuzz -DFLMEM_FUZZ_SECONDS=4 -DFLMEM_FUZZ_SECONDS_OTHERS=1 -DFLMEM_FUZZ_SEED=1
 	scripts/fuzz-beside scripts/test ci dev
 
 bench:
