@@ -213,7 +213,8 @@ static enum flmem_allocator_kind libc_in_names(const char *names, size_t size)
 	return FLMEM_ALLOCATOR_UNKNOWN;
 }
 
-enum flmem_allocator_kind flmem_libc_of_library(const char *path)
+/* Reads the table that has the names of the libraries which a file needs; NULL if there is none. */
+static char *read_needed_names(const char *path, size_t *ret_size)
 {
 	FLMEM_AUTO_IMAGE struct flmem_image *image = open_image(path, NULL);
 	FLMEM_AUTO_FREE char *names = NULL;
@@ -221,11 +222,41 @@ enum flmem_allocator_kind flmem_libc_of_library(const char *path)
 
 	if (!image || !flmem_image_find_section(image, ".dynstr", &address, &size) ||
 	    size > NAMES_MAX)
-		return FLMEM_ALLOCATOR_UNKNOWN;
+		return NULL;
 	names = malloc((size_t)size + 1);
 	if (!names || !flmem_image_read_address(image, address, names, (size_t)size))
-		return FLMEM_ALLOCATOR_UNKNOWN;
-	return libc_in_names(names, (size_t)size);
+		return NULL;
+	*ret_size = (size_t)size;
+	return FLMEM_TAKE(names);
+}
+
+enum flmem_allocator_kind flmem_libc_of_library(const char *path)
+{
+	size_t size = 0;
+	FLMEM_AUTO_FREE char *names = read_needed_names(path, &size);
+
+	return names ? libc_in_names(names, size) : FLMEM_ALLOCATOR_UNKNOWN;
+}
+
+const char *const flmem_sanitizer_libraries[] = {
+	"libasan.so",	    "libtsan.so",	  "libhwasan.so", "libclang_rt.asan",
+	"libclang_rt.tsan", "libclang_rt.hwasan", NULL,
+};
+
+const char *flmem_libc_sanitizer(const char *path)
+{
+	size_t size = 0;
+	FLMEM_AUTO_FREE char *names = read_needed_names(path, &size);
+	char wanted[32];
+
+	for (const char *const *name = flmem_sanitizer_libraries; names && *name; name++) {
+		/* A name begins after the end of another one. */
+		int length = snprintf(wanted, sizeof(wanted), "%c%s", '\0', *name);
+
+		if (table_has_name(names, size, wanted, (size_t)length))
+			return *name;
+	}
+	return NULL;
 }
 
 static bool is_libc_module(const struct flmem_module *module, bool *ret_glibc)

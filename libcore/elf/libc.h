@@ -54,6 +54,13 @@ int flmem_libc_of_program(const char *path, struct flmem_libc *ret_libc, struct 
 enum flmem_allocator_kind flmem_libc_of_library(const char *path);
 
 /*
+ * The libraries of sanitizers that replace malloc() and cannot have another one before them, by the
+ * beginnings of their names, and which of them a program needs: NULL for none.
+ */
+extern const char *const flmem_sanitizer_libraries[];
+const char *flmem_libc_sanitizer(const char *path);
+
+/*
  * Finds the version in the file of a C library; false when the file is not one. glibc prints a
  * banner when it is run ("GNU C Library ... release version 2.36"), musl's linker a usage text
  * ("Version 1.2.3").

@@ -176,6 +176,21 @@ os.execve("/bin/sleep", ["sleep", "1000"], {})'
 	done
 }
 
+@test "a program with a sanitizer is refused, which the sampler would keep from starting" {
+	local option program=$FLMEM_VICTIMS/sampled/sanitized
+	"$program"
+	flmem profile run -o "$PROFILE" -- "$program"
+	assert_error 5 "/sanitized' runs with a sanitizer \(libasan.so\)"
+	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$FLMEM_VICTIMS/sampled/libasan.so \
+		flmem profile run -o "$PROFILE" -- true
+	assert_error 5 "/true' runs with a sanitizer \(LD_PRELOAD\)"
+	[ ! -e "$PROFILE" ]
+	for option in --profile-ready --profile-socket; do
+		flmem start --role client "$option" -- "$program"
+		assert_error 5 "/sanitized' runs with a sanitizer \(libasan.so\)"
+	done
+}
+
 @test "attach to a shell names the child that has the memory" {
 	local child
 	start_victim /bin/sh -c '/usr/bin/python3 -I -c "

@@ -57,8 +57,8 @@ FLMEM_API FLMEM_MUST_CHECK int flmem_profile_ready_socket(bool assume_seccomp,
 /*
  * Checks that the program can start with the sampler; call it before flmem_profile_ready(). musl's
  * loader ends a program (status 127) if a preloaded library needs symbols that only glibc has.
- * FLMEM_EUNSUPPORTED if the program's C library differs from the sampler's; FLMEM_ENOCOMMAND if
- * there is no such command.
+ * FLMEM_EUNSUPPORTED if the program's C library differs from the sampler's, or if it or LD_PRELOAD
+ * names the library of a sanitizer; FLMEM_ENOCOMMAND if there is no such command.
  */
 FLMEM_API FLMEM_MUST_CHECK int flmem_profile_program_check(const char *program,
 							   struct flmem_error *err);

@@ -236,16 +236,21 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 	return rc ? rc : flmem_temporary_publish(&place, &new, request->force, err);
 }
 
+static const char *find_preload(char *const *environment)
+{
+	for (; environment && *environment; environment++)
+		if (strncmp(*environment, "LD_PRELOAD=", 11) == 0)
+			return *environment + 11;
+	return "";
+}
+
 /* Puts the sampler before the user's entries, to which it passes calls on. */
 static char *join_profile_preload(const char *sampler, char *const *environment)
 {
-	const char *old = NULL;
+	const char *old = find_preload(environment);
 	char *list;
 
-	for (; environment && *environment; environment++)
-		if (strncmp(*environment, "LD_PRELOAD=", 11) == 0)
-			old = *environment + 11;
-	if (asprintf(&list, "%s%s%s", sampler, old && *old ? ":" : "", old ? old : "") < 0)
+	if (asprintf(&list, "%s%s%s", sampler, *old ? ":" : "", old) < 0)
 		return NULL;
 	return list;
 }
@@ -275,17 +280,15 @@ static int make_profile_environment(const struct flmem_profile_request *request,
 	return flmem_launch_environment(&settings, environment, false, ret_environment, err);
 }
 
-static int check_c_library(const char *program, const char *sampler, struct flmem_error *err)
+static int check_c_library(const char *path, const char *sampler, struct flmem_error *err)
 {
 	const enum flmem_allocator_kind needed = flmem_libc_of_library(sampler);
-	FLMEM_AUTO_FREE char *path = NULL;
 	struct flmem_libc libc = {0};
 	char shown[256];
-	int rc = flmem_command_find(program, &path, err);
 
-	if (rc || needed == FLMEM_ALLOCATOR_UNKNOWN || flmem_libc_of_program(path, &libc, NULL) ||
+	if (needed == FLMEM_ALLOCATOR_UNKNOWN || flmem_libc_of_program(path, &libc, NULL) ||
 	    libc.kind == needed)
-		return rc;
+		return 0;
 	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
 			       "the sampler is built for %s, but '%s' runs with %s, and would not "
 			       "start with it",
@@ -294,12 +297,42 @@ static int check_c_library(const char *program, const char *sampler, struct flme
 			       flmem_allocator_name(libc.kind));
 }
 
+/* AddressSanitizer ends a program where its library is not the first, ThreadSanitizer crashes. */
+static int check_sanitizer(const char *path, const char *preload, struct flmem_error *err)
+{
+	const char *library = flmem_libc_sanitizer(path);
+	FLMEM_AUTO_FREE char *entry = NULL;
+	char shown[256];
+
+	for (size_t i = 0; !library && !entry && flmem_sanitizer_libraries[i]; i++)
+		entry = flmem_preload_entry(preload, flmem_sanitizer_libraries[i]);
+	if (!library && !entry)
+		return 0;
+	return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
+			       "'%s' runs with a sanitizer (%s), whose library cannot have another "
+			       "one before it: use a build without it",
+			       flmem_text_escape(path, shown, sizeof(shown)),
+			       library ? library : "LD_PRELOAD");
+}
+
+/* Refuses a program that would not start with the sampler. */
+static int check_program(const char *program, const char *sampler, char *const *environment,
+			 struct flmem_error *err)
+{
+	FLMEM_AUTO_FREE char *path = NULL;
+	int rc = flmem_command_find(program, &path, err);
+
+	if (!rc)
+		rc = check_c_library(path, sampler, err);
+	return rc ? rc : check_sanitizer(path, find_preload(environment), err);
+}
+
 int flmem_profile_program_check(const char *program, struct flmem_error *err)
 {
 	char sampler[FLMEM_PRELOAD_PATH_MAX];
 	int rc = flmem_preload_find_own(FLMEM_SAMPLER_READY_LIBRARY, sampler, err);
 
-	return rc ? rc : check_c_library(program, sampler, err);
+	return rc ? rc : check_program(program, sampler, environ, err);
 }
 
 int flmem_profile_prepare(const struct flmem_profile_request *request, char *const *argv,
@@ -312,7 +345,7 @@ int flmem_profile_prepare(const struct flmem_profile_request *request, char *con
 	if (!rc)
 		rc = flmem_preload_find_own(FLMEM_SAMPLER_LIBRARY, sampler, err);
 	if (!rc) /* checked before an older profile is replaced */
-		rc = check_c_library(argv[0], sampler, err);
+		rc = check_program(argv[0], sampler, environment, err);
 	if (!rc)
 		rc = flmem_profile_filters_check(err);
 	if (!rc)
