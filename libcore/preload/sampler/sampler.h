@@ -217,7 +217,7 @@ struct sampler_control {
 	uint32_t memory_epoch;
 	uint32_t thinned;
 	uint32_t paced; /* doublings of the interval at present, see pace.c */
-	uint64_t pace_from_ns, pace_spent_ns;
+	uint64_t pace_from_ns, pace_spent_ns, pace_used_ns;
 	uint32_t range_next;
 	uint32_t evaluation_next;
 	struct sampler_code_range evaluation[SAMPLER_EVALUATIONS];
