@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 `flmem aggregate` of four models of 1 GiB beside a plain copy of the same bytes, and beside NumPy and
-PyTorch; from the page cache and, as root, from the disk.
+PyTorch; from the page cache and, as root, from the disk. Two more programs only write and flush as many
+bytes as the output has: no program can be faster than they are.
 """
 import json
 import os
@@ -11,6 +12,7 @@ import tempfile
 
 import figures
 import stage
+from harness import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INPUTS, TENSORS, TENSOR_BYTES = 4, 64, 16 << 20
@@ -18,6 +20,7 @@ PEAK_MIB, PEAK_MANY_MIB, COPY_SHARE, TIMES_FASTER = 64, 256, 0.8, 3
 ROOM_BYTES = 8 << 30
 TOUCHED_GIB = 6  # size of inputs and output in the page cache, or in memory
 PEERS = ("numpy", "torch", "appfl", "nvflare")
+WRITES = ("write", "write-direct")
 
 
 def write_model(path, seed, tensors=TENSORS):
@@ -57,8 +60,8 @@ def _ways(bench, output, names):
     """Returns the command lines by name."""
     peers = {way: [stage.PYTHON, os.path.join(HERE, "averaging_peers.py"), way, output, *names]
              for way in PEERS}
-    return {"copy": [bench.tools.plaincopy, output, *names],
-            "flmem": [bench.flmem, "aggregate", "--json", "-o", output, *names], **peers}
+    plain = {way: [bench.tools.plaincopy, way, output, *names] for way in ("copy", *WRITES)}
+    return {"flmem": [bench.flmem, "aggregate", "--json", "-o", output, *names], **plain, **peers}
 
 
 def _one(bench, words, output):
@@ -76,7 +79,7 @@ def _rounds(bench, folder, names, cold):
     for number in range(bench.count(5)):
         first = number % len(ways)
         for way, words in ways[first:] + ways[:first]:
-            if cold and way in ("appfl", "nvflare"):
+            if cold and way in ("appfl", "nvflare", *WRITES):
                 continue
             stage.progress(f"averaging, {'cold' if cold else 'warm'}: round {number + 1}, {way}")
             if cold:
@@ -97,10 +100,18 @@ def _rows(timings, state):
         yield figures.of_values(f"{way}, {state}", _seconds(rows), unit="s")
     yield figures.ratio(f"share of the plain copy's speed, {state}", _seconds(timings["copy"]),
                         _seconds(timings["flmem"]), limit=COPY_SHARE)
-    for way in timings:
-        if way not in ("copy", "flmem"):
+    for way in PEERS:
+        if way in timings:
             yield figures.ratio(f"{way} / flmem, {state}", _seconds(timings[way]),
                                 _seconds(timings["flmem"]), limit=TIMES_FASTER)
+
+
+def _bound(timings):
+    """Yields how many times as fast as the fastest peer a program can be that writes what flmem writes."""
+    medians = {way: report.median(_seconds(rows)) for way, rows in timings.items()}
+    peer, write = (min(ways, key=medians.get) for ways in (PEERS, WRITES))
+    yield figures.ratio(f"{peer} / {write}, the most that any program can reach",
+                        _seconds(timings[peer]), _seconds(timings[write]))
 
 
 def _anonymous(bench, output, names, cold):
@@ -144,6 +155,7 @@ def average(bench):
         names = write_inputs(folder, "averaging")
         warm = _rounds(bench, folder, names, cold=False)
         yield from _rows(warm, "warm")
+        yield from _bound(warm)
         for way, rows in warm.items():
             yield figures.of_values(f"peak RSS of {way}", [t.peak_bytes / figures.MIB for t in rows],
                                     unit="MiB")

@@ -46,6 +46,17 @@ check() {
 	check damage
 }
 
+@test "each chunk begins to go to the disk when it is complete, not at the last flush" {
+	requires strace
+	flmem aggregate generate -q --shape resnet18 -o a
+	run_command env "ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0" \
+		strace -f -o trace -e trace=sync_file_range,renameat "$FLMEM" aggregate convert -q -o b a
+	assert_status 0
+	local chunks=$((($(stat -c %s a) + (4 << 20) - 1) / (4 << 20)))
+	[ "$(sed '/renameat/,$d' trace | grep -c 'SYNC_FILE_RANGE_WRITE)')" -eq "$chunks" ] ||
+		fail "$(cat trace)"
+}
+
 @test "the JSON object has its schema" {
 	flmem aggregate generate -q --shape resnet18 -o a
 	assert_status 0

@@ -174,6 +174,8 @@ FAULTS = (
           ("cli.aggregate_leftovers/infinite",)),
     Fault("state-not-compared", PASS, "is_intact(worker, chunk) && is_state_intact(worker, chunk)", "is_intact(worker, chunk)",
           "comparing a state that is continued", ("cli.aggregate_leftovers/damaged",)),
+    Fault("converts-then-writes", "libcore/ops/aggregate/convert.c", "flmem_output_push(&run->output,", "if (0) flmem_output_push(&run->output,",
+          "writing a conversion in the background", ("cli.aggregate_convert/each chunk begins",)),
     Fault("differs-elsewhere", "libcore/ops/aggregate/block.c", "span->begin + offset, shown", "span->begin, shown",
           "the element from which integers differ", ("cli.aggregate/equal",)),
     Fault("failed-record-left", UPLOADS, "\t\t(void)!ftruncate(fd, before.st_size);", "\t\t;",

@@ -293,6 +293,8 @@ static int write_converted(struct conversion_run *run, size_t chunk, struct flme
 	if (rc)
 		return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot write the journal of '%s'",
 				       run->request->output);
+	/* Otherwise the disk would start at the flush, when all is converted. */
+	flmem_output_push(&run->output, chunk * CHUNK_BYTES, end);
 	return 0;
 }
 
