@@ -64,17 +64,23 @@ def _ways(bench, output, names):
     return {"flmem": [bench.flmem, "aggregate", "--json", "-o", output, *names], **plain, **peers}
 
 
+def _single(bench, output, names):
+    """Returns the command lines that write one model to another file, by name."""
+    return {"convert": [bench.flmem, "aggregate", "convert", "-q", "-o", output, names[0]],
+            "copy of one": [bench.tools.plaincopy, "copy", output, names[0]]}
+
+
 def _one(bench, words, output):
     timing = bench.tools.time(*words, keep=True)
     os.unlink(output)
     return timing
 
 
-def _rounds(bench, folder, names, cold):
+def _rounds(bench, folder, names, cold, commands=_ways):
     """Returns timings by way. Each round takes all ways in turn and begins with another one, as the
     way before has left memory and the disk in other states."""
     output = os.path.join(folder, "out.safetensors")
-    ways = list(_ways(bench, output, names).items())
+    ways = list(commands(bench, output, names).items())
     timings = {way: [] for way, _ in ways}
     for number in range(bench.count(5)):
         first = number % len(ways)
@@ -156,6 +162,10 @@ def average(bench):
         warm = _rounds(bench, folder, names, cold=False)
         yield from _rows(warm, "warm")
         yield from _bound(warm)
+        single = {way: _seconds(rows)
+                  for way, rows in _rounds(bench, folder, names, cold=False, commands=_single).items()}
+        yield figures.ratio("convert: share of the plain copy's speed, warm", single["copy of one"],
+                            single["convert"], limit=COPY_SHARE)
         for way, rows in warm.items():
             yield figures.of_values(f"peak RSS of {way}", [t.peak_bytes / figures.MIB for t in rows],
                                     unit="MiB")

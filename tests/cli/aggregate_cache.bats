@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# flmem aggregate: the number of its threads, and what it reads ahead.
+# flmem aggregate: the number of its threads, what it reads ahead, and when it writes.
 
 load helpers
 
@@ -33,4 +33,18 @@ check() {
 
 @test "a run that is continued drops nothing that was in the page cache" {
 	check resumed
+}
+
+@test "each part of a state begins to go to the disk when it is computed, not at the last flush" {
+	requires strace
+	python -c '
+import sys, numpy
+sys.path.insert(0, sys.argv[1])
+from harness import tensors
+tensors.write("a", {"w": ("F32", numpy.ones(200000, "f4"))})' "$FLMEM_TESTS"
+	run_command env "ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0" \
+		strace -f -y -o trace -e trace=sync_file_range,renameat \
+		"$FLMEM" aggregate -q -o out -a fedadam --state s --base a a a
+	assert_status 0
+	sed '/renameat/,$d' trace | grep -q 's\.part>.*SYNC_FILE_RANGE_WRITE)' || fail "$(cat trace)"
 }

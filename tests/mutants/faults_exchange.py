@@ -176,6 +176,8 @@ FAULTS = (
           "comparing a state that is continued", ("cli.aggregate_leftovers/damaged",)),
     Fault("converts-then-writes", "libcore/ops/aggregate/convert.c", "flmem_output_push(&run->output,", "if (0) flmem_output_push(&run->output,",
           "writing a conversion in the background", ("cli.aggregate_convert/each chunk begins",)),
+    Fault("state-written-last", STATE, "if (!rc && length >= PUSHED_BYTES)", "if (0)",
+          "writing a state in the background", ("cli.aggregate_cache/each part of a state",)),
     Fault("differs-elsewhere", "libcore/ops/aggregate/block.c", "span->begin + offset, shown", "span->begin, shown",
           "the element from which integers differ", ("cli.aggregate/equal",)),
     Fault("failed-record-left", UPLOADS, "\t\t(void)!ftruncate(fd, before.st_size);", "\t\t;",

@@ -21,6 +21,8 @@
 #define NOTE_REQUEST   "flmem.request"
 #define PREFIX_MAX     (sizeof("momentum.") - 1)
 #define BYTES_MAX      (UINT64_C(1) << 56) /* limit with which all sizes fit 63 bits */
+/* Shorter pieces are left to the flush: a call for each small tensor would cost more. */
+#define PUSHED_BYTES (64U << 10)
 
 static const char *const state_prefixes[] = {
 	[FLMEM_SLOT_MODEL] = "model.",
@@ -270,13 +272,19 @@ int flmem_state_move(const struct flmem_state *state, enum flmem_state_move move
 			 piece->first * piece->element_bytes;
 	size_t length = (size_t)piece->count * piece->element_bytes;
 	uint64_t offset = state->layout.header.length + begin;
+	int rc;
 
 	switch (move) {
 	case FLMEM_STATE_READ:
 		return flmem_input_read(&state->input, &state->layout, begin, begin + length, bytes,
 					err);
 	case FLMEM_STATE_WRITE:
-		return flmem_part_file_write(&state->part, offset, bytes, length, err);
+		rc = flmem_part_file_write(&state->part, offset, bytes, length, err);
+		/* Otherwise the disk would start at the flush, when all is combined. */
+		if (!rc && length >= PUSHED_BYTES)
+			sync_file_range(state->part.fd, (off_t)offset, (off_t)length,
+					SYNC_FILE_RANGE_WRITE);
+		return rc;
 	case FLMEM_STATE_VERIFY:
 		break;
 	}
