@@ -8,6 +8,7 @@
 
 #include "base/text/text.h"
 #include "documents/build.h"
+#include "documents/python/python_encoding.h"
 
 #define BLOCK_BYTES 16384U
 #define MERGES_MAX  8
@@ -165,9 +166,15 @@ int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,
 			struct flmem_document *ret_document, struct flmem_error *err)
 {
 	struct flmem_cursor cursor = {.line = 1, .err = err};
+	int rc;
 
 	*ret_document = (struct flmem_document){.syntax = syntax, .text = *text};
 	flmem_buf_init(text);
+	if (syntax == FLMEM_SYNTAX_PYTHON) {
+		rc = flmem_python_decode(&ret_document->text, err);
+		if (rc)
+			return rc;
+	}
 	cursor.document = ret_document;
 	cursor.text = ret_document->text.data;
 	cursor.length = ret_document->text.length;

@@ -15,10 +15,17 @@ VALUES = "libcore/documents/toml_values.c"
 SYNTAX = "libcore/documents/python/python_syntax.c"
 REFUSED = ("unit.test_python_syntax",)
 
+ENCODING = "libcore/documents/python/python_encoding.c"
+ENCODINGS = ("unit.test_python_encoding",)
+
 TAGS = "libcore/documents/yaml_tags.c"
 APPFL = ("unit.test_appfl_rules",)
 
 FAULTS = (
+    Fault("python-encoding-ascii", ENCODING, "if (!keeps_ascii(handle))", "if (0)",
+          "an encoding in which ASCII is not written as such", ENCODINGS),
+    Fault("python-encoding-code-line", ENCODING, "if (blank < line && text[blank] != '#')", "if (0)",
+          "an encoding behind a line of code", ENCODINGS),
     Fault("python-bracket-kind", SYNTAX, "strchr(closing, c) - closing)", "strchr(closing, c) - closing && 0)",
           "a bracket that closes another one", REFUSED),
     Fault("python-field", SYNTAX, "if (has_fields && has_open_field(p, length))", "if (0)",
