@@ -133,8 +133,8 @@ static bool keeps_ascii(iconv_t handle)
 	       memcmp(ascii, out, (size_t)(to - out)) == 0;
 }
 
-static int convert(struct flmem_buf *text, iconv_t handle, const char *name,
-		   struct flmem_error *err)
+static int convert_encoding(struct flmem_buf *text, iconv_t handle, const char *name,
+			    struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf converted = FLMEM_BUF_INIT;
 	size_t left = text->length, room = GROWTH_MAX * text->length;
@@ -169,5 +169,5 @@ int flmem_python_decode(struct flmem_buf *text, struct flmem_error *err)
 	converter.open = converter.handle != (iconv_t)-1; /* NOLINT: its failure is such a value */
 	if (!converter.open)
 		return refuse_encoding(err, name, "is unknown here");
-	return convert(text, converter.handle, name, err);
+	return convert_encoding(text, converter.handle, name, err);
 }
