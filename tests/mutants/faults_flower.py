@@ -18,10 +18,19 @@ REFUSED = ("unit.test_python_syntax",)
 ENCODING = "libcore/documents/python/python_encoding.c"
 ENCODINGS = ("unit.test_python_encoding",)
 
+EMBEDDED = "libcore/frameworks/launch/launch_embedded.c"
+EMBEDDINGS = ("unit.test_launch_embedded",)
+
 TAGS = "libcore/documents/yaml_tags.c"
 APPFL = ("unit.test_appfl_rules",)
 
 FAULTS = (
+    Fault("embedded-class", EMBEDDED, "if (last && isupper((unsigned char)text[last]))", "if (last)",
+          "a host in an embedded file, which is no class", EMBEDDINGS),
+    Fault("embedded-content", EMBEDDED, "return node->parent && is_checked_name(node->parent->key);", "return false;",
+          "a file of Compose that is a text", EMBEDDINGS),
+    Fault("image-heredoc", "libcore/frameworks/launch/launch_scopes.c", "if ((!copies && !scan->build_step) ||",
+          "if (1 ||", "a heredoc of a Dockerfile", EMBEDDINGS),
     Fault("python-encoding-ascii", ENCODING, "if (!keeps_ascii(handle))", "if (0)",
           "an encoding in which ASCII is not written as such", ENCODINGS),
     Fault("python-encoding-code-line", ENCODING, "if (blank < line && text[blank] != '#')", "if (0)",

@@ -171,6 +171,9 @@ static bool launch_file_is_likely(enum flmem_syntax syntax, const struct flmem_b
 	if (syntax == FLMEM_SYNTAX_PLAIN &&
 	    (has_program_variable(text->data) || finds_start_script(text)))
 		return true;
+	if ((syntax == FLMEM_SYNTAX_YAML || syntax == FLMEM_SYNTAX_JSON) &&
+	    flmem_launch_may_embed(text))
+		return true;
 	return about || flmem_launch_is_likely(text->data) || flmem_launch_is_split(text->data) ||
 	       is_variable_file(text);
 }

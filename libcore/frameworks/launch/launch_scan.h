@@ -288,6 +288,15 @@ extern const char flmem_launch_by_others[];
 /* Reads the containers of a YAML document, or if it has none, the variables anywhere in it. */
 void flmem_launch_read_yaml(const struct flmem_node *root, struct flmem_launches *launches);
 
+/*
+ * Adds a doubt for each file that is a text inside of the document and about a framework: an entry
+ * of a ConfigMap (launch_embedded.c).
+ */
+void flmem_launch_read_embedded(const struct flmem_node *root, struct flmem_launches *launches);
+
+/* Whether an unparsed document about a framework has the name of such a file. */
+bool flmem_launch_may_embed(const struct flmem_buf *text);
+
 /* Reads the tasks of JSON or TOML, or if there are none, the variables anywhere in it. */
 void flmem_launch_read_tasks(const struct flmem_node *root, struct flmem_launches *launches);
 
@@ -448,6 +457,8 @@ bool flmem_launch_note_keyword(struct flmem_launch_scan *scan, const char *text)
 /* Reads the operator of a heredoc, or the mark after one. Returns false if the word is neither. */
 bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan,
 			       const struct flmem_launch_word *word);
+bool flmem_launch_note_image_heredoc(struct flmem_launch_scan *scan,
+				     const struct flmem_launch_word *word);
 
 /* Adds a scope for one command: variables set in it reach nothing else. Returns its index. */
 unsigned char flmem_launch_own_scope(struct flmem_launch_scan *scan);

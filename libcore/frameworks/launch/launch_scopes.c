@@ -318,3 +318,19 @@ bool flmem_launch_note_heredoc(struct flmem_launch_scan *scan, const struct flme
 	flmem_launch_note_stdin(scan, mark, &word->place);
 	return true;
 }
+
+/*
+ * Notes heredocs of RUN, COPY and ADD in a Dockerfile. What their text sets holds for the commands
+ * in it only, as in a script.
+ */
+bool flmem_launch_note_image_heredoc(struct flmem_launch_scan *scan,
+				     const struct flmem_launch_word *word)
+{
+	bool copies = !scan->shell && (strcmp(scan->now.command, "COPY") == 0 ||
+				       strcmp(scan->now.command, "ADD") == 0);
+
+	if ((!copies && !scan->build_step) || !flmem_launch_note_heredoc(scan, word))
+		return false;
+	scan->line_runs = true;
+	return true;
+}

@@ -544,8 +544,9 @@ static void note_image_word(struct flmem_launch_scan *scan, const struct flmem_l
 static void note_word(struct flmem_launch_scan *scan, struct flmem_launch_word *word,
 		      const char *before)
 {
-	if (scan->shell &&
-	    (flmem_launch_note_keyword(scan, word->text) || flmem_launch_note_heredoc(scan, word)))
+	if (scan->shell ? flmem_launch_note_keyword(scan, word->text) ||
+				  flmem_launch_note_heredoc(scan, word)
+			: flmem_launch_note_image_heredoc(scan, word))
 		return;
 	scan->now.mentions_variable |= flmem_launch_mentions_variable(word->text);
 	note_unit_command(scan, word->text);

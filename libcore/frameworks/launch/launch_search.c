@@ -353,6 +353,9 @@ void flmem_launches_read(const struct flmem_rule_input *input, struct flmem_laun
 		flmem_launch_read_tasks(input->document.root, ret_launches);
 	else if (input->document.root)
 		flmem_launch_read_yaml(input->document.root, ret_launches);
+	if (input->document.syntax == FLMEM_SYNTAX_YAML ||
+	    input->document.syntax == FLMEM_SYNTAX_JSON)
+		flmem_launch_read_embedded(input->document.root, ret_launches);
 }
 
 bool flmem_launch_is(const struct flmem_launch_variable *variable, const char *name)
