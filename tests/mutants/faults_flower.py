@@ -25,6 +25,10 @@ TAGS = "libcore/documents/yaml_tags.c"
 APPFL = ("unit.test_appfl_rules",)
 
 FAULTS = (
+    Fault("cell-script", "libcore/documents/python/notebook_cells.c", "return !scripts_python(code);", "return true;",
+          "a cell of %%script python3", ("unit.test_python_calls",)),
+    Fault("cell-language", "libcore/documents/python/notebook_cells.c", "return !flmem_text_is_one_of(name, others);",
+          "return true;", "a cell in another language", ("unit.test_python_calls",)),
     Fault("embedded-class", EMBEDDED, "if (last && isupper((unsigned char)text[last]))", "if (last)",
           "a host in an embedded file, which is no class", EMBEDDINGS),
     Fault("embedded-content", EMBEDDED, "return node->parent && is_checked_name(node->parent->key);", "return false;",

@@ -151,6 +151,22 @@ static void the_code_of_a_notebook_is_read_cell_by_cell(void **state)
 	      "a.fargs{xi7} ");
 }
 
+static const char other_cells[] =
+	"{\"cells\": [\n"
+	"{\"cell_type\": \"code\", \"source\": \"import a\"},\n"
+	"{\"cell_type\": \"code\", \"source\": \"%%of_some_package x\\na.f(1)\"},\n"
+	"{\"cell_type\": \"code\", \"source\": \"%%script --bg python3\\na.f(2)\"},\n"
+	"{\"cell_type\": \"code\", \"source\": \"%%html\\na.f(3)\"},\n"
+	"{\"cell_type\": \"code\", \"source\": \"%%writefile a.txt\\na.f(4)\"},\n"
+	"{\"cell_type\": \"code\", \"source\": \"%%writefile a.py\\na.f(5)\"}]}\n";
+
+/* A magic command that is not known may be of any package, which mostly run Python. */
+static void cells_of_unknown_magics_are_python(void **state)
+{
+	(void)state;
+	check(FLMEM_SYNTAX_NOTEBOOK, other_cells, "3 a.fargs{0i1} 4 a.fargs{0i2} 7 a.fargs{0i5} ");
+}
+
 static void expect_refusal(enum flmem_syntax syntax, const char *source, const char *why)
 {
 	FLMEM_AUTO_DOCUMENT struct flmem_document document = {0};
@@ -296,6 +312,7 @@ int main(void)
 		cmocka_unit_test(names_in_other_letters_are_those_in_ascii),
 		cmocka_unit_test(methods_and_attributes_are_kept),
 		cmocka_unit_test(the_code_of_a_notebook_is_read_cell_by_cell),
+		cmocka_unit_test(cells_of_unknown_magics_are_python),
 		cmocka_unit_test(what_is_beyond_the_limits_is_refused),
 	};
 

@@ -33,31 +33,35 @@ void flmem_notebook_clear(struct flmem_notebook *notebook)
 	free(notebook->lines);
 }
 
-/* Whether the first line of a cell is a magic command whose cell holds Python. */
+/* Whether the line of %%script names Python: "%%script python3", "%%script --bg python". */
+static bool scripts_python(const char *code)
+{
+	size_t line = strcspn(code, "\r\n");
+
+	return flmem_text_starts(code, "%%script") && memmem(code, line, " python", 7);
+}
+
+/*
+ * Whether the first line of a cell is no magic command, or one whose cell holds Python: all but
+ * those that are known for another language.
+ */
 static bool is_python_cell(const char *code)
 {
-	static const char *const magics[] = {
-		"time",	   "timeit",  "capture", "prun",      "python3", "python",  "px",
-		"ipytest", "memit",   "wandb",	 "scalene",   "debug",	 "heat",    "pypy3",
-		"pypy",	   "python2", "lprun",	 "snakeviz",  "local",	 "spark",   "cython",
-		"mprun",   "skip",    "autopx",	 "writefile", "file",	 "pyspark",
-	};
+	static const char *const others[] = {
+		"html",	  "HTML",    "svg",  "SVG",	"javascript", "js",    "latex", "markdown",
+		"perl",	  "ruby",    "R",    "sql",	"bigquery",   "julia", "cpp",	"octave",
+		"matlab", "fortran", "rust", "gnuplot", "mermaid",    "ai",    "cmd",	NULL};
 	const char *p = code + strspn(code, " \t\r\n");
-	size_t length;
+	char name[32];
 
-	if (strncmp(p, "%%", 2) != 0)
+	if (strncmp(p, "%%", 2) != 0 || scripts_python(p))
 		return true;
-	p += 2;
-	length = strcspn(p, " \t\r\n");
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++) {
-		if (strlen(magics[i]) != length || strncmp(p, magics[i], length) != 0)
-			continue;
-		if (!flmem_text_ends(magics[i], "file"))
-			return true;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(p + 2, " \t\r\n"), p + 2);
+	if (strcmp(name, "writefile") == 0 || strcmp(name, "file") == 0) {
 		p += strcspn(p, "\r\n");
 		return strncmp(p - 3, ".py", 3) == 0;
 	}
-	return false;
+	return !flmem_text_is_one_of(name, others);
 }
 
 /* Copies NAME of "%%writefile NAME" without its folders, at most 63 bytes. */
@@ -117,7 +121,7 @@ static bool is_shell_cell(const char *code)
 		return writes_commands(code, line);
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
 		if (flmem_text_starts(code, magics[i]))
-			return true;
+			return !scripts_python(code);
 	return false;
 }
 
