@@ -42,7 +42,7 @@ static bool scripts_python(const char *code)
 }
 
 /*
- * Whether the first line of a cell is no magic command, or one whose cell holds Python: all but
+ * Whether a cell holds Python: it has no magic command in its first line, or any other one than
  * those that are known for another language.
  */
 static bool is_python_cell(const char *code)
