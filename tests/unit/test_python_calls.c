@@ -151,6 +151,17 @@ static void the_code_of_a_notebook_is_read_cell_by_cell(void **state)
 	      "a.fargs{xi7} ");
 }
 
+static void lazy_imports_are_imports(void **state)
+{
+	(void)state;
+	check(FLMEM_SYNTAX_PYTHON, "lazy from a import f\nf(1)\n", "2 a.fargs{0i1} ");
+	check(FLMEM_SYNTAX_PYTHON, "x = 1; lazy import a.b as c; c.f(1)\n", "1 a.b.fargs{0i1} ");
+	check(FLMEM_SYNTAX_PYTHON, "lazy import a\nlazy = 2\nlazy\nfrom b import f\na.g()\nf()\n",
+	      "5 a.gargs{} 6 b.fargs{} ");
+	check(FLMEM_SYNTAX_PYTHON, "def g():\n\tx = lazy\n\tfrom b import f\n\tf()\n",
+	      "4 b.fargs{} ");
+}
+
 static const char other_cells[] =
 	"{\"cells\": [\n"
 	"{\"cell_type\": \"code\", \"source\": \"import a\"},\n"
@@ -313,6 +324,7 @@ int main(void)
 		cmocka_unit_test(methods_and_attributes_are_kept),
 		cmocka_unit_test(the_code_of_a_notebook_is_read_cell_by_cell),
 		cmocka_unit_test(cells_of_unknown_magics_are_python),
+		cmocka_unit_test(lazy_imports_are_imports),
 		cmocka_unit_test(what_is_beyond_the_limits_is_refused),
 	};
 

@@ -7,6 +7,7 @@
 
 #include "base/text/text.h"
 #include "documents/python/python_calls.h"
+#include "documents/python/python_lazy.h"
 #include "documents/python/python_unicode.h"
 
 #define QUOTES	"\"\"\""
@@ -543,6 +544,7 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 	cursor.length = document->text.length;
 	rc = flmem_python_check_ends(&cursor, &source);
 	if (!rc) {
+		flmem_python_fold_lazy(document->text.data, &source);
 		flmem_python_fold_letters(document->text.data, &source);
 		rc = flmem_python_calls_read(&cursor, &source);
 	}

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "documents/python/python_calls.h"
+#include "documents/python/python_lazy.h"
 #include "documents/python/python_nodes.h"
 #include "documents/python/python_syntax.h"
 #include "documents/python/python_unicode.h"
@@ -59,6 +60,7 @@ int flmem_python_read(struct flmem_cursor *cursor)
 	if (flmem_python_check_ends(cursor, &source))
 		return cursor->code;
 	faulty = flmem_python_find_fault(cursor->text, &fault);
+	flmem_python_fold_lazy(cursor->document->text.data, &source);
 	flmem_python_fold_letters(cursor->document->text.data, &source);
 	rc = flmem_python_calls_read(cursor, &source);
 	return !rc && faulty ? add_fault(cursor, &fault) : rc;
