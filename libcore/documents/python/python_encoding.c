@@ -48,30 +48,30 @@ static const char *find_declared(const char *line, size_t length)
 	return NULL;
 }
 
-/* Copies the declared name in small letters with '-' for '_'. Returns false if there is none. */
-static bool read_declared(const char *text, char *ret_name)
+static const char *find_in_lines(const char *text)
 {
-	const char *found = NULL;
-	size_t length = 0;
-
-	if (flmem_text_starts(text, "\xef\xbb\xbf"))
-		text += 3;
-	for (int i = 0; i < 2 && !found; i++) {
+	for (int i = 0; i < 2; i++) {
 		size_t line = strcspn(text, "\r\n"), blank = strspn(text, " \t\f");
+		const char *found = find_declared(text, line);
 
-		found = find_declared(text, line);
-		if (blank < line && text[blank] != '#')
-			break;
+		if (found || (blank < line && text[blank] != '#'))
+			return found;
 		text += line + strspn(text + line, "\r");
 		text += *text == '\n';
 	}
-	while (found && length + 1 < ENCODING_NAME_BYTES &&
-	       (isalnum((unsigned char)found[length]) || strchr("-_.", found[length])) &&
-	       found[length]) {
-		int letter = tolower((unsigned char)found[length]);
+	return NULL;
+}
 
-		ret_name[length++] = letter == '_' ? '-' : (char)letter;
-	}
+/* Copies the declared name in small letters with '-' for '_'. Returns false if there is none. */
+static bool read_declared(const char *text, char *ret_name)
+{
+	const char *found = find_in_lines(text + (flmem_text_starts(text, "\xef\xbb\xbf") ? 3 : 0));
+	size_t length = found ? strspn(found, FLMEM_TEXT_NAME_LETTERS "-.") : 0;
+
+	if (length >= ENCODING_NAME_BYTES)
+		length = ENCODING_NAME_BYTES - 1;
+	for (size_t i = 0; i < length; i++)
+		ret_name[i] = found[i] == '_' ? '-' : (char)tolower((unsigned char)found[i]);
 	ret_name[length] = '\0';
 	return length;
 }
