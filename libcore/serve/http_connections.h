@@ -12,16 +12,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "serve/http_identity.h"
+
 struct flmem_http_connection {
 	bool used;
 	bool excess;	 /* above the limit: its requests are refused */
 	bool in_request; /* true from complete headers on */
 	bool in_handler; /* the handler works; the client waits */
 	int fd;
-	uint64_t since_us; /* start of the current span */
-	uint64_t bytes;	   /* bytes at that time, both directions */
-	int file;	   /* file that is being sent; -1: none */
-	uint64_t file_end; /* size that the file must have for the answer */
+	uint64_t since_us;		 /* start of the current span */
+	uint64_t bytes;			 /* bytes at that time, both directions */
+	int file;			 /* file that is being sent; -1: none */
+	uint64_t file_end;		 /* size that the file must have for the answer */
+	struct flmem_http_proven proven; /* used by the thread of the connection only */
 };
 
 struct flmem_http_connections {

@@ -3,6 +3,7 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,11 +21,11 @@
 	X(x509_crt_get_dn_by_oid)   \
 	X(x509_crt_deinit)
 
-struct gnutls_api {
+static struct gnutls_api {
 #define MEMBER(name) __typeof__ (&gnutls_##name)(name);
 	GNUTLS_FUNCTIONS(MEMBER)
 #undef MEMBER
-};
+} gnutls_functions;
 
 static const struct flmem_plugin http_identity_plugin = {
 	.sonames = {"libgnutls.so.30"},
@@ -32,16 +33,24 @@ static const struct flmem_plugin http_identity_plugin = {
 	.stays = true,
 };
 
-static int load_gnutls(struct gnutls_api *api, struct flmem_error *err)
+static int load_gnutls(struct flmem_error *err)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool loaded;
 	const struct flmem_plugin_symbol symbols[] = {
-#define ROW(name) {.names = {"gnutls_" #name}, .slot = &api->name},
+#define ROW(name) {.names = {"gnutls_" #name}, .slot = &gnutls_functions.name},
 		GNUTLS_FUNCTIONS(ROW)
 #undef ROW
 	};
+	int rc = 0;
 
-	return flmem_plugin_load(&http_identity_plugin, symbols, FLMEM_ARRAY_SIZE(symbols), NULL,
-				 err);
+	pthread_mutex_lock(&lock);
+	if (!loaded)
+		rc = flmem_plugin_load(&http_identity_plugin, symbols, FLMEM_ARRAY_SIZE(symbols),
+				       NULL, err);
+	loaded = !rc;
+	pthread_mutex_unlock(&lock);
+	return rc;
 }
 
 static const char *explain_status(unsigned status)
@@ -110,31 +119,53 @@ static int verify_client_certificate(const struct gnutls_api *api, gnutls_sessio
 	return status ? flmem_error_set(err, FLMEM_EPERM, 0, "%s", explain_status(status)) : 0;
 }
 
-int flmem_http_identity_read(void *session, struct flmem_http_identity *ret_identity,
-			     struct flmem_error *err)
+static int read_fingerprint(const struct gnutls_api *api, const gnutls_datum_t *certificate,
+			    char *fingerprint)
 {
-	struct flmem_http_identity identity = {0};
-	struct gnutls_api api;
-	const gnutls_datum_t *certificates;
-	unsigned count = 0;
 	unsigned char hash[32];
 	size_t size = sizeof(hash);
-	int rc = load_gnutls(&api, err);
+	int rc = api->fingerprint(GNUTLS_DIG_SHA256, certificate, hash, &size);
+
+	for (size_t i = 0; rc >= 0 && i < size; i++)
+		snprintf(fingerprint + 2 * i, 3, "%02x", hash[i]);
+	return rc;
+}
+
+static bool is_proven(const struct flmem_http_proven *last, time_t second, const char *fingerprint)
+{
+	return last && last->second == second &&
+	       strcmp(last->identity.fingerprint, fingerprint) == 0;
+}
+
+int flmem_http_identity_read(void *session, struct flmem_http_proven *last,
+			     struct flmem_http_identity *ret_identity, struct flmem_error *err)
+{
+	const struct gnutls_api *api = &gnutls_functions;
+	struct flmem_http_identity identity = {0};
+	const gnutls_datum_t *certificates;
+	unsigned count = 0;
+	time_t second = time(NULL); /* before the check: a later second is checked again */
+	int rc = load_gnutls(err);
 
 	if (rc)
 		return rc;
-	certificates = api.certificate_get_peers(session, &count);
+	certificates = api->certificate_get_peers(session, &count);
 	if (!certificates || !count)
 		return flmem_error_set(err, FLMEM_EPERM, 0, "the client sent no certificate");
-	rc = verify_client_certificate(&api, session, err);
+	if (read_fingerprint(api, certificates, identity.fingerprint) >= 0 &&
+	    is_proven(last, second, identity.fingerprint)) {
+		*ret_identity = last->identity;
+		return 0;
+	}
+	rc = verify_client_certificate(api, session, err);
 	if (rc)
 		return rc;
-	if (api.fingerprint(GNUTLS_DIG_SHA256, certificates, hash, &size) < 0 ||
-	    read_cn(&api, certificates, identity.cn, sizeof(identity.cn)) < 0)
+	if (!identity.fingerprint[0] ||
+	    read_cn(api, certificates, identity.cn, sizeof(identity.cn)) < 0)
 		return flmem_error_set(err, FLMEM_EPERM, 0,
 				       "the client certificate could not be read");
-	for (size_t i = 0; i < size; i++)
-		snprintf(identity.fingerprint + 2 * i, 3, "%02x", hash[i]);
+	if (last)
+		*last = (struct flmem_http_proven){second, identity};
 	*ret_identity = identity;
 	return 0;
 }

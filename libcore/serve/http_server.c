@@ -113,7 +113,9 @@ int flmem_http_request_identity(struct flmem_http_request *request,
 
 	if (!info || !info->tls_session)
 		return flmem_error_set(err, FLMEM_EPERM, 0, "the connection has no TLS");
-	return flmem_http_identity_read(info->tls_session, ret_identity, err);
+	return flmem_http_identity_read(info->tls_session,
+					request->slot ? &request->slot->proven : NULL, ret_identity,
+					err);
 }
 
 static struct MHD_Response *make_answer(struct flmem_http_server *server,

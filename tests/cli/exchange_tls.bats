@@ -188,22 +188,52 @@ make_certificate() {
 	assert_code 204
 }
 
-# Makes a certificate that is valid from 2090 on.
-make_early_certificate() {
-	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost \
-		-keyout early.key -out early.csr 2>/dev/null
+# make_dated_certificate NAME CN BEGIN END: a certificate of ca with these dates (YYYYMMDDHHMMSSZ)
+make_dated_certificate() {
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$2" \
+		-keyout "$1.key" -out "$1.csr" 2>/dev/null
 	: >index
 	echo 01 >serial
 	printf '%s\n' '[ca]' default_ca=d '[d]' database=index new_certs_dir=. serial=serial policy=p \
 		default_md=sha256 '[p]' commonName=supplied >ca.conf
-	openssl ca -batch -config ca.conf -cert ca.pem -keyfile ca.key -in early.csr -extfile extensions \
-		-startdate 20900101000000Z -enddate 20910101000000Z -out early.pem 2>/dev/null
+	openssl ca -batch -config ca.conf -cert ca.pem -keyfile ca.key -in "$1.csr" -extfile extensions \
+		-startdate "$3" -enddate "$4" -out "$1.pem" 2>/dev/null
+}
+
+@test "a certificate that expires while its connection stays open is of no client" {
+	local seconds status=3
+	serve --model g.safetensors --clients 1 --tls-cert server.pem --tls-key server.key \
+		--client-ca ca.pem
+	for seconds in 2 8 32; do # more if it expired before the first request
+		[ $status = 3 ] || break
+		make_dated_certificate short site-1 20200101000000Z \
+			"$(date -u -d "+$seconds seconds" +%Y%m%d%H%M%SZ)"
+		status=0
+		/usr/bin/python3 -B - "${URL##*:}" $seconds <<-'END' || status=$?
+			import http.client, ssl, sys, time
+			context = ssl.create_default_context(cafile="ca.pem")
+			context.load_cert_chain("short.pem", "short.key")
+			connection = http.client.HTTPSConnection("localhost", int(sys.argv[1]), context=context)
+			def status():
+			    connection.request("GET", "/v1/status")
+			    answer = connection.getresponse()
+			    return answer.status, answer.read()
+			if status()[0] == 401:
+			    sys.exit(3)
+			socket, until = connection.sock, time.monotonic() + int(sys.argv[2]) + 5
+			while (found := status())[0] == 200 and time.monotonic() < until:
+			    time.sleep(0.1)
+			assert found[0] == 401 and b"has expired" in found[1], found
+			assert connection.sock is socket, "another connection"
+		END
+	done
+	[ $status = 0 ]
 }
 
 @test "a server whose certificate has expired, or is not valid yet: the authority is not blamed" {
 	local name why
 	make_certificate ca old localhost -1
-	make_early_certificate
+	make_dated_certificate early localhost 20900101000000Z 20910101000000Z
 	for name in old early; do
 		serve --model g.safetensors --clients 1 --tls-cert $name.pem --tls-key $name.key
 		why=$([ $name = old ] && echo 'has expired.*needs a new one' || echo 'not yet valid.*the clock')

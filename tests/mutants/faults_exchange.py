@@ -203,6 +203,8 @@ FAULTS = (
           "a folder that cannot be flushed", ("cli.aggregate_leftovers/flushed",)),
     Fault("second-cn-ignored", "libcore/serve/http_identity.c", " || has_second_cn(api, parsed)", " || (0 && has_second_cn(api, parsed))",
           "no name from a certificate with two", ("cli.exchange_tls/two names",)),
+    Fault("proven-for-ever", "libcore/serve/http_identity.c", "last && last->second == second &&", "last &&",
+          "a certificate that expires during a connection", ("cli.exchange_tls/stays open",)),
     Fault("trial-failure-passes", "libcore/ops/exchange/server/check_algorithm.c", "rc == FLMEM_EUSAGE || is_passing_failure(rc, err) ? rc : 0",
           "rc == FLMEM_EUSAGE || (0 && is_passing_failure(rc, err)) ? rc : 0",
           "a failure of the system that decides about the algorithm", ("cli.exchange_mistakes/locks",)),
