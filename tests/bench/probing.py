@@ -3,6 +3,7 @@
 `flmem exchange push` and `pull`, plain and with TLS and certificates on both sides, beside the bare
 probe: curl that puts the same bytes into a server which adds them to a sum and keeps nothing.
 """
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -53,6 +54,18 @@ class Way:  # pylint: disable=too-few-public-methods
         self.client = ["--ca", authority, "--cert", own, "--key", own_key] if self.tls else []
 
 
+@contextlib.contextmanager
+def bare_server(bench, way):
+    """Runs the server of the probe; yields its process and its address."""
+    with subprocess.Popen([bench.tools.bareput, *way.probe], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bare:
+        yield bare, f"{'https' if way.tls else 'http'}://127.0.0.1:{int(bare.stdout.readline())}/x"
+        bare.stdin.close()
+
+
+def probe_words(model, way, address):
+    return ["curl", "-sS", "--fail", "-H", "Expect:", "-T", model, *way.curl, address]
+
+
 def _measure_way(bench, way, model, folder, rounds, start):
     """Returns timings of each command by its name; `start` starts a server."""
     # pylint: disable=too-many-arguments,too-many-locals
@@ -61,13 +74,11 @@ def _measure_way(bench, way, model, folder, rounds, start):
     state = os.path.join(folder, "state-" + way.name.replace(" ", "-"))
     words = [bench.flmem, "exchange", "serve", "--model", model, "--clients", "1", "--rounds", str(rounds), "--state",
              state, "--listen", "127.0.0.1:0", "--settle", "60s", *way.serve]
-    with subprocess.Popen([bench.tools.bareput, *way.probe], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bare, \
-            start(words, os.path.join(folder, "serve.log")) as server:
+    with bare_server(bench, way) as (_, address), start(words, os.path.join(folder, "serve.log")) as server:
         url = server.url()
-        address = f"{'https' if way.tls else 'http'}://127.0.0.1:{int(bare.stdout.readline())}/x"
         for number in range(rounds):
             commands = {
-                "probe": ["curl", "-sS", "--fail", "-H", "Expect:", "-T", model, *way.curl, address],
+                "probe": probe_words(model, way, address),
                 "push": [bench.flmem, "exchange", "push", url, model, "-c", "a", "--round", str(number), *way.client],
                 "pull": [bench.flmem, "exchange", "pull", url, "-o", output, "--round", str(number), *way.client]}
             for name, command in commands.items():
@@ -77,7 +88,6 @@ def _measure_way(bench, way, model, folder, rounds, start):
                 # the next pull must not be slowed down by a server that combines
                 if name == "push":
                     bench.tools.time(bench.flmem, "exchange", "wait", url, "--round", str(number + 1), *way.client)
-        bare.stdin.close()
     return found
 
 
