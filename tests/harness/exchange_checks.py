@@ -273,7 +273,7 @@ STATE_LIES = (
     ("state-latin", 7, "not UTF-8"), ("state-limit", 7, "limit of 0 bytes"),
     ("silent", 7, "did not answer within"), ("drip", 7, "less than 1 KiB a second"),
     ("endless-header", 7, "bytes of headers"), ("header-line", 7, "line of headers of more than 100 KiB"), ("redirect", 7, "redirects to another address"),
-    ("garbage", 7, "failed"),
+    ("garbage", 7, "failed"), ("continues", 7, "bytes of headers"),
 )
 
 PUSH_LIES = (

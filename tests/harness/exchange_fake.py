@@ -4,6 +4,7 @@ A server that speaks the protocol of `flmem exchange` (docs/internals/exchange-p
 memory, for one round, and lies on request: `lie` is the name of what it does.
 """
 import base64
+import contextlib
 import hashlib
 import http.server
 import json
@@ -60,6 +61,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.endless_header()
         elif self.lie == "header-line":
             self.answer(200, [("X-Long", "x" * (101 << 10))])
+        elif self.lie == "continues":
+            self.continues()
         elif self.lie == "drip":
             self.drip()
         elif self.lie == "redirect":
@@ -82,6 +85,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"HTTP/1.1 200 OK\r\n")
         for i in range(100000):
             self.wfile.write(b"X-%d: %s\r\n" % (i, b"x" * 1000))
+
+    def continues(self):
+        """Sends interim answers, until the client has had enough or 16 MiB of them."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            for _ in range(256):
+                self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 2622)
 
     def drip(self):
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")

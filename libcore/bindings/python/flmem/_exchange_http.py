@@ -2,6 +2,7 @@
 """Requests to the server of an exchange, with the standard library. All that the server sends is
 untrusted."""
 
+import functools
 import http.client
 import io
 import json
@@ -17,6 +18,7 @@ from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple, Union
 __all__ = ["Answer", "Connection", "ExchangeError", "TransientError", "is_transient", "printable"]
 
 ANSWER_MAX = 8 << 20
+_HEADERS_MAX = 65536  # of an answer, with those of interim answers (status 100)
 _BYTES_PER_SECOND = 1024
 _DELAY_FIRST_S, _DELAY_LARGEST_S, _RETRY_AFTER_MAX_S = 0.25, 30.0, 60.0
 _TRANSIENT = (408, 423, 429, 500, 502, 503, 504)
@@ -70,14 +72,18 @@ class _Patience(io.RawIOBase):
         self._raw = raw
         self._limit_s = limit_s
         self._waited, self._moved = 0.0, 0
+        self.head: Optional[int] = 0  # bytes read before the headers were complete; None: they are
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> Optional[int]:
+        if self.head is not None and self.head > _HEADERS_MAX:
+            raise http.client.HTTPException(f"the server sends more than {_HEADERS_MAX} bytes of headers")
         began = time.monotonic()
         count = self._raw.readinto(buffer)
         self._moved += count or 0
+        self.head = None if self.head is None else self.head + (count or 0)
         # The socket waits no longer than that.
         self._waited += min(time.monotonic() - began, self._limit_s)
         if self._waited > self._limit_s:
@@ -174,7 +180,7 @@ class Connection:
         assert connection.sock is not None
         connection.sock.settimeout(self.timeout + wait_s)
         limit_s = self.timeout + wait_s
-        connection.response_class = lambda *args, **more: _patient_response(limit_s, *args, **more)  # type: ignore
+        connection.response_class = functools.partial(_Response, limit_s)  # type: ignore
         self._response = response = connection.getresponse()
         if connection.sock is not None:
             connection.sock.settimeout(self.timeout)
@@ -264,7 +270,14 @@ class Connection:
                              answer.status)
 
 
-def _patient_response(limit_s: float, *args: Any, **more: Any) -> http.client.HTTPResponse:
-    response = http.client.HTTPResponse(*args, **more)
-    response.fp = io.BufferedReader(_Patience(response.fp.detach(), limit_s), 1 << 18)  # type: ignore[attr-defined]
-    return response
+class _Response(http.client.HTTPResponse):
+    """A response that is read with patience."""
+
+    def __init__(self, limit_s: float, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._patience = _Patience(self.fp.detach(), limit_s)
+        self.fp = io.BufferedReader(self._patience, 1 << 18)
+
+    def begin(self) -> None:
+        super().begin()
+        self._patience.head = None
