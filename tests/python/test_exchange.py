@@ -205,7 +205,7 @@ class Push(Exchanges):
                 ("mismatch-always", 460, "of this chunk"), ("upload-forgotten", None, "forgot"),
                 ("backwards", 503, "tried 3 times"), ("silent", None, "tried 3 times"), ("redirect", 307, "redirects"),
                 ("drip", None, "less than 1 KiB"), ("endless-header", None, "failed"), ("garbage", None, "failed"),
-                ("continues", None, "65536 bytes of headers")):
+                ("continues", None, "more than")):
             with self.subTest(lie):
                 server = self.serve(lie)
                 server.chunk_bytes = 1000
