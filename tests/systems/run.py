@@ -8,6 +8,7 @@ is absent is skipped with its reason. Exit status 1 if a step failed, 77 if noth
 """
 import glob
 import gzip
+import importlib.util
 import os
 import re
 import shutil
@@ -20,8 +21,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(TOP, "tests", "wheels"))
 sys.path.insert(0, os.path.join(TOP, "scripts", "wheels"))
-import run as wheels  # noqa: E402
 import sources  # noqa: E402
+
+
+def load_wheels():
+    """Returns tests/wheels/run.py as a module: its name is that of this file, which others import."""
+    spec = importlib.util.spec_from_file_location("use_wheels", os.path.join(TOP, "tests", "wheels", "run.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+wheels = load_wheels()
 
 BOOT_SECONDS = 1500
 rows = []
@@ -155,7 +166,7 @@ def compile_programs(system, unpacked, folder):
     if not shutil.which(system.compiler):
         raise Absent(f"{system.compiler} is not installed")
     library = glob.glob(os.path.join(unpacked, "**", "libc.so.6"), recursive=True)[0]
-    for name in ("victim", "as_user"):
+    for name in ("victim", "as_user", "reader"):
         subprocess.run([system.compiler, "-O1", "-o", os.path.join(folder, name), os.path.join(HERE, name + ".c"),
                         "-nodefaultlibs", library, "-lgcc", "-Wl,--allow-shlib-undefined"], check=True)
 
@@ -202,7 +213,7 @@ def add_python(place, system, tree):
     shutil.copy(os.path.join(HERE, "python.py"), tree)
 
 
-def make_root(directory, place, system, tree):
+def make_root(directory, place, system, tree, python=True):
     unpacked = os.path.join(place, "root")
     for name in ("lib", "lib64", "usr/lib", "usr/lib64"):
         source = os.path.join(unpacked, name)
@@ -218,7 +229,8 @@ def make_root(directory, place, system, tree):
     found = glob.glob(os.path.join(unpacked, "bin", "busybox")) + \
         glob.glob(os.path.join(unpacked, "usr", "bin", "busybox"))
     shutil.copy(found[0], os.path.join(tree, "bin"))
-    add_python(place, system, tree)
+    if python:
+        add_python(place, system, tree)
     wheels.unpack(wheels.wheel_of(directory, TAGS[system.architecture]), tree)
     compile_programs(system, unpacked, os.path.join(tree, "bin"))
     compile_policy(system, os.path.join(tree, "confined.policy"))
@@ -231,8 +243,12 @@ def boot(place, system, disk):
     words = [system.emulator, *system.options, "-m", "1536", "-nographic", "-no-reboot", "-nic", "none",
              "-kernel", kernel, "-initrd", disk, "-append",
              f"console={system.console} quiet panic=-1 no_timer_check rdinit=/init"]
-    return subprocess.run(words, check=False, timeout=BOOT_SECONDS, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode(errors="replace")
+    try:
+        done = subprocess.run(words, check=False, timeout=BOOT_SECONDS, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except subprocess.TimeoutExpired as late:  # the steps that have been made are reported
+        done = late
+    return (done.stdout or b"").decode(errors="replace")
 
 
 def report(name, output, counted=False):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installs and uses the wheels of `make wheels`: run.py DIRECTORY [PART...]
 
-    pyenv    scenario.py in an environment of each CPython of pyenv, 3.8 and later
+    pyenv    scenario.py in an environment of each CPython of pyenv, 3.8 and later, and of those that
+             tests/worlds/make-python makes
     worlds   the same in Debian 11, 12, 13 and sid (tests/worlds/make), as in a container
     musl     the commands of the musl wheel under musl's loader
     figures  times and sizes beside build/release
@@ -31,7 +32,7 @@ import sources  # noqa: E402
 from scenario import Failed, Victim, run  # noqa: E402
 
 PIP = "24.2"
-PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 WORLDS = ("bullseye", "bookworm", "trixie", "sid")
 ROUNDS = 30
 rows = []
@@ -80,18 +81,23 @@ def run_scenario(words, **more):
     return summary(done)
 
 
-def pyenv_python(version):
+def find_python(version):
+    """Returns pyenv's or, for newer versions, the one that is made from a newer Debian; None without."""
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     found = sorted(glob.glob(os.path.join(root, "versions", version + ".*", "bin", "python3")))
-    return found[-1] if found else None
+    if found:
+        return found[-1]
+    made = subprocess.run([os.path.join(TOP, "tests", "worlds", "make-python"), version], check=False,
+                          stdout=subprocess.PIPE, text=True)
+    return made.stdout.split()[-1] if made.returncode == 0 else None
 
 
 def part_pyenv(directory, version):
     wheel, pip = wheel_of(directory, "manylinux_2_28_x86_64"), fetch_pip(directory)
     for series in PYTHONS:
-        python = pyenv_python(series)
+        python = find_python(series)
         if not python:
-            note(f"CPython {series}", "SKIP: not in pyenv")
+            note(f"CPython {series}", "SKIP: neither in pyenv nor made by tests/worlds/make-python")
             continue
         with tempfile.TemporaryDirectory() as place:
             note(f"CPython {series}", run_scenario(
