@@ -95,7 +95,10 @@ bool flmem_arch_is_call_site(const struct flmem_process *process, uint64_t pc);
 /* Reads only the general registers. Returns 0 or -errno. */
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state);
 
-/* Reads the vector state and the signal mask as well. Returns 0 or -errno. */
+/*
+ * Reads the vector state and the signal mask of a thread that flmem_arch_refuses() has accepted in
+ * this stop. Returns 0 or -errno.
+ */
 int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state);
 
 /*

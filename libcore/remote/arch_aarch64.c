@@ -124,30 +124,37 @@ static int write_regset(pid_t tid, int set, const void *bytes, size_t length)
 	return ptrace(PTRACE_SETREGSET, tid, set, &io) < 0 ? -errno : 0;
 }
 
-static uint32_t read_arm_code(pid_t tid, uint64_t address)
+/* Reads the instruction before the program counter and the one at it, usually by one request. */
+static void read_arm_code(pid_t tid, uint64_t pc, uint32_t ret_codes[2])
 {
 	long word;
-	uint32_t code;
 
+	memset(ret_codes, 0, 2 * sizeof(*ret_codes));
 	errno = 0;
-	word = ptrace(PTRACE_PEEKTEXT, tid, (void *)(uintptr_t)address, NULL);
-	if (errno)
-		return 0;
-	memcpy(&code, &word, sizeof(code));
-	return code;
+	word = ptrace(PTRACE_PEEKTEXT, tid, (void *)(uintptr_t)(pc - CODE_BYTES), NULL);
+	if (errno == 0) {
+		memcpy(ret_codes, &word, sizeof(word));
+		return;
+	}
+	errno = 0; /* perhaps nothing is mapped before the program counter */
+	word = ptrace(PTRACE_PEEKTEXT, tid, (void *)(uintptr_t)pc, NULL);
+	if (errno == 0)
+		memcpy(ret_codes + 1, &word, sizeof(*ret_codes));
 }
 
 int flmem_arch_read_registers(pid_t tid, struct flmem_thread_state *state)
 {
 	int got = read_regset(tid, NT_PRSTATUS, &state->regs, sizeof(state->regs));
+	uint32_t codes[2];
 
 	if (got < 0)
 		return got;
 	got = read_regset(tid, REGSET_TLS, &state->thread_pointer, sizeof(state->thread_pointer));
 	if (got < 0)
 		return got;
-	state->at_svc = is_svc(read_arm_code(tid, state->regs.pc));
-	state->after_svc = is_svc(read_arm_code(tid, state->regs.pc - CODE_BYTES));
+	read_arm_code(tid, state->regs.pc, codes);
+	state->after_svc = is_svc(codes[0]);
+	state->at_svc = is_svc(codes[1]);
 	return 0;
 }
 
@@ -230,12 +237,10 @@ int flmem_arch_read_rest(pid_t tid, struct flmem_thread_state *state)
 
 	if (got < 0)
 		return got;
-	if (flmem_arch_refuses(tid) || got != VECTOR_BYTES)
+	if (got != VECTOR_BYTES)
 		return -ENOTSUP;
 	state->xstate_length = VECTOR_BYTES;
-	state->has_access_rights =
-		read_regset(tid, REGSET_POE, &state->access_rights, sizeof(state->access_rights)) ==
-		(int)sizeof(state->access_rights);
+	state->has_access_rights = false; /* refused, see flmem_aarch64_refuses() */
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(state->signal_mask), &state->signal_mask) < 0)
 		return -errno;
 	return 0;
