@@ -31,7 +31,7 @@ import check  # noqa: E402
 import sources  # noqa: E402
 from scenario import Failed, Victim, run  # noqa: E402
 
-PIP = "24.2"
+PIP, NEWER_PIP = "24.2", "26.1"  # the older one runs on Python 3.8, not on 3.15
 PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 WORLDS = ("bullseye", "bookworm", "trixie", "sid")
 ROUNDS = 30
@@ -54,14 +54,14 @@ def wheel_of(directory, tag):
     return found[0]
 
 
-def fetch_pip(directory):
+def fetch_pip(directory, version=PIP):
     """pip itself as a wheel: the roots have none."""
     place = os.path.join(directory, "pip")
-    found = glob.glob(os.path.join(place, f"pip-{PIP}-*.whl"))
+    found = glob.glob(os.path.join(place, f"pip-{version}-*.whl"))
     if not found:
         subprocess.run([os.path.join(directory, "venv", "bin", "python"), "-m", "pip", "download",
-                        "--quiet", "--no-deps", "-d", place, f"pip=={PIP}"], check=True)
-        found = glob.glob(os.path.join(place, f"pip-{PIP}-*.whl"))
+                        "--quiet", "--no-deps", "-d", place, f"pip=={version}"], check=True)
+        found = glob.glob(os.path.join(place, f"pip-{version}-*.whl"))
     return found[0]
 
 
@@ -93,12 +93,13 @@ def find_python(version):
 
 
 def part_pyenv(directory, version):
-    wheel, pip = wheel_of(directory, "manylinux_2_28_x86_64"), fetch_pip(directory)
+    wheel = wheel_of(directory, "manylinux_2_28_x86_64")
     for series in PYTHONS:
         python = find_python(series)
         if not python:
             note(f"CPython {series}", "SKIP: neither in pyenv nor made by tests/worlds/make-python")
             continue
+        pip = fetch_pip(directory, NEWER_PIP if series == PYTHONS[-1] else PIP)
         with tempfile.TemporaryDirectory() as place:
             note(f"CPython {series}", run_scenario(
                 [python, "-B", os.path.join(HERE, "scenario.py"), wheel, pip, version, place]))
