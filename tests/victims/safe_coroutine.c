@@ -118,14 +118,13 @@ static _Noreturn void start_in_mapping(bool own)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	const size_t below = own ? BELOW_BYTES : BELOW_BYTES + STACK_BYTES;
-	const size_t bytes = own ? STACK_BYTES : OWN_BYTES;
-	unsigned char *memory = mmap(NULL, below + bytes, PROT_READ | PROT_WRITE,
+	unsigned char *memory = mmap(NULL, below + OWN_BYTES, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_attr_t attributes;
 	pthread_t thread;
 
 	if (memory == MAP_FAILED || pthread_attr_init(&attributes) != 0 ||
-	    pthread_attr_setstack(&attributes, memory + below, bytes) != 0 ||
+	    pthread_attr_setstack(&attributes, memory + below, OWN_BYTES) != 0 ||
 	    pthread_create(&thread, &attributes, own ? wait_on_own_stack : wait_below_own_stack,
 			   memory) != 0)
 		victim_die("thread");
