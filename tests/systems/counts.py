@@ -54,13 +54,13 @@ poweroff -f
 # the time allows; they are only printed.
 PHASES = ("first stop", "second stop")
 ONE_OF_MANY = "kernel: a register set of its own, in XSTATE on x86-64 or not there"
-LAST_LOOK = "kernel: it decides before the stop about the call, so the thread is looked at once more"
+LAST_LOOK = "kernel: it decides before the stop about the call, so the thread is checked once more"
 # What aarch64 has more than x86-64 in the first stop, with the reason.
 DIFFERENCES = {
     "pread64": (3, LAST_LOOK + " (2); libc: the thread pointer leads to the vector of blocks (1)"),
     "process_vm_readv": (1, "libc: the thread pointer leads to the vector of blocks"),
     "ptrace GETREGSET NT_ARM_TLS": (1, "kernel: with the general registers on x86-64"),
-    "ptrace PEEKTEXT": (1, "kernel: the registers do not tell whether the thread is in a call"),
+    "ptrace PEEKTEXT": (1, "kernel: the registers do not show whether the thread is in a call"),
     "ptrace GETREGSET NT_FPREGSET": (1, "kernel: the name of the vector state"),
     "ptrace GETREGSET NT_X86_XSTATE": (-1, "kernel: the name of the vector state"),
     "ptrace PEEKUSER": (-1, "kernel: breakpoints"),
