@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/files/io.h"
 #include "proc/files/read_hazard.h"
+#include "proc/pages.h"
 #include "proc/stat.h"
 
 #define FILE_LIMIT ((size_t)64 << 20)
@@ -331,6 +332,20 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 	const struct iovec place = {.iov_base = (void *)(uintptr_t)address, .iov_len = length};
 
 	return flmem_process_read_scattered(process, &place, 1, out);
+}
+
+bool flmem_process_fetch_missed(const struct flmem_process *process)
+{
+	const struct flmem_missed_range range = flmem_read_hazard_missed();
+	const uint64_t page = flmem_page_bytes(), last = range.address + range.length - 1;
+	unsigned char byte;
+
+	if (!range.length)
+		return false;
+	for (uint64_t at = range.address - range.address % page; at <= last; at += page)
+		if (flmem_process_read_memory(process, at, &byte, 1))
+			return false;
+	return true;
 }
 
 int flmem_process_pin_memory(struct flmem_process *process, struct flmem_error *err)

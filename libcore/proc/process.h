@@ -127,6 +127,12 @@ int flmem_process_read_scattered(const struct flmem_process *process, const stru
 				 size_t count, void *out);
 
 /*
+ * Reads a byte of each page of the range that was missed while the calling thread held a thread of
+ * the process, which makes them resident. False if there is none, or a page cannot be read.
+ */
+bool flmem_process_fetch_missed(const struct flmem_process *process);
+
+/*
  * Opens the memory of the process for reading and writing, before any other read of it. The
  * descriptor stays bound to the current address space (proc_mem_open() in the kernel's
  * fs/proc/base.c): after an execve, or when the PID was reused, it reads and writes nothing. Does

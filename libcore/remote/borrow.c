@@ -10,6 +10,7 @@
 #include "base/attempt.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "proc/files/read_hazard.h"
 #include "proc/process.h"
 #include "proc/status.h"
 #include "proc/task_scheduling.h"
@@ -189,6 +190,23 @@ static bool stop_thread(struct flmem_borrow_state *borrow, struct flmem_tracee *
 	return false;
 }
 
+/* Checks the stopped thread, and points it at its calls. Nothing is fetched meanwhile. */
+static enum borrow_attempt use_stopped(struct flmem_borrow_state *borrow,
+				       struct flmem_candidate *candidate,
+				       const struct flmem_seccomp_calls *calls, int status_fd,
+				       struct flmem_tracee *tracee)
+{
+	FLMEM_AUTO_RESIDENT const bool hold = flmem_read_hazard_begin_hold();
+	enum borrow_attempt attempt = check_stopped(borrow, candidate, calls, status_fd, tracee);
+
+	tracee->filtered = attempt == ATTEMPT_FILTERED;
+	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, tracee)) {
+		flmem_stopped_thread_spare(borrow, candidate, "could not be prepared");
+		attempt = ATTEMPT_NEXT;
+	}
+	return attempt;
+}
+
 /* Stops the thread, points it at its calls and releases it. */
 static enum borrow_attempt start_calls(struct flmem_borrow_state *borrow,
 				       struct flmem_candidate *candidate,
@@ -200,7 +218,6 @@ static enum borrow_attempt start_calls(struct flmem_borrow_state *borrow,
 		flmem_status_open_thread(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_CLOSE int wait_fd = flmem_quiet_stop_open(borrow->view->process, candidate->tid);
 	FLMEM_AUTO_TRACEE struct flmem_tracee tracee = {0};
-	enum borrow_attempt attempt;
 	const char *why;
 	int rc;
 
@@ -214,13 +231,7 @@ static enum borrow_attempt start_calls(struct flmem_borrow_state *borrow,
 	if (!stop_thread(borrow, &tracee, candidate, status_fd, wait_fd))
 		return ATTEMPT_NEXT;
 	tracee.wait = candidate->at;
-	attempt = check_stopped(borrow, candidate, calls, status_fd, &tracee);
-	tracee.filtered = attempt == ATTEMPT_FILTERED;
-	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, &tracee)) {
-		flmem_stopped_thread_spare(borrow, candidate, "could not be prepared");
-		attempt = ATTEMPT_NEXT;
-	}
-	return attempt;
+	return use_stopped(borrow, candidate, calls, status_fd, &tracee);
 }
 
 static void name_thread(struct flmem_borrow_state *borrow, const struct flmem_candidate *candidate)
@@ -292,6 +303,8 @@ static enum borrow_attempt try_thread(struct flmem_borrow_state *borrow,
 	attempt = start_calls(borrow, candidate, &calls, &start_ns);
 	if (flmem_tracee_is_stuck())
 		return refuse_uninterruptible(borrow, candidate->tid);
+	if (attempt == ATTEMPT_NEXT)
+		flmem_borrow_fetch(borrow, candidate->tid);
 	return attempt == ATTEMPT_DONE ? finish_calls(borrow, candidate, start_ns) : attempt;
 }
 
@@ -419,12 +432,12 @@ static bool passes_again(struct borrow_run *run)
 	const struct flmem_borrow_state *borrow = run->borrow;
 	const uint64_t due_us = flmem_quiet_stop_due_us(&borrow->sleepers);
 
-	run->follows = due_us && !run->follows;
+	run->follows = (due_us && !run->follows) || borrow->has_fetched;
 	run->pause_us = 0;
 	if (flmem_tracee_is_stuck() ||
 	    (run->rc <= 0 && !(borrow->result->self_restored && borrow->options->repeatable)))
 		return false;
-	run->pause_us = run->follows ? due_us : run->backoff_us;
+	run->pause_us = !run->follows ? run->backoff_us : due_us ? due_us : BACKOFF_US_MIN;
 	if ((borrow->options->single_pass && !run->follows) ||
 	    flmem_clock_us() - run->start_us + run->pause_us > borrow->options->timeout_us) {
 		run->pause_us = 0;
@@ -463,6 +476,7 @@ static void run_on_thread(void *context)
 	fault_in((volatile unsigned char *)run->borrow, sizeof(*run->borrow));
 	fault_in(run->borrow->scratch.bytes, run->borrow->scratch.capacity);
 	for (;;) {
+		run->borrow->has_fetched = false;
 		run->rc = try_borrow(run->borrow);
 		if (!passes_again(run) || flmem_tracee_thread_must_exit())
 			break;

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "proc/files/read_hazard.h"
 #include "proc/process.h"
 #include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
@@ -24,6 +25,9 @@
  * heap.
  */
 #define FRESH_US 60000U
+
+/* Times that one run fetches memory: each of them stops a thread once more. */
+#define FETCHES_MAX 8U
 
 /* SIGSETXID of glibc (nptl/pthreadP.h): setuid() waits until every thread has handled it. */
 #define SETXID_BIT (UINT64_C(1) << 32)
@@ -128,6 +132,21 @@ int flmem_borrow_remember_code(struct flmem_borrow_state *borrow)
 				       "is no longer mapped; try again",
 				       (int)borrow->view->process->pid);
 	return rc ? flmem_preflight_explain(borrow->view->process, rc, borrow->err) : 0;
+}
+
+bool flmem_borrow_may_fetch(const struct flmem_borrow_state *borrow)
+{
+	return flmem_read_hazard_missed().length && borrow->fetches < FETCHES_MAX;
+}
+
+void flmem_borrow_fetch(struct flmem_borrow_state *borrow, pid_t tid)
+{
+	if (!flmem_borrow_may_fetch(borrow) || !flmem_process_fetch_missed(borrow->view->process))
+		return;
+	borrow->fetches++;
+	borrow->has_fetched = true;
+	borrow->refused = "uses memory that had to be fetched first";
+	borrow->refused_tid = tid;
 }
 
 const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *options)

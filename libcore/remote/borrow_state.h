@@ -46,6 +46,9 @@ struct flmem_borrow_state {
 	struct flmem_errno_place errno_place;
 	struct flmem_errno_value own_errno; /* errno of the thread before the calls */
 	struct flmem_scratch scratch;
+	unsigned
+		fetches; /* number of times that memory was missed in a hold, and fetched after it */
+	bool has_fetched;  /* since the last pass began */
 	uint64_t armed_us; /* time at which the thread was about to begin its calls */
 	unsigned char seen[FLMEM_CHAIN_DATA];
 };
@@ -82,6 +85,12 @@ int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
  * thread may be borrowed now.
  */
 int flmem_borrow_check_again(struct flmem_borrow_state *borrow);
+
+/* True if the last hold has missed memory, and another one may follow after it is fetched. */
+bool flmem_borrow_may_fetch(const struct flmem_borrow_state *borrow);
+
+/* Fetches what the last hold has missed, which may take as long as another process likes. */
+void flmem_borrow_fetch(struct flmem_borrow_state *borrow, pid_t tid);
 
 /* Returns the guard of the options, or an empty one; never NULL. */
 const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *options);

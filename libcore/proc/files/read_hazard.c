@@ -2,7 +2,6 @@
 #include "proc/files/read_hazard.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -19,13 +18,36 @@
 /* Bits of a page's entry (Documentation/admin-guide/mm/pagemap.rst). */
 #define PRESENT (UINT64_C(1) << 63)
 #define SWAPPED (UINT64_C(1) << 62)
+#define GUARD	(UINT64_C(1) << 58) /* a guard page (MADV_GUARD_INSTALL): a read fails at once */
+
+static _Thread_local bool holds;
+static _Thread_local struct flmem_missed_range missed;
+
+bool flmem_read_hazard_begin_hold(void)
+{
+	missed = (struct flmem_missed_range){0};
+	holds = true;
+	return true;
+}
+
+void flmem_read_hazard_end_hold(const bool *hold)
+{
+	(void)hold;
+	holds = false;
+}
+
+struct flmem_missed_range flmem_read_hazard_missed(void)
+{
+	return missed;
+}
 
 /*
  * Returns true if all pages are resident or swapped: those are read from the swap area, which needs
- * no server.
+ * no server. In a hold they have to be resident.
  */
 static bool are_pages_held(const struct flmem_process *process, uint64_t first, uint64_t count)
 {
+	const uint64_t held = holds ? PRESENT | GUARD : PRESENT | SWAPPED;
 	uint64_t entries[ENTRIES];
 
 	if (process->pagemap < 0)
@@ -37,7 +59,7 @@ static bool are_pages_held(const struct flmem_process *process, uint64_t first, 
 				      (size_t)step * sizeof(*entries)))
 			return false;
 		for (uint64_t i = 0; i < step; i++)
-			if (!(entries[i] & (PRESENT | SWAPPED)))
+			if (!(entries[i] & held))
 				return false;
 		first += step;
 		count -= step;
@@ -67,6 +89,12 @@ static bool needs_no_server(const struct flmem_map *map)
 	return !map->inode || major(map->device);
 }
 
+static int miss_range(uint64_t address, size_t length)
+{
+	missed = (struct flmem_missed_range){address, length};
+	return -ENODATA;
+}
+
 int flmem_read_hazard_check(const struct flmem_process *process, uint64_t address, size_t length)
 {
 	const uint64_t page = flmem_page_bytes();
@@ -84,8 +112,11 @@ int flmem_read_hazard_check(const struct flmem_process *process, uint64_t addres
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct flmem_map *map = &maps.rows[i];
 
-		if (map->end <= address || map->start > address + (length - 1) ||
-		    needs_no_server(map))
+		if (map->end <= address || map->start > address + (length - 1))
+			continue;
+		if (holds && !map->inode && process->pagemap >= 0)
+			return miss_range(address, length);
+		if (needs_no_server(map))
 			continue;
 		if (!mounts_read && flmem_mounts_read(process, &mounts))
 			return -ENODATA;

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -53,7 +54,8 @@ void flmem_stopped_thread_spare(struct flmem_borrow_state *borrow,
 {
 	struct flmem_spared_threads *spared = borrow->spared;
 
-	if (!may_have_timeout(candidate) || spared->count == FLMEM_SPARED_MAX)
+	if (!may_have_timeout(candidate) || spared->count == FLMEM_SPARED_MAX ||
+	    flmem_borrow_may_fetch(borrow))
 		return;
 	spared->rows[spared->count].tid = candidate->tid;
 	spared->rows[spared->count++].why = why;
@@ -145,6 +147,21 @@ static bool is_at_gadget(struct flmem_borrow_state *borrow, const struct flmem_c
 	return true;
 }
 
+/* Makes what is read of the stack in the hold resident; an error shows there. */
+static void fetch_stack(const struct flmem_borrow_state *borrow,
+			const struct flmem_candidate *candidate)
+{
+	const struct flmem_maps *maps = borrow->view->maps;
+	const struct flmem_process *process = borrow->view->process;
+
+	for (size_t i = 0; candidate->computes && i < maps->count; i++)
+		if (strcmp(maps->rows[i].name, FLMEM_MAP_MAIN_STACK) == 0)
+			(void)flmem_stack_is_whole(process, maps->rows[i].start, maps->rows[i].end);
+	for (size_t i = 0; !candidate->computes && !candidate->leader && i < maps->count; i++)
+		if (maps->rows[i].start <= candidate->at.sp && candidate->at.sp < maps->rows[i].end)
+			(void)flmem_stack_is_whole(process, candidate->at.sp, maps->rows[i].end);
+}
+
 bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
 				  const struct flmem_candidate *candidate)
 {
@@ -155,6 +172,8 @@ bool flmem_stopped_thread_prepare(struct flmem_borrow_state *borrow,
 				  ? NULL
 				  : flmem_stack_check_room(borrow->view, &needs, candidate);
 	borrow->refused_tid = candidate->tid;
+	if (!borrow->refused)
+		fetch_stack(borrow, candidate);
 	return !borrow->refused;
 }
 
