@@ -100,6 +100,30 @@ static void memory_without_a_file_needs_none(void **state)
 	munmap(start, length);
 }
 
+/* In a hold, a page that has to be made first counts as missed. */
+static void a_hold_reads_resident_pages_only(void **state)
+{
+	const size_t page = (size_t)flmem_page_bytes(), length = 4 * page;
+	char *start =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(start != MAP_FAILED);
+	start[0] = 1;
+	flmem_read_hazard_begin_hold();
+	assert_int_equal(check_own(start, 1), 0);
+	assert_int_equal(flmem_read_hazard_missed().length, 0);
+	assert_int_equal(check_own(start + 1, page), -ENODATA);
+	flmem_read_hazard_end_hold(NULL);
+	assert_int_equal(flmem_read_hazard_missed().address, (uintptr_t)start + 1);
+	assert_int_equal(flmem_read_hazard_missed().length, page);
+	assert_int_equal(check_own(start + 1, page), 0);
+	flmem_read_hazard_begin_hold();
+	assert_int_equal(flmem_read_hazard_missed().length, 0);
+	flmem_read_hazard_end_hold(NULL);
+	munmap(start, length);
+}
+
 /* The mount is the kernel's own file system, without a block device. */
 static void a_mount_that_the_kernel_serves_is_read(void **state)
 {
@@ -134,6 +158,7 @@ int main(void)
 		cmocka_unit_test(a_file_of_an_unknown_mount_is_read_where_it_is_held),
 		cmocka_unit_test(every_page_of_a_long_range_counts),
 		cmocka_unit_test(memory_without_a_file_needs_none),
+		cmocka_unit_test(a_hold_reads_resident_pages_only),
 		cmocka_unit_test(a_mount_that_the_kernel_serves_is_read),
 		cmocka_unit_test(nothing_is_not_waited_for),
 	};

@@ -252,6 +252,54 @@ static void the_longest_filter_is_read(void **state)
 	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), 0);
 }
 
+/* The filter stores words, which takes longest, and is evaluated for each call of the table. */
+static void filters_that_take_long_are_refused(void **state)
+{
+	static struct sock_filter longest[BPF_MAXINSNS] = {BPF_STMT(BPF_ST, 0)};
+	static struct flmem_syscall rows[20];
+	static const struct flmem_syscall_table table = {
+		.maker = "a test", .rows = rows, .count = FLMEM_ARRAY_SIZE(rows)};
+	struct flmem_syscall_list list = {0};
+	struct flmem_seccomp_calls calls = {.list = &list, .repeated = {.number = -1}};
+	struct flmem_error err;
+
+	(void)state;
+	require_filters_shown();
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		rows[i].number = SYS_getpid;
+	for (size_t i = 1; i < BPF_MAXINSNS; i++)
+		longest[i] = (struct sock_filter)IF_EQUAL((unsigned)i, 0, 0);
+	longest[BPF_MAXINSNS - 1] = allow[0];
+	flmem_syscall_list_add(&list, &table);
+	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "stopped for long"));
+	calls.assume = true;
+	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), 0);
+}
+
+/* Each number is evaluated for itself if all of them together cannot be decided. */
+static void numbers_that_take_long_are_refused(void **state)
+{
+	static struct sock_filter longest[BPF_MAXINSNS] = {
+		LOAD_NUMBER,
+		BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 1),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 0x3fffffff, 0, 1),
+		RETURN(KILL),
+	};
+	struct flmem_syscall_list list = {0};
+	const struct flmem_seccomp_calls calls = {.list = &list, .repeated = {.number = -1}};
+	struct flmem_error err;
+
+	(void)state;
+	require_filters_shown();
+	for (size_t i = 4; i < BPF_MAXINSNS; i++)
+		longest[i] = (struct sock_filter)IF_EQUAL(4096 + (unsigned)i, 0, 0);
+	longest[BPF_MAXINSNS - 1] = allow[0];
+	flmem_syscall_list_add(&list, &code_table);
+	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "stopped for long"));
+}
+
 static void a_call_that_is_only_noted_is_allowed(void **state)
 {
 	static const struct sock_filter log[] = {RETURN(SECCOMP_RET_LOG)};
@@ -491,6 +539,8 @@ int main(void)
 		cmocka_unit_test(filters_that_are_not_all_read_are_refused),
 		cmocka_unit_test(no_error_but_one_ends_the_filters),
 		cmocka_unit_test(the_longest_filter_is_read),
+		cmocka_unit_test(filters_that_take_long_are_refused),
+		cmocka_unit_test(numbers_that_take_long_are_refused),
 		cmocka_unit_test(a_call_that_is_only_noted_is_allowed),
 		cmocka_unit_test(the_first_call_of_all_counts),
 		cmocka_unit_test(a_call_of_the_program_has_the_name_of_a_table),

@@ -26,6 +26,12 @@
 /* System call numbers of a 64-bit program: 0 to 471 in Linux 7.0; 512 and up belong to x32. */
 #define NUMBERS 512U
 
+/*
+ * Limit of the steps with which the filters of a thread are evaluated, while it is held. These take
+ * some 2 ms; filters for containers and services have a tenth of them.
+ */
+#define STEPS_MAX 400000U
+
 #define STOP_TIMEOUT_US 200000U
 
 #define CAP_SYS_ADMIN_BIT 21U
@@ -43,6 +49,7 @@ struct filter_check {
 	const struct flmem_seccomp_calls *calls;
 	const struct sock_filter *program;
 	size_t length;
+	unsigned *steps; /* taken so far, for all filters */
 	struct flmem_error *err;
 };
 
@@ -242,6 +249,17 @@ static void print_call(const struct flmem_syscall *row, struct flmem_buf *text)
 	flmem_buf_puts(text, count == FLMEM_SYSCALL_ARGS ? ")" : count ? ", ...)" : "...)");
 }
 
+static int refuse_long(const struct filter_check *in)
+{
+	if (in->calls->assume)
+		return 0;
+	return flmem_error_set(in->err, FLMEM_EUNSUPPORTED, 0,
+			       "the seccomp filters of thread %d of process %d are so long that "
+			       "it would be stopped for long while flmem evaluates them; give "
+			       "--assume-seccomp if they are known to allow the calls of flmem",
+			       (int)in->tid, (int)in->pid);
+}
+
 static int refuse_call(const struct filter_check *in, const struct flmem_syscall_table *table,
 		       const struct flmem_syscall *row, const struct flmem_filter_outcome *outcome)
 {
@@ -250,6 +268,8 @@ static int refuse_call(const struct filter_check *in, const struct flmem_syscall
 	enum flmem_filter_action worst = FLMEM_FILTER_KILL_PROCESS;
 	bool sure;
 
+	if (*in->steps > STEPS_MAX)
+		return refuse_long(in);
 	while (!(actions >> worst & 1U))
 		worst++;
 	sure = outcome->actions == 1U << worst;
@@ -272,7 +292,8 @@ static bool is_allowed(const struct filter_check *in, const struct flmem_syscall
 
 	flmem_filter_input_set(&input, row);
 	flmem_filter_run(in->program, in->length, &input, ret_outcome);
-	return !harmful_actions(row, ret_outcome);
+	*in->steps += ret_outcome->steps;
+	return *in->steps <= STEPS_MAX && !harmful_actions(row, ret_outcome);
 }
 
 /* Returns the name of a call number in the given tables, for the message. */
@@ -295,6 +316,7 @@ static int check_filtered_calls(const struct filter_check *in,
 
 	flmem_filter_input_any(&input, NUMBERS);
 	flmem_filter_run(in->program, in->length, &input, &outcome);
+	*in->steps += outcome.steps;
 	if (!harmful_actions(&any, &outcome))
 		return 0;
 	for (long number = 0; number < (long)NUMBERS; number++) {
@@ -355,9 +377,11 @@ static int refuse_read(const struct filter_check *in, int error)
 static int check_filters(struct filter_check *in, uint64_t count)
 {
 	struct sock_filter program[BPF_MAXINSNS];
+	unsigned steps = 0;
 	unsigned long index;
 	int rc = 0;
 
+	in->steps = &steps;
 	for (index = 0; index < FILTERS_MAX && !rc; index++) {
 		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, in->tid, index, NULL);
 

@@ -15,6 +15,10 @@
 #define OWN_ARCH 0
 #endif
 
+/* The time that parts of a run take, in that of an instruction without them. */
+#define STORING_STEPS	   8U  /* an instruction of a program that stores words */
+#define UNREACHED_PER_STEP 16U /* instructions that are not reached */
+
 #define WORD_OF(field) (offsetof(struct seccomp_data, field) / sizeof(uint32_t))
 
 _Static_assert(sizeof(struct seccomp_data) == 64, "sixteen words");
@@ -46,14 +50,18 @@ static struct flmem_filter_word join_words(struct flmem_filter_word a, struct fl
 struct bpf_registers {
 	bool reached;
 	struct flmem_filter_word a, x;
-	struct flmem_filter_word memory[BPF_MEMWORDS];
+};
+
+struct bpf_memory {
+	struct flmem_filter_word words[BPF_MEMWORDS];
 };
 
 struct filter_run {
 	const struct sock_filter *program;
 	size_t length;
 	const struct flmem_filter_input *input;
-	struct bpf_registers *at; /* registers at each instruction */
+	struct bpf_registers *at;  /* registers at each instruction */
+	struct bpf_memory *memory; /* the same; NULL: the program uses none, as most */
 	struct flmem_filter_outcome *outcome;
 };
 
@@ -120,6 +128,12 @@ static void add_return(struct filter_run *run, struct flmem_filter_word value)
 	run->outcome->errors_differ = true;
 }
 
+static void push_memory(struct bpf_memory *to, const struct bpf_memory *from, bool joins)
+{
+	for (size_t i = 0; i < BPF_MEMWORDS; i++)
+		to->words[i] = joins ? join_words(to->words[i], from->words[i]) : from->words[i];
+}
+
 /*
  * Adds a path to an instruction. If several paths lead to it, its registers may have the values of
  * any of them.
@@ -130,13 +144,15 @@ static void push_filter_path(struct filter_run *run, size_t index, const struct 
 
 	if (!to) {
 		add_kill(run);
-	} else if (!to->reached) {
+		return;
+	}
+	if (run->memory)
+		push_memory(&run->memory[index], &run->memory[from - run->at], to->reached);
+	if (!to->reached) {
 		*to = *from;
 	} else {
 		to->a = join_words(to->a, from->a);
 		to->x = join_words(to->x, from->x);
-		for (size_t i = 0; i < BPF_MEMWORDS; i++)
-			to->memory[i] = join_words(to->memory[i], from->memory[i]);
 	}
 }
 
@@ -316,7 +332,7 @@ load_word(const struct filter_run *run, const struct bpf_registers *r, const str
 	case BPF_IMM:
 		return known_word(i->k);
 	case BPF_MEM:
-		return r->memory[i->k];
+		return run->memory[r - run->at].words[i->k];
 	case BPF_LEN:
 		return known_word(sizeof(struct seccomp_data));
 	default:
@@ -336,10 +352,10 @@ static bool execute_instruction(struct filter_run *run, struct bpf_registers *r,
 		r->x = load_word(run, r, i);
 		return true;
 	case BPF_ST:
-		r->memory[i->k] = r->a;
+		run->memory[r - run->at].words[i->k] = r->a;
 		return true;
 	case BPF_STX:
-		r->memory[i->k] = r->x;
+		run->memory[r - run->at].words[i->k] = r->x;
 		return true;
 	case BPF_ALU:
 		return execute_alu(run, r, i);
@@ -367,15 +383,27 @@ static void follow_instruction(struct filter_run *run, size_t index)
 		push_filter_path(run, index + 1, r);
 }
 
+static bool uses_memory(const struct sock_filter *program, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (BPF_CLASS(program[i].code) == BPF_ST || BPF_CLASS(program[i].code) == BPF_STX ||
+		    (BPF_CLASS(program[i].code) <= BPF_LDX && BPF_MODE(program[i].code) == BPF_MEM))
+			return true;
+	return false;
+}
+
 void flmem_filter_run(const struct sock_filter *program, size_t length,
 		      const struct flmem_filter_input *input,
 		      struct flmem_filter_outcome *ret_outcome)
 {
 	struct flmem_filter_outcome outcome = {0};
 	FLMEM_AUTO_FREE struct bpf_registers *at = calloc(length + 1, sizeof(*at));
-	struct filter_run run = {program, length, input, at, &outcome};
+	const bool stores = uses_memory(program, length);
+	FLMEM_AUTO_FREE struct bpf_memory *memory =
+		stores ? calloc(length + 1, sizeof(*memory)) : NULL;
+	struct filter_run run = {program, length, input, at, memory, &outcome};
 
-	if (!at || !length || length > BPF_MAXINSNS) {
+	if (!at || (stores && !memory) || !length || length > BPF_MAXINSNS) {
 		add_kill(&run);
 		*ret_outcome = outcome;
 		return;
@@ -383,7 +411,10 @@ void flmem_filter_run(const struct sock_filter *program, size_t length,
 	at[0].reached = true;
 	/* Jumps only go forward: all paths to an instruction are known before it is processed. */
 	for (size_t i = 0; i < length; i++)
-		if (at[i].reached)
+		if (at[i].reached) {
 			follow_instruction(&run, i);
+			outcome.steps += stores ? STORING_STEPS : 1;
+		}
+	outcome.steps += (unsigned)length / UNREACHED_PER_STEP + 1;
 	*ret_outcome = outcome;
 }

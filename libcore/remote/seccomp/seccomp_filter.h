@@ -60,6 +60,7 @@ struct flmem_filter_outcome {
 	unsigned actions;   /* possible actions, as bits 1 << enum flmem_filter_action */
 	unsigned error;	    /* errno of FLMEM_FILTER_ERRNO if it is always the same */
 	bool errors_differ; /* FLMEM_FILTER_ERRNO may have several errnos */
+	unsigned steps;	    /* a measure of the time that the evaluation took */
 };
 
 /* Adds the meaning of one return value of a filter. */
