@@ -25,6 +25,7 @@
 #include "remote/gadgets.h"
 #include "remote/interrupts.h"
 #include "remote/own_code.h"
+#include "remote/own_quota.h"
 #include "remote/priority.h"
 #include "remote/seccomp/seccomp.h"
 #include "remote/tracee.h"
@@ -298,6 +299,7 @@ static enum borrow_attempt try_thread(struct flmem_borrow_state *borrow,
 		return rc > 0 ? ATTEMPT_LATER : ATTEMPT_FATAL;
 	if (borrow->options->observe && !borrow->dry_run)
 		borrow->options->observe(borrow->options->observer, false);
+	flmem_own_quota_await();
 	flmem_own_code_fault_in();
 	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
 	attempt = start_calls(borrow, candidate, &calls, &start_ns);

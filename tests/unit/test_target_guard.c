@@ -12,6 +12,7 @@
 #include "allocators/allocator_registry.h"
 #include "elf/modules.h"
 #include "ops/target/target_guard.h"
+#include "proc/limits/cpu_quota.h"
 #include "proc/maps.h"
 
 /* A library of three parts between two others, as the loader maps them. */
@@ -62,6 +63,14 @@ uint64_t __wrap_flmem_group_room_left(int rootfd, const struct flmem_process *pr
 	return room_left;
 }
 
+static uint64_t quota_us = UINT64_MAX;
+
+struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void);
+struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void)
+{
+	return (struct flmem_cpu_quota){.least_us = quota_us, .longest_period_us = 100000};
+}
+
 /* flmem may be in the same control group, and the kernel ends the largest process of it. */
 static int open_with_room(uint64_t bytes, struct flmem_error *err)
 {
@@ -83,6 +92,22 @@ static void a_group_without_room_for_flmem_is_refused(void **state)
 	flmem_error_clear(&err);
 	(void)open_with_room(UINT64_C(8) << 20, &err);
 	assert_null(strstr(err.message, "the control group"));
+}
+
+/* A thread stands still until the next period where flmem has used its processor time. */
+static void a_group_without_processor_time_for_flmem_is_refused(void **state)
+{
+	struct flmem_error err = {0};
+
+	(void)state;
+	quota_us = 9999;
+	assert_int_equal(open_with_room(UINT64_MAX, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "9999 us of processor time"));
+	flmem_error_clear(&err);
+	quota_us = 10000;
+	(void)open_with_room(UINT64_MAX, &err);
+	assert_null(strstr(err.message, "the control group"));
+	quota_us = UINT64_MAX;
 }
 
 static int plan_nothing(const struct flmem_view *view, const struct flmem_allocator *found,
@@ -136,6 +161,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_allocators_code_and_locks_are_guarded),
 		cmocka_unit_test(a_group_without_room_for_flmem_is_refused),
+		cmocka_unit_test(a_group_without_processor_time_for_flmem_is_refused),
 		cmocka_unit_test(joins_of_an_allocator_that_is_built_in_are_guarded),
 		cmocka_unit_test(a_runtime_that_owns_its_memory_is_refused),
 	};

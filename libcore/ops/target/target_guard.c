@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "elf/image.h"
 #include "elf/modules.h"
+#include "proc/limits/cpu_quota.h"
 #include "proc/limits/group_room.h"
 #include "remote/checks/fork_checks.h"
 #include "remote/checks/preflight.h"
@@ -21,6 +22,9 @@
 
 /* Memory that flmem itself needs at most, its files included, and some room for the program. */
 #define OWN_BYTES (UINT64_C(8) << 20)
+
+/* Processor time that a hold may take on a slow machine, several times over. */
+#define OWN_QUOTA_US 10000U
 
 /*
  * Checks that the target's control group has room for flmem, if flmem is in it: when memory is out,
@@ -45,6 +49,25 @@ static int check_own_room(pid_t pid, struct flmem_error *err)
 			       (unsigned long long)(OWN_BYTES >> 20), (int)pid);
 }
 
+/*
+ * Checks that the control group of flmem gives it the processor time for which it may hold a thread,
+ * with the reading of results.
+ */
+static int check_own_quota(pid_t pid, struct flmem_error *err)
+{
+	const struct flmem_cpu_quota quota = flmem_cpu_quota_read_own();
+
+	if (quota.least_us >= OWN_QUOTA_US)
+		return 0;
+	return flmem_error_set(
+		err, FLMEM_EUNSAFE, 0,
+		"the control group of this flmem gives it %llu us of processor time "
+		"in a period (cpu.max), and with less than %u us a thread of process "
+		"%d could stand still until the next one; run flmem outside of that "
+		"group",
+		(unsigned long long)quota.least_us, OWN_QUOTA_US, (int)pid);
+}
+
 int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, uint64_t start_time,
 			    struct flmem_error *err)
 {
@@ -58,6 +81,8 @@ int flmem_target_guard_open(struct flmem_target_inspection *target, pid_t pid, u
 	rc = flmem_preflight_identity(&target->process, err);
 	if (!rc)
 		rc = check_own_room(pid, err);
+	if (!rc)
+		rc = check_own_quota(pid, err);
 	if (!rc)
 		rc = flmem_preflight_processor(err);
 	/*

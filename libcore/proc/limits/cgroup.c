@@ -118,8 +118,8 @@ static int read_mounts(struct flmem_cgroups *cgroups)
 	return rc;
 }
 
-static int open_controller(int rootfd, const char *controller, struct flmem_cgroups **ret_cgroups,
-			   struct flmem_error *err)
+int flmem_cgroups_open_controller(int rootfd, const char *controller,
+				  struct flmem_cgroups **ret_cgroups, struct flmem_error *err)
 {
 	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = calloc(1, sizeof(*cgroups));
 	int rc;
@@ -137,7 +137,7 @@ static int open_controller(int rootfd, const char *controller, struct flmem_cgro
 
 int flmem_cgroups_open_at(int rootfd, struct flmem_cgroups **ret_cgroups, struct flmem_error *err)
 {
-	return open_controller(rootfd, "memory", ret_cgroups, err);
+	return flmem_cgroups_open_controller(rootfd, "memory", ret_cgroups, err);
 }
 
 int flmem_cgroups_open(struct flmem_cgroups **ret_cgroups, struct flmem_error *err)
@@ -545,7 +545,7 @@ uint64_t flmem_cgroups_tasks_left(int rootfd, const struct flmem_process *proces
 	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
 	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
 
-	if (open_controller(rootfd, "pids", &cgroups, NULL) || !cgroups)
+	if (flmem_cgroups_open_controller(rootfd, "pids", &cgroups, NULL) || !cgroups)
 		return 0; /* the mounts cannot be read */
 	flmem_cgroups_open_place(cgroups, process, &place);
 	if (place.memory < 0 && place.unified < 0)

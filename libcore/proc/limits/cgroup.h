@@ -33,6 +33,10 @@ struct flmem_cgroup_limit {
 int flmem_cgroups_open(struct flmem_cgroups **ret_cgroups, struct flmem_error *err);
 int flmem_cgroups_open_at(int rootfd, struct flmem_cgroups **ret_cgroups, struct flmem_error *err);
 
+/* The same for the mounts of another controller, in version 1 or 2. */
+int flmem_cgroups_open_controller(int rootfd, const char *controller,
+				  struct flmem_cgroups **ret_cgroups, struct flmem_error *err);
+
 void flmem_cgroups_free(struct flmem_cgroups *cgroups);
 
 static inline void flmem_cleanup_cgroups(struct flmem_cgroups **cgroups)

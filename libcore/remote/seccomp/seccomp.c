@@ -18,6 +18,7 @@
 #include "remote/checks/candidates.h"
 #include "remote/checks/quiet_stop.h"
 #include "remote/interrupts.h"
+#include "remote/own_quota.h"
 #include "remote/seccomp/seccomp_filter.h"
 #include "remote/tracee.h"
 
@@ -503,6 +504,7 @@ int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 		return rc;
 	if (read_seccomp_state(process, tid, &state) == 0 && !state.mode)
 		return 0;
+	flmem_own_quota_await();
 	failed = flmem_attempt_run_on_thread(check_stopped_thread, &running);
 	if (failed)
 		return flmem_error_set(err, FLMEM_EFAILED, failed, "cannot start a thread");

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_PROC_LIMITS_CPU_QUOTA_H
+#define FLMEM_PROC_LIMITS_CPU_QUOTA_H
+
+/*
+ * Limits of processor time of control groups (cpu.max of version 2, cpu.cfs_quota_us of version 1).
+ * A group that has used its quota gets no processor until the next period.
+ */
+
+#include <stdint.h>
+
+struct flmem_process;
+
+struct flmem_cpu_quota {
+	uint64_t least_us; /* the smallest quota of the groups; UINT64_MAX: none is visible */
+	uint64_t longest_period_us; /* of the groups that have a quota; 0: none has */
+};
+
+/* Reads the quotas of the process's groups. The mounts are those below `rootfd`. */
+struct flmem_cpu_quota flmem_cpu_quota_read(int rootfd, const struct flmem_process *process);
+
+/* The same for the calling process. */
+struct flmem_cpu_quota flmem_cpu_quota_read_own(void);
+
+#endif

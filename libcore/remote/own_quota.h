@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FLMEM_REMOTE_OWN_QUOTA_H
+#define FLMEM_REMOTE_OWN_QUOTA_H
+
+/*
+ * The control group of flmem may have a quota of processor time. Where flmem has used it, a thread
+ * that it holds stands until the next period. Sleeps for one period, so that the quota is whole
+ * when the hold begins. Returns at once if no quota is visible.
+ */
+void flmem_own_quota_await(void);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control group of flmem has a quota of processor time. flmem waits for a new period before it
+ * holds a thread, and not while it does.
+ */
+#include "borrowed.h"
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#include <time.h>
+
+#include "proc/limits/cpu_quota.h"
+#include "proc/status.h"
+
+#define PERIOD_US 12345U
+
+static pid_t child;
+static int bell[2];
+static unsigned periods, periods_of_hold;
+static bool is_held;
+
+struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void);
+struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void)
+{
+	return (struct flmem_cpu_quota){.least_us = 50000, .longest_period_us = PERIOD_US};
+}
+
+int __real_nanosleep(const struct timespec *time, struct timespec *ret_rest);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_rest);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_rest)
+{
+	struct flmem_status status;
+
+	if (time->tv_nsec == PERIOD_US * 1000L) {
+		periods++;
+		is_held |=
+			flmem_status_read_number(child, &status) || flmem_u64_or(status.tracer, 1);
+	}
+	return __real_nanosleep(time, ret_rest);
+}
+
+int __real_flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
+int __wrap_flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader);
+int __wrap_flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t leader)
+{
+	periods_of_hold += periods > 0;
+	periods = 0;
+	return __real_flmem_tracee_seize(tracee, tid, leader);
+}
+
+static void be_child(void)
+{
+	char byte;
+
+	for (;;)
+		(void)!read(bell[0], &byte, 1);
+}
+
+static void a_period_begins_before_a_hold(void **state)
+{
+	struct flmem_borrow_options options = {.timeout_us = 20000000};
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+	struct target target;
+
+	(void)state;
+	assert_int_equal(pipe(bell), 0);
+	child = child_start(be_child);
+	await_true(is_blocked_in(child, SYS_read));
+	target_open(child, &target);
+	expect_borrowed(flmem_borrow_dry_run(&target.view, &options, &result, &err), &err);
+	assert_int_equal(result.tid, child);
+	assert_true(periods_of_hold > 0);
+	assert_false(is_held);
+	target_close(&target);
+	child_end(child);
+	pipe_close(bell);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_period_begins_before_a_hold),
+	};
+
+	return cmocka_run_group_tests_name("borrow_quota", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("SKIP: threads are not borrowed on this processor yet");
+	return 77;
+}
+#endif
