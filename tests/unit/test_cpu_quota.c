@@ -53,6 +53,8 @@ static void all_groups_above_count(void **state)
 	expect_quota(tree, UINT64_MAX, 0);
 	tree_puts(tree, "sys/fs/cgroup/a/b/cpu.max", "20000 100000\n");
 	expect_quota(tree, 20000, 100000);
+	tree_puts(tree, "sys/fs/cgroup/a/cpu.max", "15000 50000\n");
+	expect_quota(tree, 15000, 100000);
 	tree_puts(tree, "sys/fs/cgroup/a/cpu.max", "50000 400000\n");
 	expect_quota(tree, 20000, 400000);
 	tree_puts(tree, "sys/fs/cgroup/a/b/cpu.max", "garbage\n");
