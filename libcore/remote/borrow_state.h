@@ -46,8 +46,7 @@ struct flmem_borrow_state {
 	struct flmem_errno_place errno_place;
 	struct flmem_errno_value own_errno; /* errno of the thread before the calls */
 	struct flmem_scratch scratch;
-	unsigned
-		fetches; /* number of times that memory was missed in a hold, and fetched after it */
+	unsigned fetches;  /* times that missed memory was fetched after a hold */
 	bool has_fetched;  /* since the last pass began */
 	uint64_t armed_us; /* time at which the thread was about to begin its calls */
 	unsigned char seen[FLMEM_CHAIN_DATA];

@@ -49,10 +49,7 @@ static int check_own_room(pid_t pid, struct flmem_error *err)
 			       (unsigned long long)(OWN_BYTES >> 20), (int)pid);
 }
 
-/*
- * Checks that the control group of flmem gives it the processor time for which it may hold a thread,
- * with the reading of results.
- */
+/* Checks that the control group of flmem gives it the processor time of a hold, with a reserve. */
 static int check_own_quota(pid_t pid, struct flmem_error *err)
 {
 	const struct flmem_cpu_quota quota = flmem_cpu_quota_read_own();
@@ -62,9 +59,8 @@ static int check_own_quota(pid_t pid, struct flmem_error *err)
 	return flmem_error_set(
 		err, FLMEM_EUNSAFE, 0,
 		"the control group of this flmem gives it %llu us of processor time "
-		"in a period (cpu.max), and with less than %u us a thread of process "
-		"%d could stand still until the next one; run flmem outside of that "
-		"group",
+		"in a period (cpu.max); with less than %u us a thread of process %d "
+		"could be stopped until the next one; run flmem outside of that group",
 		(unsigned long long)quota.least_us, OWN_QUOTA_US, (int)pid);
 }
 
