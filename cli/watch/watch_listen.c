@@ -3,28 +3,14 @@
 
 #include <stdio.h>
 
-static char *render_metrics(void *context, enum flmem_exposition exposition)
-{
-	struct flmem_watch_snapshot_data state;
-	char *text;
-
-	if (flmem_watch_snapshot_read(context, &state, NULL))
-		return NULL;
-	text = flmem_report_watch_metrics(&state, exposition);
-	flmem_watch_summary_clear(&state.summary);
-	return text;
-}
-
 int watch_listen_begin(const char *address, struct flmem_watch_options *watch,
 		       struct watch_listen *ret_listen, struct flmem_error *err)
 {
-	struct flmem_endpoint_options options = {.address = address, .render = render_metrics};
 	int rc = flmem_watch_snapshot_new(&ret_listen->snapshot, err);
 
 	if (rc)
 		return rc;
-	options.context = ret_listen->snapshot;
-	rc = flmem_endpoint_open(&options, &ret_listen->endpoint, err);
+	rc = flmem_endpoint_open(address, ret_listen->snapshot, &ret_listen->endpoint, err);
 	if (rc)
 		return flmem_error_prefix(err, rc, "--listen");
 	watch->snapshot = ret_listen->snapshot;

@@ -55,7 +55,7 @@ struct connection_slot {
 
 struct flmem_endpoint {
 	struct flmem_microhttpd http;
-	struct flmem_endpoint_options options;
+	struct flmem_watch_snapshot *snapshot; /* borrowed */
 	struct MHD_Daemon *daemon;
 	struct flmem_listener listener;
 	char url[FLMEM_LISTEN_NAME_MAX + 16];
@@ -115,6 +115,19 @@ static enum flmem_exposition choose_exposition(struct flmem_endpoint *e,
 		       : FLMEM_EXPOSITION_TEXT;
 }
 
+/* Returns the text of the watch, which the caller frees; NULL while there is no watch. */
+static char *render_metrics(struct flmem_endpoint *e, enum flmem_exposition exposition)
+{
+	struct flmem_watch_snapshot_data state;
+	char *text;
+
+	if (flmem_watch_snapshot_read(e->snapshot, &state, NULL))
+		return NULL;
+	text = flmem_report_watch_metrics(&state, exposition);
+	flmem_watch_summary_clear(&state.summary);
+	return text;
+}
+
 /* Returns a response with the current text, or a very recent one; NULL if there is none. */
 static struct MHD_Response *current_response(struct flmem_endpoint *e,
 					     enum flmem_exposition exposition)
@@ -125,7 +138,7 @@ static struct MHD_Response *current_response(struct flmem_endpoint *e,
 
 	if (c->response && now_us - c->made_us < FRESH_US)
 		return c->response;
-	text = e->options.render(e->options.context, exposition);
+	text = render_metrics(e, exposition);
 	if (c->response)
 		e->http.destroy_response(c->response);
 	c->response = text ? make_response(e, text, expositions[exposition].type) : NULL;
@@ -253,12 +266,12 @@ static int start_thread(struct flmem_endpoint *e, struct flmem_error *err)
 	return 0;
 }
 
-static int open_endpoint(struct flmem_endpoint *e, struct flmem_error *err)
+static int open_endpoint(struct flmem_endpoint *e, const char *address, struct flmem_error *err)
 {
 	int rc = flmem_microhttpd_load(&e->http, err);
 
 	if (!rc)
-		rc = flmem_listen(e->options.address, &e->listener, err);
+		rc = flmem_listen(address, &e->listener, err);
 	if (rc)
 		return rc;
 	snprintf(e->url, sizeof(e->url), "http://%s" PATH, e->listener.name);
@@ -275,7 +288,7 @@ static void cleanup_endpoint(struct flmem_endpoint **endpoint)
 	flmem_endpoint_close(*endpoint);
 }
 
-int flmem_endpoint_open(const struct flmem_endpoint_options *options,
+int flmem_endpoint_open(const char *address, struct flmem_watch_snapshot *snapshot,
 			struct flmem_endpoint **ret_endpoint, struct flmem_error *err)
 {
 	FLMEM_AUTO(cleanup_endpoint) struct flmem_endpoint *e = calloc(1, sizeof(*e));
@@ -283,9 +296,9 @@ int flmem_endpoint_open(const struct flmem_endpoint_options *options,
 
 	if (!e)
 		return flmem_error_nomem(err, "cannot make an endpoint");
-	e->options = *options;
+	e->snapshot = snapshot;
 	e->listener.fd = e->stop = -1;
-	rc = open_endpoint(e, err);
+	rc = open_endpoint(e, address, err);
 	if (!rc)
 		*ret_endpoint = FLMEM_TAKE(e);
 	return rc;

@@ -52,25 +52,17 @@ flmem_report_watch_metrics(const struct flmem_watch_snapshot_data *state,
 
 struct flmem_endpoint;
 
-struct flmem_endpoint_options {
-	/* "127.0.0.1:9477", "[::1]:9477" or "localhost:9477"; port 0: any free port. */
-	const char *address;
-	/*
-	 * Returns a new heap string, which the endpoint frees, or NULL to answer the request with
-	 * status 503. The thread of the endpoint calls it, at most a few times per second.
-	 */
-	char *(*render)(void *context, enum flmem_exposition exposition);
-	void *context;
-};
-
 /*
  * Serves GET and HEAD of /metrics until flmem_endpoint_close(), in a separate thread that has all
- * signals blocked. The number of connections and the seconds that each may take are limited; each
- * serves one request. Responses never contain parts of a request. FLMEM_EUSAGE for an invalid
- * address or a port in use, FLMEM_EPERM for a privileged port, FLMEM_EUNSUPPORTED without
- * libmicrohttpd.
+ * signals blocked. A response is the watch that `snapshot` shows at that time; status 503 while it
+ * shows none. The endpoint borrows the snapshot. The address is "127.0.0.1:9477", "[::1]:9477" or
+ * "localhost:9477", with port 0 for any free port. The number of connections and the seconds that
+ * each may take are limited; each serves one request. Responses never contain parts of a request.
+ * FLMEM_EUSAGE for an invalid address or a port in use, FLMEM_EPERM for a privileged port,
+ * FLMEM_EUNSUPPORTED without libmicrohttpd.
  */
-FLMEM_API FLMEM_MUST_CHECK int flmem_endpoint_open(const struct flmem_endpoint_options *options,
+FLMEM_API FLMEM_MUST_CHECK int flmem_endpoint_open(const char *address,
+						   struct flmem_watch_snapshot *snapshot,
 						   struct flmem_endpoint **ret_endpoint,
 						   struct flmem_error *err);
 
