@@ -3,8 +3,9 @@
 
 BELOW_ALLOCATORS = ("base", "preload", "proc", "elf", "remote")
 BELOW_RULES = BELOW_ALLOCATORS + ("allocators", "documents", "runtimes")
-BELOW_OPS = BELOW_RULES + ("rules", "frameworks", "settings", "series", "model")
+BELOW_OPS = BELOW_RULES + ("rules", "frameworks", "settings", "series")
 BELOW_TRIM = BELOW_OPS + ("ops/target", "ops/detect")
+BELOW_AGGREGATE = ("base", "model", "aggregate", "net")
 
 # The directories that each directory may include besides itself. A new directory is one row.
 DIRECTORIES = {
@@ -19,8 +20,8 @@ DIRECTORIES = {
     "rules": BELOW_RULES + ("series", "profiler"),
     "frameworks": BELOW_RULES + ("rules", "series"),
     "settings": BELOW_RULES + ("rules", "series", "frameworks"),
-    "series": BELOW_RULES,
-    "model": BELOW_RULES,
+    "series": ("base",),
+    "model": ("base",),
     "aggregate": ("base",),
     "net": ("base",),
     "mpi": ("base",),
@@ -29,12 +30,12 @@ DIRECTORIES = {
     "ops/detect": BELOW_OPS + ("ops/target",),
     "ops/trim": BELOW_TRIM,
     "ops/recommend": BELOW_TRIM + ("profiler",),
-    "ops/start": BELOW_TRIM,
+    "ops/start": BELOW_OPS,
     "ops/watch": BELOW_TRIM + ("ops/trim",),
-    "ops/profile": BELOW_TRIM + ("ops/start", "profiler"),
-    "ops/aggregate": BELOW_OPS + ("aggregate", "net", "mpi"),
+    "ops/profile": BELOW_OPS + ("ops/target", "ops/start", "profiler"),
+    "ops/aggregate": BELOW_AGGREGATE + ("mpi",),
     "exchange": ("base",),
-    "ops/exchange": BELOW_OPS + ("aggregate", "net", "exchange", "serve", "ops/aggregate"),
+    "ops/exchange": BELOW_AGGREGATE + ("exchange", "serve", "ops/aggregate"),
     "profiler": ("base", "preload", "proc", "elf", "series"),
     "report": ("base",),
     "serve": ("base",),

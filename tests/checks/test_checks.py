@@ -17,6 +17,7 @@ CLEAN = {
                          "struct flmem_a {\n\tint b;\n};\n\nenum b {\n\tC\n};\n"
                          "static int p_rows[2];\nstatic const struct {\n\tint b;\n} p_names[] = {\n\t{1},\n};\n",
     "libcore/base/a.h": SPDX + "struct b;\n",
+    "docs/architecture.md": "| `cli/` | a |\n| `libcore/include/flmem/` | b |\n| `libcore/base/`, `libcore/proc/` | c |\n",
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nproject(flmem VERSION 1.2.3)\n"
                       "pkg_check_modules(ZLIB REQUIRED zlib)\n",
     "scripts/a.py": "# SPDX-License-Identifier: Apache-2.0\nimport os  # noqa: F401\n",
@@ -91,6 +92,10 @@ FAULTS = (
     ("places", "cli/a.prof", "", "cli/a.prof: left by a run?"),
     ("places", "cli/a.c.orig", "", "cli/a.c.orig: left by a run?"),
     ("places", "libcore/a/b/c/d/e.c", "", "CMake finds no source there"),
+    ("places", "cli/new/b.c", "", "has no row that names cli/new/"),
+    ("places", "libcore/proc/new/b.c", "", "has no row that names libcore/proc/new/"),
+    ("places", "docs/architecture.md", "| `cli/` | `old/` |\n| `libcore/` | `proc/`, `include/`, `base/`, `flmem/` |\n"
+     "| `cli/old/` | b |\n", "names cli/old/, which does not exist"),
     ("spdx", "cli/b.c", "int b;\n", "cli/b.c"),
     ("spdx", "scripts/y", "#!/bin/bash\n", "scripts/y"),
     ("spdx", "scripts/y", "#! /usr/bin/env sh\n", "scripts/y"),
