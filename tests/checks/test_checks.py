@@ -124,6 +124,8 @@ FAULTS = (
     ("wording", "scripts/b.py", "b = 1\n# It is no\n# sound file.\n", "b.py:2: 'is no sound'"),
     ("wording", "CHANGELOG.md", "- It is reckoned.\n", "CHANGELOG.md:1: 'reckon'"),
     ("wording", "scripts/y", "#!/bin/sh\n# reckoned\n", "scripts/y:2: 'reckon'"),
+    ("wording", "tests/cli/b.bats", '@test "it was\ttold" {\n}\n', "tests/cli/b.bats:1: 'told'"),
+    ("wording", "tests/unit/b.c", SPDX + "/* reckoned */\n", "tests/unit/b.c:2: 'reckon'"),
     ("wording", "libcore/new/b.js", "// reckoned\n", "b.js:1: 'reckon'"),
     ("frameworks", "libcore/ops/detect/b.c", SPDX + "int b = FLMEM_FRAMEWORK_NVFLARE;\n",
      "b.c:2: 'FLMEM_FRAMEWORK_NVFLARE' names a framework"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that users do not search for, each with the standard one.
 
-Checked are the strings and comments of sources in C, Python and the like, and all other text outside of tests/:
-documentation with its schemas, alert rules and dashboards, recipes, scripts, build files.
+Checked are the strings and comments of sources in C, Python and the like, and all other text: documentation with its
+schemas, alert rules and dashboards, recipes, scripts, build files, tests in bats with their titles.
 """
 import os
 import re
@@ -47,7 +47,7 @@ WORDS = (
     (r"\bcut short\b", "truncated"),
     (r"\bin the place of\b", "in place of, instead of"),
     (r"\bcannot hold (the|its|a) [a-z]", "cannot store the ..., cannot allocate the ..."),
-    (r"\bbehind --", "after --"),
+    (r"(?<!-)\bbehind --", "after --"),
     (r"\b(comes?|came|gets?|got) to an end\b", "ends"),
     (r"\bpiles? up\b", "accumulate"),
 )
@@ -56,13 +56,14 @@ TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+
 # Matches literals, and groups of consecutive comment lines.
 PYTHON_TOKEN = re.compile(r'(?:(?<=\n)[ \t]*#[^\n]*\n)+|#[^\n]*|"""(?:\\.|.)*?"""|"(?:\\.|[^"\\\n])*"|'
                           r"'(?:\\.|[^'\\\n])*'", re.S)
-C_LIKE = (".c", ".h", ".inc", ".js", ".pml")
+C_LIKE = (".c", ".h", ".inc", ".js", ".pml", ".cu")
 PYTHON = (".py", ".pyi")
-PLAIN = (".md", ".json", ".yml", ".yaml", ".toml", ".cmake", ".in", ".sh", ".bash", ".spec", ".fish", ".txt", ".conf",
+PLAIN = (".md", ".json", ".yml", ".yaml", ".toml", ".cmake", ".in", ".sh", ".bash", ".bats", ".spec", ".fish", ".txt", ".conf",
          ".service")
 NO_SUFFIX = re.compile(r"[A-Za-z_-]+")  # scripts and Makefile, but not .gitignore and the like
-# Files that contain the words on purpose, and the licence.
-EXEMPT = ("tests/", "LICENSE")
+# Files that contain the words on purpose, data of tests, and the licence.
+EXEMPT = ("tests/checks/wording.py", "tests/checks/test_checks.py", "tests/fixtures/", "tests/fuzz/corpus/",
+          "tests/recordings/", "LICENSE")
 
 
 def blanks(words):

@@ -136,7 +136,7 @@ out" ]
 	[ ! -e out ]
 }
 
-@test "inputs that are no models, and outputs that cannot be" {
+@test "inputs that are not models, and outputs that cannot be" {
 	model a w=F32:2
 	mkfifo pipe
 	mkdir folder

@@ -72,7 +72,7 @@ refused() {
 	[ ! -e late.out ] && [ ! -e state.part ] && [ ! -e late.out.part ]
 }
 
-@test "what another program put in the place of a part does not become the output" {
+@test "what another program put in place of a part does not become the output" {
 	slow SLOW_FLUSH -o out "$MODEL?client=1"
 	rm out.part out.part.journal
 	echo other >out.part

@@ -112,7 +112,7 @@ open("storage.pt", "wb").write(whole.replace(b"unharmed", b"unarmed!"))'
 	flmem aggregate inspect whole.pt
 	assert_status 0
 	for option in "" --headers-only; do
-		# shellcheck disable=SC2086 # the empty one is no word
+		# shellcheck disable=SC2086 # the empty one is not a word
 		flmem aggregate inspect $option pickle.pt
 		assert_error 2 "its entry 'model/data.pkl' does not match its checksum in the archive"
 	done

@@ -168,7 +168,7 @@ tensors.write("large", {"w": ("F32", numpy.ones(200000, "f4"))})' "$FLMEM_TESTS"
 	assert_files "a b nan out"
 }
 
-@test "a directory in the place of a file is bad usage" {
+@test "a directory in place of a file is bad usage" {
 	mkdir folder
 	run_command "$FLMEM" aggregate -q -o out -a fedadam --state folder --base a a b
 	assert_error 2 "'folder' is not a regular file; name another --state"

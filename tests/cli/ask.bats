@@ -14,14 +14,14 @@ setup() {
 }
 
 # ask EXPRESSION: evaluates it with `p`, the process, `a`, its serving allocator, `h`, that
-# allocator's heap, `o`, the figures under the allocator's names, and `told`, the victim's output.
+# allocator's heap, `o`, the figures under the allocator's names, and `stats`, the victim's output.
 ask() {
 	python -c '
 import json, sys
 p = json.load(sys.stdin)["processes"][0]
 a = next(x for x in p["allocators"] if x["serves_malloc"])
 h, o = a["heap"], a["own"]
-told = {n: int(v) for n, v in (l.split() for l in open(sys.argv[2]) if " " in l)}
+stats = {n: int(v) for n, v in (l.split() for l in open(sys.argv[2]) if " " in l)}
 def near(x, y, of=4 << 20):
     return abs(x - y) <= max(of, 0.02 * y)
 print(eval("(" + sys.argv[1] + ")"))' "$1" "$VICTIM_LOG" <<<"$output"
@@ -39,10 +39,10 @@ detect_asking() {
 	start_victim "$FLMEM_VICTIMS/allocators/teller-jemalloc"
 	detect_asking
 	# The answering thread may need a few pages itself.
-	[ "$(ask 'all(near(o[n + "_bytes"], told["stats." + n], 256 << 10) for n in
+	[ "$(ask 'all(near(o[n + "_bytes"], stats["stats." + n], 256 << 10) for n in
 		("allocated", "active", "resident", "metadata", "retained"))')" = True ]
-	[ "$(ask 'near(o["dirty_bytes"], told["stats.arenas.4096.pdirty"] * 4096, 256 << 10)')" = True ]
-	[ "$(ask 'near(o["tcache_bytes"], told["stats.arenas.4096.tcache_bytes"], 64 << 10)')" = True ]
+	[ "$(ask 'near(o["dirty_bytes"], stats["stats.arenas.4096.pdirty"] * 4096, 256 << 10)')" = True ]
+	[ "$(ask 'near(o["tcache_bytes"], stats["stats.arenas.4096.tcache_bytes"], 64 << 10)')" = True ]
 	[ "$(ask 'h["method"]')" = queried ]
 	[ "$(ask 'h["in_use_bytes"] + h["cached_bytes"] + h["free_resident_bytes"]
 		+ h["metadata_bytes"] == h["resident_bytes"]')" = True ]
@@ -61,9 +61,9 @@ detect_asking() {
 	[ "$(ask 'sum(r["threads"] for r in h["arena_list"]) >= 5')" = True ]
 	[ "$(ask '1 < len(h["arena_list"]) <= h["arenas"]')" = True ]
 	# The answering thread may take a few pages from its own arena.
-	[ "$(ask 'all(near(r["trimmable_bytes"], 4096 * (told["stats.arenas.%d.pdirty" % r["number"]]),
+	[ "$(ask 'all(near(r["trimmable_bytes"], 4096 * (stats["stats.arenas.%d.pdirty" % r["number"]]),
 		256 << 10) and near(r["resident_bytes"] - r["trimmable_bytes"],
-		4096 * told["stats.arenas.%d.pactive" % r["number"]], 256 << 10)
+		4096 * stats["stats.arenas.%d.pactive" % r["number"]], 256 << 10)
 		for r in h["arena_list"] if r["number"] < 2)')" = True ]
 	[ "$(ask '[r["number"] for r in h["arena_list"]][:2]')" = '[0, 1]' ]
 }
@@ -89,8 +89,8 @@ detect_asking() {
 	requires victim:allocators/teller-tcmalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-tcmalloc"
 	detect_asking
-	[ "$(ask 'near(o["current_allocated_bytes"], told["generic.current_allocated_bytes"], 64 << 10)')" = True ]
-	[ "$(ask 'all(near(o[n + "_bytes"], told["tcmalloc." + n + "_bytes"], 64 << 10) for n in
+	[ "$(ask 'near(o["current_allocated_bytes"], stats["generic.current_allocated_bytes"], 64 << 10)')" = True ]
+	[ "$(ask 'all(near(o[n + "_bytes"], stats["tcmalloc." + n + "_bytes"], 64 << 10) for n in
 		("transfer_cache_free", "central_cache_free", "pageheap_free", "pageheap_unmapped"))')" = True ]
 	[ "$(ask 'h["in_use_bytes"] + h["cached_bytes"] + h["free_resident_bytes"]
 		== h["resident_bytes"]')" = True ]
@@ -170,8 +170,8 @@ print(abs(p - b) <= max(4 << 20, b * 0.02) and b > 16 << 20)' <<<"$output")" = T
 	requires victim:allocators/teller-mimalloc
 	start_victim "$FLMEM_VICTIMS/allocators/teller-mimalloc"
 	detect_asking
-	[ "$(ask 'told["commit"] > 8 << 20')" = True ]
-	[ "$(ask 'near(o["commit_bytes"], told["commit"], 1 << 20)')" = True ]
+	[ "$(ask 'stats["commit"] > 8 << 20')" = True ]
+	[ "$(ask 'near(o["commit_bytes"], stats["commit"], 1 << 20)')" = True ]
 	[ "$(ask 'h["resident_bytes"]')" = None ]
 	[ "$(ask '"mimalloc" in h["unknown"]["resident_bytes"]')" = True ]
 	[ "$(ask 'p["query"]["stopped_us"] > 0 and p["query"]["code"] is None')" = True ]

@@ -43,7 +43,7 @@ tree() {
 	assert_output 'README.md: no file for the link docs/metrics.md'
 }
 
-@test "documents without transcripts are no success" {
+@test "documents without transcripts fail" {
 	tree
 	find "$TREE" -name '*.md' -exec sed -i 's/^```console.*/```text/' {} +
 	run_command python "$TREE/tests/cli/docs.py" "$FLMEM"

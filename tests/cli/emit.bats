@@ -166,7 +166,7 @@ end_script() {
 	wait "$SCRIPT"
 }
 
-@test "a directory is no request to the start script" {
+@test "a directory is not a request to the start script" {
 	make_kit
 	mkdir site-9/shutdown.fl site-9/restart.fl
 	start_script

@@ -529,7 +529,7 @@ make_checkpoint() {
 	has_line server.log 'disk-full a: cannot make an upload: Disk quota exceeded'
 }
 
-@test "what another program put in the place of a part is not what was pulled" {
+@test "what another program put in place of a part is not what was pulled" {
 	serve --model g.safetensors --clients 1
 	touch slow
 	env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" SLOW_FLUSH="$PWD/slow" \

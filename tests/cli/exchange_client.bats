@@ -28,7 +28,7 @@ check() {
 	[[ $stderr == *"trying again"* ]]
 }
 
-@test "a server that is no exchange is reported as such" {
+@test "a server that is not an exchange is reported as such" {
 	local port
 	timeout 60 /usr/bin/python3 -u -m http.server --bind 127.0.0.1 0 >log 2>&1 &
 	SERVER=$!

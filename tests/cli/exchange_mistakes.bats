@@ -105,7 +105,7 @@ teardown() {
 	assert_model "$(cat served)" a.safetensors
 }
 
-@test "a file in the place of the state directory is named as one" {
+@test "a file in place of the state directory is named as one" {
 	run_command "$FLMEM" exchange serve --model g.safetensors --clients 1 --state a.safetensors
 	assert_error 2 "cannot open the directory 'a.safetensors': Not a directory"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # PyTorch on a real GPU: what flmem reports of it, and `flmem trim --cuda`. Elsewhere ask.bats and
-# trim_python.bats have a module in the place of PyTorch.
+# trim_python.bats have a module in place of PyTorch.
 
 load helpers
 

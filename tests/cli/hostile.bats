@@ -351,7 +351,7 @@ threading.Event().wait()' "$@" >"$VICTIM_LOG" 2>&1 3>&- </dev/null &
 		alive "$VICTIM" || fail "round $round: it ended: $(cat "/proc/$VICTIM/stat" 2>&1)"
 		[ "$(status_field "$VICTIM" TracerPid)" = 0 ] || fail "round $round: still traced"
 	done
-	echo "$looked looks and $touched trims came to an end between two turns"
+	echo "$looked looks and $touched trims ended between two turns"
 	[ "$looked" -gt 0 ] || fail "it was never seen: this tested nothing"
 	# The program executes itself again and again, and each begins with the signals that the
 	# first had blocked.

@@ -280,7 +280,7 @@ signal_watch() {
 	assert_terminal_restored 0
 }
 
-@test "lines where the terminal can do nothing, or output is no terminal" {
+@test "lines where the terminal can do nothing, or output is not a terminal" {
 	open_terminal 100 20
 	start_victim watched flat 0 100 512
 	keys "TERM=dumb '$FLMEM' watch --pid $VICTIM --interval 50ms --duration 1s" Enter

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What docs/ gives to Prometheus and Grafana holds together with the metrics that there are.
+# What docs/ gives to Prometheus and Grafana uses only metrics that exist.
 
 load helpers
 

@@ -90,7 +90,7 @@ finding_at() { # FILE LINE RULE SEVERITY PROPOSED
 		<<<"$output" >/dev/null || fail "no $3 in $1:$2"
 }
 
-@test "memory limits in files are held against a plan" {
+@test "memory limits in files are compared with a plan" {
 	cd "$BATS_TEST_TMPDIR"
 	limits
 	flmem recommend kit --params 2B --clients 4 --json

@@ -96,7 +96,7 @@ make_libraries() {
 
 # PyTorch has hundreds of thousands of relocations, and Python opens a library for each module.
 # Measured in processor time: twice as long, and 28 times where all libraries are checked again.
-@test "a library that the program opens is looked at alone, not with all that were there before" {
+@test "only a library that the program opens is read, not all that were there before" {
 	local small count
 	make_libraries "$BATS_TEST_TMPDIR/libraries.1"
 	make_libraries "$BATS_TEST_TMPDIR/libraries.2"

@@ -194,7 +194,7 @@ assert all("truncated before its amounts" in t["unknown"][name] for name in name
 	flmem profile stats --stack native "$cut"
 	assert_status 0
 	assert_stderr 'truncated: its amounts are whole; it lacks all or some of: the files of native code; copy it again'
-	[[ $stderr != *"hold together"* ]] || fail "$stderr"
+	[[ $stderr != *"inconsistent"* ]] || fail "$stderr"
 	assert_output $'\nlargest by peak:\n +[0-9]'
 	flmem profile stats --json "$cut"
 	assert_schema profile-stats

@@ -30,7 +30,7 @@ setup() {
 	cmp "$PROFILE" "$BATS_TEST_TMPDIR/old"
 }
 
-@test "what is no file stays, with --force as without" {
+@test "what is not a regular file stays, with --force as without" {
 	local force
 	mkfifo "$PROFILE"
 	for force in '' --force; do

@@ -225,7 +225,7 @@ assert not p.dropped["python"]'
 
 # Python represents a byte that is not UTF-8 by a lone surrogate (PEP 383); other surrogates are in
 # no name.
-@test "names of files that are no UTF-8 are shown with their bytes, and are two" {
+@test "names of files that are not UTF-8 are shown with their bytes, and are two" {
 	"$FLMEM" profile run -o "$PROFILE" --limit 1MiB -- /usr/bin/python3 -I -c '
 import os
 kept, names = [], {}

@@ -342,7 +342,7 @@ assert d["profiles"][0]["changes"] and not d["profiles"][1]["changes"]
 assert [u["name"] for u in d["unread"]] == ["cut.prof"], d["unread"]'
 }
 
-@test "analyze refuses what is no folder, and one without profiles" {
+@test "analyze refuses what is not a folder, and one without profiles" {
 	flmem profile analyze leak.prof
 	assert_error 2 'cannot read the folder .*Not a directory'
 	mkdir -p empty

@@ -267,7 +267,7 @@ assert all(p.stack(s.node)[0][1].startswith(sys.argv[3]) for s in p.sites.values
 
 # The file has room for 192 mappings; the others' changes are not in these, and the kernel's list is
 # searched once for each.
-@test "mappings that are too many to see their ends are lost, and not live for ever" {
+@test "mappings that are too many to see their ends are lost, and not live forever" {
 	sample --interval 1 -- mappings 9000
 	look 'assert all(p.live_bytes(s) == 0 for s in p.sites.values() if s.kind == 1)
 assert 700 < p.dropped["mappings_full"] < 900, p.dropped

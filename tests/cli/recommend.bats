@@ -243,8 +243,8 @@ for result in run["results"]:
             json.loads(text)
 [invocation] = run["invocations"]
 assert invocation["executionSuccessful"] is False
-[told] = invocation["toolExecutionNotifications"]
-place = told["locations"][0]["physicalLocation"]
+[notification] = invocation["toolExecutionNotifications"]
+place = notification["locations"][0]["physicalLocation"]
 assert place["artifactLocation"]["uri"].endswith("/a%20b/config_fed_server.json")
 assert place["region"]["startLine"] == 1'
 }

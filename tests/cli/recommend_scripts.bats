@@ -192,7 +192,7 @@ for f in json.load(sys.stdin)["findings"]:
 	END
 }
 
-@test "modules of a script that are no regular files, too large or each other's are passed over" {
+@test "modules of a script that are not regular files, too large or each other's are passed over" {
 	local top=$BATS_TEST_TMPDIR/project
 	mkdir -p "$top"
 	mkfifo "$top/pipe.py"

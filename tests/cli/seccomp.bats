@@ -74,7 +74,7 @@ released() {
 	refused kill-one-length all "could kill the process for madvise"
 }
 
-@test "filters that hand the call to somebody else" {
+@test "filters that hand the call to another process" {
 	refused notify-madvise all "would make the thread wait for another process for madvise"
 	refused trace-madvise all "would hand the thread to a tracer for madvise"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # What a target's command line and environment hold of secrets is in nothing that flmem prints or
-# stores, and what flmem stores is no wider open than its user's umask.
+# stores, and what flmem stores is not wider open than its user's umask.
 
 # shellcheck disable=SC2030,SC2031,SC2153 # each test is a shell of its own; helpers.bash sets VICTIM
 load helpers

@@ -279,7 +279,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	assert_error 5 "/etc/passwd does not load into '/usr/bin/python3.*invalid ELF header"
 }
 
-@test "a library that serves malloc and is no jemalloc is refused" {
+@test "a library that serves malloc and is not jemalloc is refused" {
 	local libraries=/usr/lib/x86_64-linux-gnu name file tried=0
 	local -A files=([glibc]=$libraries/libc.so.6 [tcmalloc]=$libraries/libtcmalloc_minimal.so.4
 		[mimalloc]=$libraries/libmimalloc.so.2)
@@ -320,7 +320,7 @@ subprocess.run(['$PYTHON', '-c', '''$WHOAMI'''])"
 	[ "$output" = ran ]
 }
 
-@test "an unknown malloc is no jemalloc" {
+@test "an unknown malloc is not jemalloc" {
 	printf '%s\n' '#include <stddef.h>' 'static char pool[1 << 26];' 'static size_t used;' \
 		'void *malloc(size_t n) { used = (used + 31) & ~15UL; used += n; return pool + used - n; }' \
 		'void free(void *p) { (void)p; }' \

@@ -267,7 +267,7 @@ kernel_thread() {
 
 # The state after a restart of a container, or of a host whose workspace was copied: the file is
 # new, and its number is that of a process that never supervised anything.
-@test "a process that is no script does not block the start" {
+@test "a process that is not a script does not block the start" {
 	local name
 	sleep 600 &
 	VICTIMS+=("$!")
@@ -284,7 +284,7 @@ kernel_thread() {
 	alive "${VICTIMS[0]}"
 }
 
-@test "what a dead supervisor left is no obstacle, also when its number is used again" {
+@test "what a dead supervisor left does not hinder, also when its PID is reused" {
 	local content
 	sleep 600 &
 	VICTIMS+=("$!")

@@ -247,7 +247,7 @@ assert_untouched() {
 	[ "$(ls -A "$W")" = pid.fl ]
 }
 
-@test "a directory is no request" {
+@test "a directory is not a request" {
 	mkdir "$W/shutdown.fl" "$W/restart.fl"
 	supervise sleep 601
 	[ "$(grep -c ' started$' <<<"$stderr")" = 1 ] || fail "restarted"

@@ -232,13 +232,13 @@ time.sleep(1000)'
 	assert_error 2 "unexpected argument 'surplus'"
 }
 
-@test "a kernel thread, a zombie and a thread are no targets" {
+@test "a kernel thread, a zombie and a thread are not targets" {
 	local zombie
 	if [ -d /proc/2 ] && [ ! -e /proc/2/exe ]; then
 		flmem trim --pid 2
 		assert_error 5 'is a kernel thread'
 	else
-		skip_part "$BATS_TEST_DESCRIPTION: process 2 is no kernel thread here"
+		skip_part "$BATS_TEST_DESCRIPTION: process 2 is not a kernel thread here"
 	fi
 	start_victim /usr/bin/python3 -uc '
 import os, time

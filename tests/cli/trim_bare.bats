@@ -67,7 +67,7 @@ refuse_shared_data() {
 	refuse_shared_heap orphan
 }
 
-@test "a thread of the kernel in the process is no reason to refuse it" {
+@test "a thread of the kernel in the process does not cause a refusal" {
 	requires victim:safe_bare
 	local kind
 	for kind in io_uring sqpoll; do

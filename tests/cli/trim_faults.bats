@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# flmem trim of programs that handle the page faults of their own memory.
+# flmem trim of programs that handle the page faults of memory that they map.
 
 load helpers
 

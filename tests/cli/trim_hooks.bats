@@ -287,7 +287,7 @@ start_replaced() {
 	start_victim /bin/sh -c "exec \"\$@\" <>'$INPUT'" sh /usr/bin/python3 "$FLMEM_TESTS/victims/safe_replaced.py" "$@"
 }
 
-@test "no thread runs what a library put in the place of a function of the C library" {
+@test "no thread runs what a library put in place of a function of the C library" {
 	requires /usr/bin/python3
 	[ "$(uname -m)" = x86_64 ] || skip "needs x86-64"
 	start_replaced madvise

@@ -121,7 +121,7 @@ time.sleep(1000)' "$flag"
 	[ "$(json 'r["steps"][0]["detail"]')" = "ZeroDivisionError: division by zero (line 3)" ]
 	[ "$(json 'r["steps"][1]["outcome"]')" != refused ]
 	[ "$(json 'r["output"]')" = "['so far']" ]
-	echo 'this is no Python' >"$BATS_TEST_TMPDIR/wrong.py"
+	echo 'this is not Python' >"$BATS_TEST_TMPDIR/wrong.py"
 	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/wrong.py"
 	assert_status 8
 	assert_stderr 'raised SyntaxError'
@@ -142,7 +142,7 @@ time.sleep(1000)' "$flag"
 	assert_victim_unharmed
 }
 
-@test "files that are no code" {
+@test "files that are not code" {
 	flmem trim --pid $$ --python "$BATS_TEST_TMPDIR/absent.py"
 	assert_error 2 'cannot read .*absent\.py'
 	printf 'a\0b' >"$BATS_TEST_TMPDIR/nul.py"

@@ -9,7 +9,7 @@ load helpers
 start_harmed() {
 	start_victim /usr/bin/python3 -uc '
 import ctypes, mmap, os, signal, sys, threading, time
-kept, told = [], threading.Event()
+kept, signalled = [], threading.Event()
 def sleep_elsewhere():
     ctypes.CDLL(None).pause()
 def block():
@@ -24,22 +24,22 @@ ways = {
     "nothing": lambda: None,
 }
 def work():
-    while not told.is_set():
+    while not signalled.is_set():
         time.sleep(0.02)
-    print("told", threading.get_native_id(), flush=True)
+    print("signalled", threading.get_native_id(), flush=True)
     ways[sys.argv[1]]()
     while True:
         time.sleep(0.02)
-signal.signal(signal.SIGUSR1, lambda *unused: told.set())
+signal.signal(signal.SIGUSR1, lambda *unused: signalled.set())
 threading.Thread(target=work, daemon=True).start()
 print("ready", flush=True)
 while True:
     time.sleep(0.05)' "$1"
 }
 
-be_told() {
+be_signalled() {
 	kill -USR1 "$VICTIM"
-	wait_until 60 grep -q '^told' "$VICTIM_LOG"
+	wait_until 60 grep -q '^signalled' "$VICTIM_LOG"
 }
 
 # refute_unharmed REGEX: checks that the script reports harm, and which.
@@ -51,49 +51,49 @@ refute_unharmed() {
 
 @test "a victim to which nothing is done is unharmed" {
 	start_harmed nothing
-	be_told
+	be_signalled
 	assert_victim_unharmed
 }
 
 @test "a thread more, a mapping more, a descriptor more" {
 	start_harmed thread
-	be_told
+	be_signalled
 	refute_unharmed '2 threads became 3'
 	start_harmed map
-	be_told
+	be_signalled
 	refute_unharmed 'mappings became'
 	start_harmed open
-	be_told
+	be_signalled
 	refute_unharmed 'descriptors became'
 }
 
 @test "mappings that Python code may leave behind, and more than these" {
 	allow_victim --code
 	start_harmed map
-	be_told
+	be_signalled
 	assert_victim_unharmed
 	start_harmed map-many
-	be_told
+	be_signalled
 	refute_unharmed 'mappings became'
 }
 
 @test "a blocked signal of a thread that is not the first" {
 	start_harmed block
-	be_told
+	be_signalled
 	refute_unharmed 'had [0-9a-f]+ blocked, now [0-9a-f]+'
 }
 
 @test "a thread that does not come back from where it was sent" {
 	start_harmed elsewhere
-	be_told
+	be_signalled
 	refute_unharmed 'neither moves on nor waits where it did'
 }
 
 @test "a thread that is not the first, held by a tracer" {
 	local tracer
 	start_harmed nothing
-	be_told
-	run_tracer "$(awk '/^told/ { print $2 }' "$VICTIM_LOG")"
+	be_signalled
+	run_tracer "$(awk '/^signalled/ { print $2 }' "$VICTIM_LOG")"
 	tracer=$VICTIM_TRACER
 	refute_unharmed "traced by $tracer"
 	refute_unharmed 'is stopped: t'

@@ -13,7 +13,7 @@ value() {
 import json, re, sys
 p = json.load(sys.stdin)["processes"][0]
 log = open(sys.argv[2], errors="replace").read()
-def told(what):
+def printed(what):
     return int(re.search(what + r" += +([0-9,]+)", log).group(1).replace(",", ""))
 print(eval("(" + sys.argv[1] + ")"))' "$1" "$VICTIM_LOG"
 }
@@ -38,10 +38,10 @@ compare_arenas() {
 	detect_victim
 	echo "$("$PYTHON" -V): $(value 'p["python"]')"
 	# The report itself consists of a few small objects, made of freed ones.
-	assert_value 'p["python"]["arenas"] == told("arenas allocated current")' True
-	assert_value 'abs(p["python"]["used_bytes"] - told("bytes in allocated blocks") -
-		told("bytes lost to pool headers")) <= 65536 +
-		told("bytes lost to quantization")' True
+	assert_value 'p["python"]["arenas"] == printed("arenas allocated current")' True
+	assert_value 'abs(p["python"]["used_bytes"] - printed("bytes in allocated blocks") -
+		printed("bytes lost to pool headers")) <= 65536 +
+		printed("bytes lost to quantization")' True
 	assert_value 'p["python"]["free_bytes"] > 30e6' True
 	assert_value 'p["python"]["error_bytes"]' 0
 	# flmem does not know which of 3.6 and 3.7 keeps its state at this place.

@@ -263,7 +263,7 @@ rounds() {
 	[ "$(field growth_bytes)" -gt 0 ]
 }
 
-@test "what only lives within a round is no growth" {
+@test "what only lives within a round does not count as growth" {
 	local log=$BATS_TEST_TMPDIR/log.txt
 	start_victim watched flat 0 200 32768 "$log"
 	flmem watch --pid "$VICTIM" --log "$log" --interval 20ms --rounds 10
@@ -311,7 +311,7 @@ rounds() {
 
 # Prints the last run without its end, and without reasons for unknown values, which a recording
 # lacks.
-told() {
+summary() {
 	printf '%s\n' "${lines[@]}" | sed '/"summary"/d; s/"unknown":{[^}]*}//g'
 }
 
@@ -324,11 +324,11 @@ told() {
 	local verdict growth
 	verdict=$(field trend.verdict)
 	growth=$(field trend.growth_per_round_bytes)
-	live=$(told)
+	live=$(summary)
 	[ "$(stat -c %a "$rec")" = 600 ]
 	flmem watch --replay "$rec" --json
 	assert_status 0
-	[ "$(told)" = "$live" ] ||
+	[ "$(summary)" = "$live" ] ||
 		fail "the lines differ: $live"
 	last_line
 	assert_schema watch

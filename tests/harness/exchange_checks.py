@@ -91,7 +91,7 @@ def push():
         found = run("push", server.base, "model.safetensors", "--client", "a", "--weight", "2.5")
         assert server.content("model.safetensors") == data, lie
         assert found["model_bytes"] == len(data) and found["round"] == 0, lie
-        assert lie != "busy-first" or found["took_us"] >= 2000000, "it did not wait as long as it was told to"
+        assert lie != "busy-first" or found["took_us"] >= 2000000, "it did not wait as long as the server asked it to"
         # libcurl itself repeats a request whose kept connection was lost.
         assert lie == "disconnect" or bool(found["retries"]) == (lie not in ("", "location-host")), lie
         metadata = next(iter(server.uploads.values()))["metadata"]
@@ -306,7 +306,7 @@ def lies():
     put("m", data)
     put("out", b"old")
 
-    def told(found, *words):
+    def reported(found, *words):
         """Runs the three verbs with a server each, since most faults wait for a time to pass."""
         server = exchange_fake.Server({"model.safetensors": data})
         for lie, status, text in found:
@@ -316,8 +316,8 @@ def lies():
         server.close()
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for one in [pool.submit(told, STATE_LIES, "status"), pool.submit(told, PUSH_LIES, "push", "m", "--client", "a"),
-                    pool.submit(told, PULL_LIES, "pull", "-o", "out")]:
+        for one in [pool.submit(reported, STATE_LIES, "status"), pool.submit(reported, PUSH_LIES, "push", "m", "--client", "a"),
+                    pool.submit(reported, PULL_LIES, "pull", "-o", "out")]:
             one.result()
     server = exchange_fake.Server({"model.safetensors": data}, "round-other")
     refused(7, "round 7 for round 0", "pull", server.base, "-o", "out", "--round", "0")

@@ -200,7 +200,7 @@ class Victim:
                 found.append("it is still traced")
             held = proc.held(self.pid)
             if held:
-                found.append(f"threads of it stand still: {held}")
+                found.append(f"its threads are stopped: {held}")
         except proc.Gone:
             found.append("it died meanwhile")
         return found

@@ -64,7 +64,7 @@ def check(faults, root):
             found.append(f"{fault.name}: twice")
         names.add(fault.name)
         if not fault.file.startswith("libcore/") or not fault.file.endswith(".c"):
-            found.append(f"{fault.name}: {fault.file} is no source of the library")
+            found.append(f"{fault.name}: {fault.file} is not a source of the library")
         if not fault.tests:
             found.append(f"{fault.name}: names no test")
         try:

@@ -182,7 +182,7 @@ FAULTS = (
           ("cli.supervise_foreign/cannot be removed",)),
     Fault("directory-is-a-request", CONTROL, "!S_ISDIR(status.st_mode);", "true;",
           "a command that is ended by a directory",
-          ("cli.supervise_foreign/directory is no request",)),
+          ("cli.supervise_foreign/directory is not a request",)),
     Fault("emit-image", "libcore/ops/start/emit.c", "if (!rc && options->image)", "if (0)",
           "images that Docker refuses", ("cli.emit/names that no command",)),
     Fault("emit-image-host", "libcore/ops/start/emit_image.c", "if (host < length && is_host(image, host)) {", "if (0) {",

@@ -56,7 +56,7 @@ FAULTS = (
           "a LimitRange of another namespace", PLANS),
     Fault("range-own-limit", CONTAINERS, "(own > most || own < least)", "own > most",
           "a limit below the minimum of a LimitRange", PLANS),
-    Fault("range-of-pod", RANGES, 'strcmp(type, "Pod") == 0) {', "0) {", "the maximum of a pod, which is no default", PLANS),
+    Fault("range-of-pod", RANGES, 'strcmp(type, "Pod") == 0) {', "0) {", "the maximum of a pod, which is not a default", PLANS),
     Fault("spec-memory", SPECS, "*text >= '1' &&", "*text >= '0' &&", "memory that NVFlare refuses", SPEC),
     Fault("spec-conflict", SPECS, "if (native && find_portable_memory(resources, spec))", "if (0 && find_portable_memory(resources, spec))",
           "memory for a launcher beside memory for all", SPEC),

@@ -34,7 +34,7 @@ FAULTS = (
     Fault("held-and-called", "libcore/documents/python/python_class_names.c", "search->held[i].called = true;", ";",
           "a recipe that a class holds and calls", ("unit.test_recipe_reach",)),
     Fault("job-above", "libcore/frameworks/nvflare/nvflare_files.c", 'laid_out = strcmp(flmem_text_basename(config), "config") == 0;', "laid_out = true;",
-          "configurations in a folder that is no job", ("cli.recommend_scripts/outside of a job",)),
+          "configurations in a folder that is not a job", ("cli.recommend_scripts/outside of a job",)),
     Fault("bound-again-inner", "libcore/frameworks/nvflare/nvflare_rebound_names.c", "word->place.column > 1)", "word->place.column > 99)",
           "an inner class of the name of a recipe", ("unit.test_bound_again",)),
     Fault("bound-again-star", "libcore/frameworks/nvflare/nvflare_rebound_names.c", "if (!from || own ||", "if (1 || own ||",

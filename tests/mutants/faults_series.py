@@ -45,7 +45,7 @@ FAULTS = (
     Fault("teeth-regular", "libcore/series/sawtooth.c", "if (teeth->at[i] - teeth->at[i - 1] != distance)", "if (1)",
           "collections every second round", ("unit.test_trend",)),
     Fault("teeth-runs", "libcore/series/sawtooth.c", "return fabs(rises - steps / 2) >=", "return fabs(rises) >=",
-          "noise that is no sawtooth", ("unit.test_trend",)),
+          "noise that is not a sawtooth", ("unit.test_trend",)),
     Fault("trend-steps-go-on", "libcore/series/trend.c", "ret_half->step > 0 && total_slope(c, ret_half) >= least",
           "ret_half->step > 0 && total_slope(c, ret_half) >= 10 * least", "steps in the later half of a watch",
           ("unit.test_trend",)),

@@ -107,7 +107,7 @@ FAULTS = (
           "the wake of a released lock is lost, and everybody waits for it",
           ("unit.test_rescue_woken",)),
     Fault("never-stuck", RESCUE, "at_us - progress->own.at_us >= STUCK_US_MAX", "false",
-          "a thread waits for ever for a lock while others of its process poll",
+          "a thread waits forever for a lock while others of its process poll",
           ("unit.test_rescue",)),
     Fault("cancelled-with-other-locks", WAIT,
           "return borrow->options->cancels && !borrow->options->finish;",

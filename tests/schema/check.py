@@ -154,7 +154,7 @@ def check_self(schemas, headers):
         try:
             jsonschema.Draft202012Validator.check_schema(schema)
         except jsonschema.SchemaError as problem:
-            findings.append("%s.json is no schema: %s" % (name, problem.message))
+            findings.append("%s.json is not a schema: %s" % (name, problem.message))
         if not schema["$id"].endswith("/%s.json" % name):
             findings.append("%s.json calls itself %s" % (name, schema["$id"]))
     for name, path, macro, column in NAMES:

@@ -64,7 +64,7 @@ def memory(address):
         return {name: int(value) for name, value in json.load(answer).items()}
 
 
-def problems_of(flmem, pid, told):
+def problems_of(flmem, pid, figures):
     status, out, err, _ = flmem.run("detect", "--pid", str(pid), "--json")
     if status:
         return [f"detect ended with {status}: {err}"]
@@ -75,8 +75,8 @@ def problems_of(flmem, pid, told):
         problems.append(f"malloc is not tcmalloc's: {found}")
     elif not found[0]["evidence"].startswith("google/tcmalloc"):
         problems.append(f"not distinguished from that of gperftools: {found[0]['evidence']}")
-    if target["memory"]["rss_bytes"] < told["allocated"]:
-        problems.append(f"RSS {target['memory']['rss_bytes']} for {told['allocated']} allocated")
+    if target["memory"]["rss_bytes"] < figures["allocated"]:
+        problems.append(f"RSS {target['memory']['rss_bytes']} for {figures['allocated']} allocated")
     before = proc.Snapshot(pid, quiet=True)
     trim = flmem.trim(pid)
     if trim.status != UNSUPPORTED or "MallocExtension_Internal_ReleaseMemoryToSystem" not in trim.reason:
@@ -95,8 +95,8 @@ def main():
                                "--admin-address-path", address_file, "--use-dynamic-base-id"],
                               stdin=subprocess.DEVNULL) as envoy:
             try:
-                told = memory(await_port(envoy, address_file))
-                problems = problems_of(flmem, envoy.pid, told)
+                figures = memory(await_port(envoy, address_file))
+                problems = problems_of(flmem, envoy.pid, figures)
                 if envoy.poll() is not None:
                     problems.append(f"Envoy ended with {envoy.returncode}")
                 else:

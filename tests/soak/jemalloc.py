@@ -65,11 +65,11 @@ class Library:
             raise SystemExit(f"{path}: {done.stderr.strip()}")
         self.version = done.stdout.strip()
         self.number = tuple(int(part) for part in self.version.split("-")[0].split("."))
-        self.told = self.number != (0, 0, 0)
+        self.has_version = self.number != (0, 0, 0)
         # earlier versions do not report their own structures
-        self.tells_all = not self.told or self.number >= (4,)
+        self.reports_all = not self.has_version or self.number >= (4,)
         self.leaves = self.number[:2] in ((4, 4), (4, 5)) if leaves is None else leaves
-        self.name = self.version.split("-")[0] if self.told else "no version"
+        self.name = self.version.split("-")[0] if self.has_version else "no version"
 
     def environment(self, conf=""):
         return dict(os.environ, LD_PRELOAD=self.path, MALLOC_CONF=conf)
@@ -77,7 +77,7 @@ class Library:
     def confs(self):
         """Returns settings that keep free memory; a version complains about settings that it does
         not know."""
-        if self.told and self.number >= (5,):
+        if self.has_version and self.number >= (5,):
             return {"as it is": "", "keeps dirty pages": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
                     "makes pages muzzy": "dirty_decay_ms:1,muzzy_decay_ms:-1"}
         found = {"as it is": "", "keeps dirty pages": "lg_dirty_mult:-1"}
@@ -183,7 +183,7 @@ def leaves(flmem, pid, library):
         problems.append(f"{dirty} bytes were dirty, {marked} marked")
     if marked > SOME and not result.released:
         problems.append(f"nothing said of {marked} bytes that were marked: {result.result['note']}")
-    if library.told and result.result["predicted_bytes"] is not None:
+    if library.has_version and result.result["predicted_bytes"] is not None:
         problems.append(f"a fall of RSS was predicted: {result.result['predicted_bytes']}")
     after = detect(flmem, pid)[1]
     if abs((after["memory"]["madv_free_bytes"] or 0) - lazy_bytes(pid)) > SOME:
@@ -208,7 +208,7 @@ def heap(flmem, library, conf, name, argv):
     words = library.confs()[conf]
     target = heaps.Target(argv, os.path.basename(argv[0]), library.environment(words))
     try:
-        problems, found = heaps.look(flmem, target.pid, ASK, SOME, library.tells_all)
+        problems, found = heaps.look(flmem, target.pid, ASK, SOME, library.reports_all)
         if found and name in STATES:
             problems += holds(found, name, target.held())
         first = leaves(flmem, target.pid, library) if library.leaves else heaps.trim(flmem, target.pid)
@@ -221,7 +221,7 @@ def heap(flmem, library, conf, name, argv):
     return (library.name, label, said, first[1] >> 10, len(problems))
 
 
-def tells(flmem, library, victims):
+def compare(flmem, library, victims):
     """Compares the figures that flmem reads with those that the process itself reads."""
     problems = []
     conf = library.confs()["keeps dirty pages"]
@@ -231,19 +231,19 @@ def tells(flmem, library, victims):
         allocator, _ = detect(flmem, target.pid)
     finally:
         target.close()
-    told = dict(line.rsplit(" ", 1) for line in target.said if " " in line)
+    stats = dict(line.rsplit(" ", 1) for line in target.said if " " in line)
     pairs = [(name, f"stats.{name}", 1) for name in
              ("allocated", "active", "resident", "metadata", "retained")]
     pairs += [("dirty", "stats.arenas.4096.pdirty", 4096), ("muzzy", "stats.arenas.4096.pmuzzy", 4096),
               ("tcache", "stats.arenas.4096.tcache_bytes", 1)]
     for name, own, unit in pairs:
         bytes_ = allocator["own"][f"{name}_bytes"]
-        if own not in told:
+        if own not in stats:
             if bytes_ is not None or "from" not in allocator["own"]["unknown"][f"{name}_bytes"]:
                 problems.append(f"{name} is not to be known, and is {bytes_}")
-        elif bytes_ is None or abs(bytes_ - int(told[own]) * unit) > SOME:
-            problems.append(f"{name} is {bytes_}, its own process reads {told[own]} times {unit}")
-    if allocator["version"] != (library.version if library.told else None):
+        elif bytes_ is None or abs(bytes_ - int(stats[own]) * unit) > SOME:
+            problems.append(f"{name} is {bytes_}, its own process reads {stats[own]} times {unit}")
+    if allocator["version"] != (library.version if library.has_version else None):
         problems.append(f"the version is {allocator['version']}, is {library.version}")
     arenas = allocator["heap"]["arena_list"] or []
     if sum(row["trimmable_bytes"] for row in arenas) != allocator["heap"]["trimmable_bytes"]:
@@ -271,7 +271,7 @@ def survives(build, library, options):
 def look_at(flmem, library, options):
     victims = os.path.join(os.path.abspath(options.build), "tests", "victims")
     print(f"== jemalloc {library.name}, {library.path}", flush=True)
-    rows = [tells(flmem, library, victims)]
+    rows = [compare(flmem, library, victims)]
     for conf in library.confs():
         for state in STATES:
             rows.append(heap(flmem, library, conf, state,

@@ -13,7 +13,7 @@ has ended, which must not wait for it. --dry-run: a dry run is stopped.
 
 From PTRACE_SEIZE on until it lets go, flmem holds one thread of the target. SIGTSTP must not reach
 flmem then; SIGSTOP and the freezer cannot be put off. These places are counted apart: that one
-thread may stand still, all others have to run on, but for those of an interpreter, which may wait
+thread may be stopped, all others have to run on, but for those of an interpreter, which may wait
 for the held one to release a lock.
 """
 import argparse
@@ -122,7 +122,7 @@ def look(target, where, window=0):
     time.sleep(HOLD_S)
     held = set(proc.held(running.pid)) - {window}
     if held:
-        target.problems.append(f"{where}: threads {sorted(held)} stand still with flmem")
+        target.problems.append(f"{where}: threads {sorted(held)} are stopped with flmem")
         return
     if window and target.entry.code:
         return  # the other threads of an interpreter wait for a lock that the held thread may have

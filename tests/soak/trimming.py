@@ -131,16 +131,16 @@ class Running:
         any."""
         pid = self.victim.pid
         self.traced = sorted(proc.threads(pid)) if everything else sorted(proc.threads(pid))[-1:]
-        told, tell = os.pipe()
+        reading, writing = os.pipe()
         self.tracer = os.fork()
         if self.tracer == 0:
             failed = any(libc.ptrace(PTRACE_SEIZE, tid, None, None) != 0 for tid in self.traced)
-            os.write(tell, b"f" if failed else b"s")
+            os.write(writing, b"f" if failed else b"s")
             signal.pause()
             os._exit(0)
-        said = os.read(told, 1)
-        os.close(told)
-        os.close(tell)
+        said = os.read(reading, 1)
+        os.close(reading)
+        os.close(writing)
         if said != b"s":
             raise OSError("another process may not trace it")
 
@@ -164,7 +164,7 @@ class Running:
         pid = self.victim.pid
         if self.entry.setup == "stop":
             if proc.status(pid)["State"][0] != "T":
-                self.tally.problems.append("it does not stand still any more")
+                self.tally.problems.append("it is no longer stopped")
             os.kill(pid, signal.SIGCONT)
         elif self.entry.setup == "trace":
             if proc.tracers(pid) != {os.getpid()}:

@@ -99,7 +99,7 @@ static void conditions_mean_what_they_say(void **state)
 	}
 }
 
-static void mistakes_are_told_with_their_place(void **state)
+static void mistakes_are_reported_with_their_place(void **state)
 {
 	static const struct {
 		const char *text, *complaint;
@@ -202,7 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(conditions_mean_what_they_say),
-		cmocka_unit_test(mistakes_are_told_with_their_place),
+		cmocka_unit_test(mistakes_are_reported_with_their_place),
 		cmocka_unit_test(large_conditions_are_refused),
 		cmocka_unit_test(the_heap_is_read_only_when_it_is_needed),
 		cmocka_unit_test(the_complaint_names_every_figure),

@@ -127,7 +127,7 @@ static void characters_are_not_cut_apart(void **state)
 	for (size_t i = 0; i + 2 < sizeof(path); i += 2)
 		memcpy(path + i, "\xc3\xa4", 3);
 	for (int shown = 1000; shown < 1010; shown++) {
-		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%.*s'%s' is no model", shown - 1000,
+		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%.*s'%s' is not a model", shown - 1000,
 				"          ", path);
 		assert_true(flmem_text_is_utf8(err.message));
 		flmem_error_set(&err, FLMEM_EUSAGE, 0, "%.*s%s", shown - 1000, "          ", path);

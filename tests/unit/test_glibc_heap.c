@@ -335,7 +335,7 @@ static void lists_tell_of_a_dense_heap(void **state)
 	assert_true(bytes_read < 16 * 1024 * KIB);
 }
 
-static void thresholds_in_force_are_told(void **state)
+static void thresholds_in_force_are_reported(void **state)
 {
 	struct flmem_heap_report heap;
 
@@ -361,7 +361,7 @@ static void thresholds_in_force_are_told(void **state)
 	assert_int_equal(known(heap.arena_max), 3);
 }
 
-static void a_damaged_heap_is_not_told(void **state)
+static void a_damaged_heap_is_not_reported(void **state)
 {
 	struct flmem_heap_report heap;
 
@@ -412,7 +412,7 @@ static void a_heap_of_huge_pages_is_one(void **state)
 /*
  * Checks that all figures, however they were read, are right within their stated error, or unknown.
  */
-static void check_told(const struct flmem_heap_report *heap, uint64_t held)
+static void check_reported(const struct flmem_heap_report *heap, uint64_t held)
 {
 	if (!heap->method) {
 		assert_non_null(strstr(heap->trimmable_bytes.unknown, "hugetlb=2"));
@@ -434,8 +434,8 @@ static void a_heap_of_reserved_huge_pages_is_not_guessed(void **state)
 	walked = read_heap();
 	sampled = read_heap_alone(1, FLMEM_GLIBC_PRECISION, &bytes_read);
 	held = ask_held();
-	check_told(&walked, held);
-	check_told(&sampled, held);
+	check_reported(&walked, held);
+	check_reported(&sampled, held);
 }
 
 /* Two threads never stop allocating: each figure states how far off it may be. */
@@ -487,14 +487,15 @@ int main(void)
 	static const char *const whole[] = {"fragmented", "pinned", "fastbins", "many"};
 	struct CMUnitTest tests[FLMEM_ARRAY_SIZE(rows) + FLMEM_ARRAY_SIZE(sampled) +
 				FLMEM_ARRAY_SIZE(whole) + FIXED] = {
-		{"thresholds in force", thresholds_in_force_are_told, NULL, stop, NULL},
-		{"absurd size", a_damaged_heap_is_not_told, NULL, stop,
+		{"thresholds in force", thresholds_in_force_are_reported, NULL, stop, NULL},
+		{"absurd size", a_damaged_heap_is_not_reported, NULL, stop,
 		 (void *)(uintptr_t) "corrupted"},
-		{"list in a ring", a_damaged_heap_is_not_told, NULL, stop,
+		{"list in a ring", a_damaged_heap_is_not_reported, NULL, stop,
 		 (void *)(uintptr_t) "fast-loop"},
-		{"absurd top", a_damaged_heap_is_not_told, NULL, stop,
+		{"absurd top", a_damaged_heap_is_not_reported, NULL, stop,
 		 (void *)(uintptr_t) "top-absurd"},
-		{"way back", a_damaged_heap_is_not_told, NULL, stop, (void *)(uintptr_t) "cyclic"},
+		{"way back", a_damaged_heap_is_not_reported, NULL, stop,
+		 (void *)(uintptr_t) "cyclic"},
 		{"lists", lists_tell_of_a_dense_heap, NULL, stop, NULL},
 		{"busy", a_busy_heap_is_approximate, NULL, stop, NULL},
 		{"taking", pages_that_come_and_go_are_not_swapped_out, NULL, stop, NULL},

@@ -145,7 +145,7 @@ static void links_to_one_file_count_once(void **state)
 static void what_could_not_be_loaded_is_left_out(void **state)
 {
 	static const char script[] = "GROUP ( /usr/lib/libjemalloc.so.2 ) and a long tail of text "
-				     "so that it is no shorter than a header";
+				     "so that it is at least as long as a header";
 	struct tree *tree = *state;
 	struct found found;
 

@@ -33,7 +33,7 @@ static const struct row texts[] = {
 	{UNCLEAR, CLIENT "echo '" RUN "' || bash x\n", 0, NULL},
 	{UNCLEAR, CLIENT "echo '" RUN "' >bash\necho 'a|bash' '" RUN "'\n", 0, NULL},
 	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho '" RUN "' | cat\n", 0, NULL},
-	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho look at '" RUN "'\n", 0, NULL},
+	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho read '" RUN "'\n", 0, NULL},
 	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\necho 'x y' | bash # " RUN "\n", 0, NULL},
 
 	/* here-strings */

@@ -251,7 +251,7 @@ static void heads_of_records_are_read_with_one_call(void **state)
 		assert_int_equal(flmem_peek_read_pieces(f->peek, &bad[i], out, &resident), -EINVAL);
 }
 
-static void sees_changes_when_told_to(void **state)
+static void sees_changes_when_asked(void **state)
 {
 	struct fixture *f = *state;
 	unsigned char byte = 0;
@@ -332,7 +332,7 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(heads_of_records_are_read_with_one_call, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(sees_changes_when_told_to, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(sees_changes_when_asked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pages_that_are_swapped_out_count_as_kept, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(survives_absurd_addresses, set_up, tear_down),

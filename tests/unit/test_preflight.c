@@ -287,7 +287,7 @@ static void a_process_without_memory_has_ended(void **state)
 }
 
 /*
- * Returns 0 if the refusal names the capability. It runs in its own process, which gives up the
+ * Returns 0 if the refusal names the capability. It runs in its own process, which drops the
  * other capabilities.
  */
 static int explain_with_ptrace_alone(pid_t pid)

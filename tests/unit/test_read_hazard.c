@@ -135,7 +135,7 @@ static void a_mount_that_the_kernel_serves_is_read(void **state)
 	(void)state;
 	fd = mkstemp(path);
 	if (fd < 0 || fstatfs(fd, &file) || file.f_type != TMPFS_MAGIC) {
-		print_message("SKIP: /dev/shm is no tmpfs here\n");
+		print_message("SKIP: /dev/shm is not a tmpfs here\n");
 		skip();
 	}
 	unlink(path);

@@ -149,7 +149,7 @@ static void any_call_is_one_of_this_architecture(void **state)
 	assert_int_equal(outcome.actions, MAY(KILL_PROCESS) | MAY(ALLOW));
 }
 
-static void errors_are_told_apart(void **state)
+static void errors_are_distinguished(void **state)
 {
 	static const struct sock_filter program[] = {
 		LOAD_LOW(0),
@@ -581,7 +581,7 @@ int main(void)
 		cmocka_unit_test(known_bits_decide),
 		cmocka_unit_test(where_a_call_is_made_is_unknown),
 		cmocka_unit_test(any_call_is_one_of_this_architecture),
-		cmocka_unit_test(errors_are_told_apart),
+		cmocka_unit_test(errors_are_distinguished),
 		cmocka_unit_test(an_unknown_result_may_be_anything),
 		cmocka_unit_test(divisions_by_zero_kill),
 		cmocka_unit_test(malformed_programs_count_as_killing),

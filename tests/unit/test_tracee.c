@@ -300,7 +300,7 @@ static void a_stop_whose_report_was_taken_is_seen(void **state)
 }
 
 /* The thread's registers are then those of another program, which has no call to repeat. */
-static void another_program_is_told(void **state)
+static void another_program_is_reported(void **state)
 {
 	struct flmem_tracee tracee = {0};
 	enum flmem_tracee_event event;
@@ -330,7 +330,7 @@ static void expect_killed(void)
 	assert_int_equal(end.si_status, SIGKILL);
 }
 
-static void a_thread_that_has_ended_is_told(void **state)
+static void a_thread_that_has_ended_is_reported(void **state)
 {
 	struct flmem_tracee tracee = {0};
 	enum flmem_tracee_event event;
@@ -415,8 +415,9 @@ int main(void)
 						end_child),
 		cmocka_unit_test_setup_teardown(a_process_that_dumps_core_is_not_seized,
 						start_child, end_child),
-		cmocka_unit_test_setup_teardown(another_program_is_told, start_child, end_child),
-		cmocka_unit_test_setup_teardown(a_thread_that_has_ended_is_told, start_child,
+		cmocka_unit_test_setup_teardown(another_program_is_reported, start_child,
+						end_child),
+		cmocka_unit_test_setup_teardown(a_thread_that_has_ended_is_reported, start_child,
 						end_child),
 		cmocka_unit_test_setup_teardown(the_end_of_a_child_is_left_to_its_parent,
 						start_child, end_child),

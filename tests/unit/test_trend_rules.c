@@ -22,7 +22,7 @@
 #include "ops/recommend/recommend_recording.h"
 #include "rules/trend_rules.h"
 
-#define NOT_TOLD (-1)
+#define NOT_KNOWN (-1)
 
 struct trend_case {
 	const char *rule; /* the rule that the row is about */
@@ -62,7 +62,7 @@ static const struct trend_case cases[] = {
 	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 1, .max = 1},
 	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 5},
 	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 0},
-	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = NOT_TOLD},
+	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = NOT_KNOWN},
 	{"NVF-CLI-GC-TUNE", false, LEAK, CLIENT, .gc_rounds = 1},
 	{"NVF-CLI-GC-TUNE", false, STEP, CLIENT, .gc_rounds = 1},
 	{"NVF-CLI-GC-TUNE", false, FLAT, NO_ROLE, .gc_rounds = 1},
@@ -70,37 +70,37 @@ static const struct trend_case cases[] = {
 	{"NVF-CLI-GC-TUNE", false, FLAT, CLIENT, .gc_rounds = 1, .version = "2.7.1"},
 	{"NVF-SRV-GC-EVERY-ROUND", true, FLAT, SERVER, .gc_rounds = 1, .proposed = "5", INFO},
 	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, SERVER, .gc_rounds = 2},
-	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, SERVER, .gc_rounds = NOT_TOLD},
+	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, SERVER, .gc_rounds = NOT_KNOWN},
 	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, SERVER, .gc_rounds = 1, .max = 1},
 	{"NVF-SRV-GC-EVERY-ROUND", false, LEAK, SERVER, .gc_rounds = 1},
 	{"NVF-SRV-GC-EVERY-ROUND", false, FLAT, CLIENT, .gc_rounds = 1},
-	{"TREND-CLIMBING", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD, WARNING,
+	{"TREND-CLIMBING", true, LEAK, NO_ROLE, .gc_rounds = NOT_KNOWN, WARNING,
 	 .says = " KiB each round)"},
 	{"TREND-CLIMBING", true, LEAK, CLIENT, .gc_rounds = 2, WARNING, .says = " KiB each round)"},
 	{"TREND-CLIMBING", true, LEAK, SERVER, .gc_rounds = 1, WARNING, .says = " KiB each round)"},
 	{"TREND-CLIMBING", true, "leak20-jemalloc-2.rec", CLIENT, .gc_rounds = 1, WARNING,
 	 .says = " each round; memory_gc_rounds is 1, so the interval is not the cause)"},
-	{"TREND-CLIMBING", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
-	{"TREND-CLIMBING", false, STEP, NO_ROLE, .gc_rounds = NOT_TOLD},
-	{"TREND-CLIMBING", false, "cache-jemalloc-3.rec", NO_ROLE, .gc_rounds = NOT_TOLD},
-	{"TREND-TOO-EARLY", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD, .points = 5, INFO,
+	{"TREND-CLIMBING", false, FLAT, NO_ROLE, .gc_rounds = NOT_KNOWN},
+	{"TREND-CLIMBING", false, STEP, NO_ROLE, .gc_rounds = NOT_KNOWN},
+	{"TREND-CLIMBING", false, "cache-jemalloc-3.rec", NO_ROLE, .gc_rounds = NOT_KNOWN},
+	{"TREND-TOO-EARLY", true, LEAK, NO_ROLE, .gc_rounds = NOT_KNOWN, .points = 5, INFO,
 	 .says = "(not enough rounds or samples yet)"},
-	{"TREND-TOO-EARLY", false, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-TOO-EARLY", false, LEAK, NO_ROLE, .gc_rounds = NOT_KNOWN},
 	{"TREND-TOO-EARLY", false, FLAT, CLIENT, .gc_rounds = 1},
-	{"TREND-EXHAUSTED", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 100,
+	{"TREND-EXHAUSTED", true, LEAK, NO_ROLE, .gc_rounds = NOT_KNOWN, .headroom_mib = 100,
 	 WARNING, .says = "; the limit of the host is 1 GiB)"},
 	{"TREND-EXHAUSTED", true, "leak20-jemalloc-2.rec", CLIENT, .gc_rounds = 1,
 	 .headroom_mib = 1000, WARNING},
-	{"TREND-EXHAUSTED", true, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD,
+	{"TREND-EXHAUSTED", true, LEAK, NO_ROLE, .gc_rounds = NOT_KNOWN,
 	 .headroom_mib = UINT64_C(1) << 30, INFO},
-	{"TREND-EXHAUSTED", false, LEAK, NO_ROLE, .gc_rounds = NOT_TOLD},
-	{"TREND-EXHAUSTED", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 100},
-	{"TREND-EXHAUSTED", false, STEP, NO_ROLE, .gc_rounds = NOT_TOLD, .headroom_mib = 1},
-	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .max = 3, WARNING,
+	{"TREND-EXHAUSTED", false, LEAK, NO_ROLE, .gc_rounds = NOT_KNOWN},
+	{"TREND-EXHAUSTED", false, FLAT, NO_ROLE, .gc_rounds = NOT_KNOWN, .headroom_mib = 100},
+	{"TREND-EXHAUSTED", false, STEP, NO_ROLE, .gc_rounds = NOT_KNOWN, .headroom_mib = 1},
+	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_KNOWN, .max = 3, WARNING,
 	 .says = "(the limit was reached 3 times, 0 processes were killed)"},
-	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD, .kill = 1, WARNING,
+	{"TREND-LIMIT-MET", true, FLAT, NO_ROLE, .gc_rounds = NOT_KNOWN, .kill = 1, WARNING,
 	 .says = "(the limit was reached 0 times, 1 process was killed)"},
-	{"TREND-LIMIT-MET", false, FLAT, NO_ROLE, .gc_rounds = NOT_TOLD},
+	{"TREND-LIMIT-MET", false, FLAT, NO_ROLE, .gc_rounds = NOT_KNOWN},
 };
 
 static void replay(const char *name, struct flmem_watch_summary *ret_summary)
@@ -119,7 +119,7 @@ static void replay(const char *name, struct flmem_watch_summary *ret_summary)
 static void run(const struct trend_case *row, struct flmem_recommendations *found)
 {
 	FLMEM_AUTO(flmem_watch_summary_clear) struct flmem_watch_summary summary = {0};
-	struct flmem_u64 interval = row->gc_rounds == NOT_TOLD
+	struct flmem_u64 interval = row->gc_rounds == NOT_KNOWN
 					    ? FLMEM_UNKNOWN("not reported")
 					    : FLMEM_KNOWN((uint64_t)row->gc_rounds);
 	const struct flmem_trend_point few[FLMEM_TREND_POINTS_MIN] = {0};

@@ -34,13 +34,13 @@ struct step_case {
 	enum flmem_allocator_kind allocator;
 	/* Name and value of a setting. */
 	const char *name, *value;
-	int64_t server_rounds, client_rounds, clear_cache, cuda, gpu; /* each is TOLD(n) */
+	int64_t server_rounds, client_rounds, clear_cache, cuda, gpu; /* each is KNOWN(n) */
 	enum flmem_trend_verdict trend;				      /* used with `rounds` */
-	uint64_t rounds;					      /* 0: there is no recording */
+	uint64_t rounds;					      /* 0: no recording */
 	uint64_t max; /* times that the recorded process met its limit */
 };
 
-#define TOLD(n)		     ((n) + 1) /* 0 means not known */
+#define KNOWN(n)	     ((n) + 1) /* 0 means not known */
 #define ARENAS(n)	     .name = "MALLOC_ARENA_MAX", .value = (n)
 #define CONF(v)		     .name = "MALLOC_CONF", .value = (v)
 #define DECAY		     "dirty_decay_ms:5000,muzzy_decay_ms:5000"
@@ -64,11 +64,11 @@ static const struct step_case cases[] = {
 	{"CLI-ARENA", NOT_DONE, "is not set", CLIENT, GLIBC, .name = "GLIBC_TUNABLES",
 	 .value = "glibc.malloc.arena_max=0"},
 	{"CLI-ARENA", NOT_DONE, "LIVE-ARENA-CLIENT-4", CLIENT, GLIBC, ARENAS("4")},
-	{"SRV-GC", DONE, "is 5", SERVER, GLIBC, .server_rounds = TOLD(5)},
-	{"SRV-GC", DONE, "is 1", SERVER, GLIBC, .server_rounds = TOLD(1)},
-	{"SRV-GC", NOT_DONE, "is 6 in the job, above", SERVER, GLIBC, .server_rounds = TOLD(6)},
-	{"SRV-GC", NOT_DONE, "is 0", SERVER, GLIBC, .server_rounds = TOLD(0)},
-	{"SRV-GC", UNKNOWN, "server untold", SERVER, GLIBC, .client_rounds = TOLD(1)},
+	{"SRV-GC", DONE, "is 5", SERVER, GLIBC, .server_rounds = KNOWN(5)},
+	{"SRV-GC", DONE, "is 1", SERVER, GLIBC, .server_rounds = KNOWN(1)},
+	{"SRV-GC", NOT_DONE, "is 6 in the job, above", SERVER, GLIBC, .server_rounds = KNOWN(6)},
+	{"SRV-GC", NOT_DONE, "is 0", SERVER, GLIBC, .server_rounds = KNOWN(0)},
+	{"SRV-GC", UNKNOWN, "server unknown", SERVER, GLIBC, .client_rounds = KNOWN(1)},
 	{"SRV-GC", NEEDLESS, "appfl", SERVER, FLMEM_FRAMEWORK_APPFL, GLIBC},
 	{"SRV-JEMALLOC", DONE, "jemalloc", SERVER, JEMALLOC},
 	{"SRV-JEMALLOC", NOT_DONE, "served by glibc", SERVER, GLIBC},
@@ -77,67 +77,68 @@ static const struct step_case cases[] = {
 	{"SRV-JEMALLOC", UNKNOWN, "environment", SERVER, .rounds = 0},
 	{"SRV-MONITOR", DONE, "9 rounds", SERVER, RECORDED(FLAT, 9)},
 	{"SRV-MONITOR", UNKNOWN, "not known", SERVER, GLIBC},
-	{"CLI-CLEAR-CACHE", DONE, "send()", CLIENT, GLIBC, .clear_cache = TOLD(1)},
-	{"CLI-CLEAR-CACHE", NOT_DONE, "False", CLIENT, GLIBC, .clear_cache = TOLD(0)},
-	{"CLI-CLEAR-CACHE", UNKNOWN, "untold", CLIENT, GLIBC},
+	{"CLI-CLEAR-CACHE", DONE, "send()", CLIENT, GLIBC, .clear_cache = KNOWN(1)},
+	{"CLI-CLEAR-CACHE", NOT_DONE, "False", CLIENT, GLIBC, .clear_cache = KNOWN(0)},
+	{"CLI-CLEAR-CACHE", UNKNOWN, "value unknown", CLIENT, GLIBC},
 	{"CLI-CLEAR-CACHE", NEEDLESS, "flower", CLIENT, FLMEM_FRAMEWORK_FLOWER, GLIBC},
-	{"CLI-GC", DONE, "is 1", CLIENT, GLIBC, .client_rounds = TOLD(1)},
+	{"CLI-GC", DONE, "is 1", CLIENT, GLIBC, .client_rounds = KNOWN(1)},
 	{"CLI-GC", NOT_DONE, "is 10 in the job, above", CLIENT, GLIBC,
-	 .client_rounds = TOLD(10)},
-	{"CLI-GC", NOT_DONE, "is 0", CLIENT, GLIBC, .client_rounds = TOLD(0)},
-	{"CLI-GC", UNKNOWN, "client untold", CLIENT, GLIBC},
+	 .client_rounds = KNOWN(10)},
+	{"CLI-GC", NOT_DONE, "is 0", CLIENT, GLIBC, .client_rounds = KNOWN(0)},
+	{"CLI-GC", UNKNOWN, "client unknown", CLIENT, GLIBC},
 	{"CLI-GC", DONE, "is 3 in its environment", FLMEM_ROLE_TRAINER, GLIBC,
-	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "3", .client_rounds = TOLD(0)},
+	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "3", .client_rounds = KNOWN(0)},
 	{"CLI-GC", NOT_DONE, "is 0 in its environment", FLMEM_ROLE_TRAINER, GLIBC,
-	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "-1", .client_rounds = TOLD(1)},
+	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "-1", .client_rounds = KNOWN(1)},
 	{"CLI-GC", DONE, "is 1 in the job", CLIENT, GLIBC,
-	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "0", .client_rounds = TOLD(1)},
+	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "0", .client_rounds = KNOWN(1)},
 	{"CLI-INTERVAL", DONE, "is 5", FLMEM_ROLE_TRAINER, GLIBC,
-	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "5", .client_rounds = TOLD(1)},
-	{"CLI-INTERVAL", DONE, "is 5", CLIENT, GLIBC, .client_rounds = TOLD(5)},
-	{"CLI-INTERVAL", UNKNOWN, "recording", CLIENT, GLIBC, .client_rounds = TOLD(1)},
-	{"CLI-INTERVAL", UNKNOWN, "3 rounds", CLIENT, .client_rounds = TOLD(1),
+	 .name = "NVFLARE_CLIENT_MEMORY_GC_ROUNDS", .value = "5", .client_rounds = KNOWN(1)},
+	{"CLI-INTERVAL", DONE, "is 5", CLIENT, GLIBC, .client_rounds = KNOWN(5)},
+	{"CLI-INTERVAL", UNKNOWN, "recording", CLIENT, GLIBC, .client_rounds = KNOWN(1)},
+	{"CLI-INTERVAL", UNKNOWN, "3 rounds", CLIENT, .client_rounds = KNOWN(1),
 	 RECORDED(TOO_EARLY, 3)},
-	{"CLI-INTERVAL", NEEDLESS, "climbing", CLIENT, .client_rounds = TOLD(1),
+	{"CLI-INTERVAL", NEEDLESS, "climbing", CLIENT, .client_rounds = KNOWN(1),
 	 RECORDED(CLIMBING, 20)},
-	{"CLI-INTERVAL", NEEDLESS, "memory was short", CLIENT, .client_rounds = TOLD(1),
+	{"CLI-INTERVAL", NEEDLESS, "memory was short", CLIENT, .client_rounds = KNOWN(1),
 	 RECORDED(FLAT, 20), .max = 1},
 	{"CLI-INTERVAL", UNKNOWN, "flat", CLIENT, RECORDED(FLAT, 20)},
-	{"CLI-INTERVAL", DONE, "is 5", CLIENT, .client_rounds = TOLD(5), RECORDED(FLAT, 20)},
+	{"CLI-INTERVAL", DONE, "is 5", CLIENT, .client_rounds = KNOWN(5), RECORDED(FLAT, 20)},
 	{"CLI-INTERVAL", NOT_DONE, "not stable at memory_gc_rounds 5", CLIENT,
-	 .client_rounds = TOLD(5), RECORDED(CLIMBING, 20)},
+	 .client_rounds = KNOWN(5), RECORDED(CLIMBING, 20)},
 	{"CLI-INTERVAL", NOT_DONE, "not stable at memory_gc_rounds 2", CLIENT,
-	 .client_rounds = TOLD(2), RECORDED(FLAT, 20), .max = 1},
-	{"CLI-INTERVAL", NOT_DONE, "is 10 now, above", CLIENT, GLIBC, .client_rounds = TOLD(10)},
-	{"CLI-CUDA", DONE, "true", CLIENT, GLIBC, .cuda = TOLD(1), .gpu = TOLD(1)},
-	{"CLI-CUDA", NOT_DONE, "512 MiB", CLIENT, GLIBC, .cuda = TOLD(0),
-	 .gpu = TOLD(512 * (int64_t)MIB)},
-	{"CLI-CUDA", NEEDLESS, "no GPU", CLIENT, GLIBC, .cuda = TOLD(0), .gpu = TOLD(0)},
-	{"CLI-CUDA", UNKNOWN, "never trains", FLMEM_ROLE_CLIENT, GLIBC, .cuda = TOLD(0),
-	 .gpu = TOLD(0)},
-	{"CLI-CUDA", DONE, "true", FLMEM_ROLE_CLIENT, GLIBC, .cuda = TOLD(1), .gpu = TOLD(0)},
-	{"CLI-CUDA", UNKNOWN, "untold", CLIENT, GLIBC, .gpu = TOLD(1)},
-	{"CLI-CUDA", UNKNOWN, "untold", CLIENT, GLIBC, .cuda = TOLD(0)},
+	 .client_rounds = KNOWN(2), RECORDED(FLAT, 20), .max = 1},
+	{"CLI-INTERVAL", NOT_DONE, "is 10 now, above", CLIENT, GLIBC, .client_rounds = KNOWN(10)},
+	{"CLI-CUDA", DONE, "true", CLIENT, GLIBC, .cuda = KNOWN(1), .gpu = KNOWN(1)},
+	{"CLI-CUDA", NOT_DONE, "512 MiB", CLIENT, GLIBC, .cuda = KNOWN(0),
+	 .gpu = KNOWN(512 * (int64_t)MIB)},
+	{"CLI-CUDA", NEEDLESS, "no GPU", CLIENT, GLIBC, .cuda = KNOWN(0), .gpu = KNOWN(0)},
+	{"CLI-CUDA", UNKNOWN, "never trains", FLMEM_ROLE_CLIENT, GLIBC, .cuda = KNOWN(0),
+	 .gpu = KNOWN(0)},
+	{"CLI-CUDA", DONE, "true", FLMEM_ROLE_CLIENT, GLIBC, .cuda = KNOWN(1), .gpu = KNOWN(0)},
+	{"CLI-CUDA", UNKNOWN, "value unknown", CLIENT, GLIBC, .gpu = KNOWN(1)},
+	{"CLI-CUDA", UNKNOWN, "value unknown", CLIENT, GLIBC, .cuda = KNOWN(0)},
 	{"CLI-JEMALLOC", DONE, "jemalloc", CLIENT, JEMALLOC},
 	{"CLI-JEMALLOC", NOT_DONE, "glibc", CLIENT, GLIBC},
 	{"OOM-BATCH", UNKNOWN, "limit 1000 MiB", CLIENT, GLIBC},
 	{"OOM-BATCH", NEEDLESS, "does not train", SERVER, GLIBC},
-	{"OOM-CLEAR-CACHE", DONE, "send()", CLIENT, GLIBC, .clear_cache = TOLD(1)},
-	{"OOM-CLEAR-CACHE", NOT_DONE, "False", CLIENT, GLIBC, .clear_cache = TOLD(0)},
-	{"OOM-GC", DONE, "is 1", CLIENT, GLIBC, .client_rounds = TOLD(1), .server_rounds = TOLD(5)},
-	{"OOM-GC", NOT_DONE, "5 for the server", SERVER, GLIBC, .client_rounds = TOLD(1),
-	 .server_rounds = TOLD(5)},
+	{"OOM-CLEAR-CACHE", DONE, "send()", CLIENT, GLIBC, .clear_cache = KNOWN(1)},
+	{"OOM-CLEAR-CACHE", NOT_DONE, "False", CLIENT, GLIBC, .clear_cache = KNOWN(0)},
+	{"OOM-GC", DONE, "is 1", CLIENT, GLIBC, .client_rounds = KNOWN(1),
+	 .server_rounds = KNOWN(5)},
+	{"OOM-GC", NOT_DONE, "5 for the server", SERVER, GLIBC, .client_rounds = KNOWN(1),
+	 .server_rounds = KNOWN(5)},
 	{"OOM-GC", NOT_DONE, "5 for the server", FLMEM_ROLE_NONE, GLIBC,
-	 .client_rounds = TOLD(1), .server_rounds = TOLD(5)},
+	 .client_rounds = KNOWN(1), .server_rounds = KNOWN(5)},
 	{"OOM-GC", NOT_DONE, "2 for the clients", FLMEM_ROLE_NONE, GLIBC,
-	 .client_rounds = TOLD(2)},
-	{"OOM-GC", UNKNOWN, "client untold", CLIENT, GLIBC, .server_rounds = TOLD(1)},
-	{"OOM-GC", UNKNOWN, "server untold", SERVER, GLIBC, .client_rounds = TOLD(1)},
-	{"OOM-GC", UNKNOWN, "client untold", FLMEM_ROLE_NONE, GLIBC},
-	{"OOM-GC", UNKNOWN, "client untold", FLMEM_ROLE_NONE, GLIBC, .server_rounds = TOLD(1)},
-	{"OOM-GC", UNKNOWN, "server untold", FLMEM_ROLE_NONE, GLIBC, .client_rounds = TOLD(1)},
-	{"OOM-GC", DONE, "is 1", FLMEM_ROLE_NONE, GLIBC, .client_rounds = TOLD(1),
-	 .server_rounds = TOLD(1)},
+	 .client_rounds = KNOWN(2)},
+	{"OOM-GC", UNKNOWN, "client unknown", CLIENT, GLIBC, .server_rounds = KNOWN(1)},
+	{"OOM-GC", UNKNOWN, "server unknown", SERVER, GLIBC, .client_rounds = KNOWN(1)},
+	{"OOM-GC", UNKNOWN, "client unknown", FLMEM_ROLE_NONE, GLIBC},
+	{"OOM-GC", UNKNOWN, "client unknown", FLMEM_ROLE_NONE, GLIBC, .server_rounds = KNOWN(1)},
+	{"OOM-GC", UNKNOWN, "server unknown", FLMEM_ROLE_NONE, GLIBC, .client_rounds = KNOWN(1)},
+	{"OOM-GC", DONE, "is 1", FLMEM_ROLE_NONE, GLIBC, .client_rounds = KNOWN(1),
+	 .server_rounds = KNOWN(1)},
 	{"OOM-LEAKS", DONE, "flat", CLIENT, RECORDED(FLAT, 20)},
 	{"OOM-LEAKS", NOT_DONE, "climbing", CLIENT, RECORDED(CLIMBING, 20)},
 	{"OOM-LEAKS", UNKNOWN, "stepped", CLIENT, RECORDED(STEPPED, 20)},
@@ -149,14 +150,14 @@ static const struct step_case cases[] = {
 };
 /* clang-format on */
 
-static struct flmem_u64 told_or(int64_t value, const char *unknown)
+static struct flmem_u64 known_or(int64_t value, const char *unknown)
 {
 	return value ? FLMEM_KNOWN((uint64_t)(value - 1)) : FLMEM_UNKNOWN(unknown);
 }
 
-static struct flmem_u64 told(int64_t value)
+static struct flmem_u64 known_value(int64_t value)
 {
-	return told_or(value, "untold");
+	return known_or(value, "value unknown");
 }
 
 static size_t index_of(const char *id)
@@ -184,7 +185,7 @@ static void answer(const struct step_case *row, struct flmem_troubleshoot_answer
 		.allocators = &allocator,
 		.allocator_count = 1,
 		.heap = FLMEM_HEAP_UNKNOWN(none),
-		.cuda = {.used_bytes = told(row->gpu)},
+		.cuda = {.used_bytes = known_value(row->gpu)},
 		.settings = &setting,
 		.setting_count = row->name != NULL,
 		.limit.cgroup_max_bytes = FLMEM_KNOWN(1000 * MIB),
@@ -194,14 +195,14 @@ static void answer(const struct step_case *row, struct flmem_troubleshoot_answer
 		.rounds = row->rounds,
 		.trend = {.verdict = row->trend, .reason = "of this test"},
 		.pressure_rise = {.max = FLMEM_KNOWN(row->max)},
-		.gpu_bytes = told(row->gpu),
+		.gpu_bytes = known_value(row->gpu),
 	};
 	FLMEM_AUTO(flmem_recommendations_clear)
 	struct flmem_recommendations found = {
-		.server_gc_rounds = told_or(row->server_rounds, "server untold"),
-		.client_gc_rounds = told_or(row->client_rounds, "client untold"),
-		.clear_cache = told(row->clear_cache),
-		.cuda_empty_cache = told(row->cuda),
+		.server_gc_rounds = known_or(row->server_rounds, "server unknown"),
+		.client_gc_rounds = known_or(row->client_rounds, "client unknown"),
+		.clear_cache = known_value(row->clear_cache),
+		.cuda_empty_cache = known_value(row->cuda),
 	};
 	const struct flmem_version_number release = {0};
 	struct flmem_troubleshoot_case one = {

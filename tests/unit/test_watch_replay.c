@@ -16,16 +16,16 @@
 #define SECOND UINT64_C(1000000)
 #define AT     (UINT64_C(1700000000) * SECOND)
 
-#define TOLD_MAX 1024
-#define PAGE	 4096 /* sizes are recorded in pages */
+#define EVENTS_MAX 1024
+#define PAGE	   4096 /* sizes are recorded in pages */
 
 /* Adds a word per report: "s7:5" for a sample of pid 7 with 5 pages, "+" with kinds of memory. */
-static void add_word(char *told, const char *kind, int pid, int number, const char *more)
+static void add_word(char *events, const char *kind, int pid, int number, const char *more)
 {
-	size_t used = strlen(told);
+	size_t used = strlen(events);
 
-	assert_true(snprintf(told + used, TOLD_MAX - used, "%s%d:%d%s ", kind, pid, number, more) <
-		    (int)(TOLD_MAX - used));
+	assert_true(snprintf(events + used, EVENTS_MAX - used, "%s%d:%d%s ", kind, pid, number,
+			     more) < (int)(EVENTS_MAX - used));
 }
 
 static bool note_sample(void *context, const struct flmem_watch_sample *sample)
@@ -42,13 +42,13 @@ static bool note_round(void *context, const struct flmem_watch_round *round)
 }
 
 /* Replays the records as one session, and returns the words of its reports. */
-static void replay_of(const struct flmem_record *records, size_t count, char *told,
+static void replay_of(const struct flmem_record *records, size_t count, char *events,
 		      struct flmem_watch_summary *ret_summary)
 {
 	char path[] = "/tmp/flmem-replay-XXXXXX";
 	const struct flmem_watch_options options = {.stop_fd = -1};
 	const struct flmem_watch_callbacks callbacks = {
-		.context = told, .sample = note_sample, .round = note_round};
+		.context = events, .sample = note_sample, .round = note_round};
 	const struct flmem_record session = {
 		.kind = FLMEM_RECORD_SESSION, .interval_us = SECOND, .at_us = AT};
 	int fd = mkstemp(path);
@@ -65,7 +65,7 @@ static void replay_of(const struct flmem_record *records, size_t count, char *to
 		for (size_t i = 0; i < count; i++)
 			flmem_recorder_add(&recorder, &records[i]);
 	}
-	*told = '\0';
+	*events = '\0';
 	assert_int_equal(flmem_watch_replay(path, &options, &callbacks, ret_summary, NULL), 0);
 	unlink(path);
 }
@@ -126,11 +126,11 @@ static void kinds_of_memory_belong_to_the_sample_behind_them(void **state)
 		SPLIT(1),      SAMPLE(0, 5),  SAMPLE(1, 6),
 	};
 	struct flmem_watch_summary summary;
-	char told[TOLD_MAX];
+	char events[EVENTS_MAX];
 
 	(void)state;
-	replay_of(records, FLMEM_ARRAY_SIZE(records), told, &summary);
-	assert_string_equal(told, "s7:1+ s8:2 s7:3 s8:4 s7:5 s8:6+ ");
+	replay_of(records, FLMEM_ARRAY_SIZE(records), events, &summary);
+	assert_string_equal(events, "s7:1+ s8:2 s7:3 s8:4 s7:5 s8:6+ ");
 	assert_int_equal(summary.count, 2);
 	assert_int_equal(summary.results[0].split.anon_bytes.value, PAGE);
 	assert_int_equal(summary.results[0].split.swap_bytes.value, 4 * PAGE);
@@ -147,11 +147,11 @@ static void nothing_counts_for_a_process_that_has_ended(void **state)
 		SAMPLE(0, 3),  SAMPLE(1, 3),  DONE(0, 2),  DONE(1, 2),
 	};
 	struct flmem_watch_summary summary;
-	char told[TOLD_MAX];
+	char events[EVENTS_MAX];
 
 	(void)state;
-	replay_of(records, FLMEM_ARRAY_SIZE(records), told, &summary);
-	assert_string_equal(told, "s7:1 s8:1 s7:2 s8:2 s8:3 r8:1 r8:2 ");
+	replay_of(records, FLMEM_ARRAY_SIZE(records), events, &summary);
+	assert_string_equal(events, "s7:1 s8:1 s7:2 s8:2 s8:3 r8:1 r8:2 ");
 	assert_true(summary.results[0].ended);
 	assert_int_equal(summary.results[0].rounds, 0);
 	assert_int_equal(summary.results[0].samples, 2);
@@ -168,11 +168,11 @@ static void rounds_count_for_all_that_run(void **state)
 		TICK(1),       SAMPLE(0, 2),  SAMPLE(1, 2), SAMPLE(9, 2), FINISH(4),	END(9),
 	};
 	struct flmem_watch_summary summary;
-	char told[TOLD_MAX];
+	char events[EVENTS_MAX];
 
 	(void)state;
-	replay_of(records, FLMEM_ARRAY_SIZE(records), told, &summary);
-	assert_string_equal(told, "s7:1 s8:1 s7:2 s8:2 r7:4 r8:4 ");
+	replay_of(records, FLMEM_ARRAY_SIZE(records), events, &summary);
+	assert_string_equal(events, "s7:1 s8:1 s7:2 s8:2 r7:4 r8:4 ");
 	assert_int_equal(summary.count, 2);
 	flmem_watch_summary_clear(&summary);
 }
@@ -189,7 +189,7 @@ static size_t points_of(uint64_t began_s)
 	struct flmem_record records[4 + ROUNDS * 4];
 	struct flmem_watch_summary summary;
 	size_t count = 0, points;
-	char told[TOLD_MAX] = "";
+	char events[EVENTS_MAX] = "";
 
 	records[count++] = (struct flmem_record)PROCESS(0, 7);
 	records[count++] = (struct flmem_record)TICK(began_s);
@@ -201,7 +201,7 @@ static size_t points_of(uint64_t began_s)
 		records[count++] = (struct flmem_record)SAMPLE(1, 256);
 		records[count++] = (struct flmem_record)FINISH(100 + i);
 	}
-	replay_of(records, count, told, &summary);
+	replay_of(records, count, events, &summary);
 	points = summary.results[1].trend.points;
 	assert_int_equal(summary.results[1].trend.basis, FLMEM_TREND_BY_ROUND);
 	assert_int_equal(summary.results[1].rounds, ROUNDS);
