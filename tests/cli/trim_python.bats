@@ -121,7 +121,7 @@ time.sleep(1000)' "$flag"
 	[ "$(json 'r["steps"][0]["detail"]')" = "ZeroDivisionError: division by zero (line 3)" ]
 	[ "$(json 'r["steps"][1]["outcome"]')" != refused ]
 	[ "$(json 'r["output"]')" = "['so far']" ]
-	echo 'this is not Python' >"$BATS_TEST_TMPDIR/wrong.py"
+	echo 'this does not parse' >"$BATS_TEST_TMPDIR/wrong.py"
 	flmem trim --pid "$VICTIM" --python "$BATS_TEST_TMPDIR/wrong.py"
 	assert_status 8
 	assert_stderr 'raised SyntaxError'
