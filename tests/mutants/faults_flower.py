@@ -32,7 +32,7 @@ FAULTS = (
     Fault("cell-language", "libcore/documents/python/notebook_cells.c", "return !flmem_text_is_one_of(name, others);",
           "return true;", "a cell in another language", ("unit.test_python_calls",)),
     Fault("embedded-class", EMBEDDED, "if (last && isupper((unsigned char)text[last]))", "if (last)",
-          "a host in an embedded file, which is no class", EMBEDDINGS),
+          "a host instead of a class in an embedded file", EMBEDDINGS),
     Fault("embedded-content", EMBEDDED, "return node->parent && is_checked_name(node->parent->key);", "return false;",
           "a file of Compose that is a text", EMBEDDINGS),
     Fault("image-heredoc", "libcore/frameworks/launch/launch_scopes.c", "if ((!copies && !scan->build_step) ||",

@@ -2,7 +2,7 @@
 /*
  * Another process supplies memory of the target (userfaultfd, as after a lazy restore). flmem must
  * not wait for such a page while it holds a thread. The test supplies the page that has the
- * thread-local data of the borrowed thread, and looks whether that is traced meanwhile.
+ * thread-local data of the borrowed thread, and checks if that is traced meanwhile.
  */
 #include "borrowed.h"
 

@@ -94,7 +94,7 @@ static void a_group_without_room_for_flmem_is_refused(void **state)
 	assert_null(strstr(err.message, "the control group"));
 }
 
-/* A thread stands still until the next period where flmem has used its processor time. */
+/* A thread would be held until the next period where flmem has used its processor time. */
 static void a_group_without_processor_time_for_flmem_is_refused(void **state)
 {
 	struct flmem_error err = {0};
