@@ -5,16 +5,18 @@
 #include <string.h>
 
 #include "base/attempt.h"
+#include "proc/peek_words.h"
 #include "proc/process.h"
 #include "proc/status.h"
 
-#define CACHE_BYTES  ((size_t)4 << 20)
-#define WINDOW_BITS  16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
-#define AROUND_PAGES 1024U  /* the window around a single address */
-#define WORD_BITS    64U
-#define WINDOWS	     32U
-#define NOWHERE	     UINT64_MAX
-#define GROUP_PAGES  16U /* pages read at once; divides the number of slots for every page size */
+#define CACHE_BYTES    ((size_t)4 << 20)
+#define WINDOW_BITS    16384U /* pages: 64 MiB of 4 KiB, an arena's heap */
+#define AROUND_PAGES   1024U  /* the window around a single address */
+#define WORD_BITS      64U
+#define WINDOWS	       32U
+#define NOWHERE	       UINT64_MAX
+#define GROUP_PAGES    16U /* pages read at once; divides the number of slots for every page size */
+#define WORDS_PER_PAGE 4U  /* fetches of single words before the whole page is fetched */
 
 /* A window of addresses, and which of its pages are resident. */
 struct peek_window {
@@ -30,10 +32,12 @@ struct flmem_peek {
 	struct peek_window windows[WINDOWS];
 	unsigned oldest;	     /* index of the window to be replaced next */
 	struct peek_window *current; /* the window last used, or being filled */
+	unsigned wide;		     /* windows that a fetch has filled since the last forget */
 	uint64_t last_group;	     /* page of the last cache miss */
 	size_t slots;
 	uint64_t *slot_page; /* address of the page in each slot, or NOWHERE */
 	unsigned char *cache;
+	struct flmem_peek_words words;
 };
 
 struct flmem_peek *flmem_peek_new(const struct flmem_peek_source *source)
@@ -159,7 +163,14 @@ void flmem_peek_forget(struct flmem_peek *peek)
 	for (unsigned i = 0; i < WINDOWS; i++)
 		peek->windows[i].end = peek->windows[i].start = 0;
 	peek->current = &peek->windows[0];
+	peek->wide = 0;
 	memset(peek->slot_page, 0xff, peek->slots * sizeof(*peek->slot_page));
+	flmem_peek_words_forget(&peek->words);
+}
+
+void flmem_peek_forget_words(struct flmem_peek *peek)
+{
+	flmem_peek_words_forget(&peek->words);
 }
 
 static void mark_resident(void *context, uint64_t start, uint64_t end)
@@ -313,6 +324,7 @@ void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t l
 	for (uint64_t at = address & ~(page - 1); at < address + length; at += page)
 		if (peek->slot_page[at / page % peek->slots] == at)
 			peek->slot_page[at / page % peek->slots] = NOWHERE;
+	flmem_peek_words_forget_range(&peek->words, address, length);
 }
 
 /* Parts of one transfer; consecutive pages are one part. */
@@ -395,39 +407,87 @@ static const unsigned char *find_cached(struct flmem_peek *peek, uint64_t page, 
 	return *ret_code ? NULL : peek->cache + slot * page_bytes;
 }
 
-/* Fetches pages. If two of them map to one slot, the later one is copied last, and stays. */
+/*
+ * Queries a whole window around an address, aligned like the heaps of arenas: a fetch goes from one
+ * end of a heap to the other, and small windows would replace each other.
+ */
+static void cover_widely(struct flmem_peek *peek, uint64_t address)
+{
+	const uint64_t most = WINDOW_BITS * peek->source.page_bytes;
+	const uint64_t start = address & ~(most - 1);
+
+	for (unsigned i = 0; i < WINDOWS; i++)
+		if (covers_address(&peek->windows[i], address))
+			return;
+	if (peek->wide == WINDOWS || start + most < start)
+		return;
+	peek->wide++;
+	fill_peek_window(peek, start, start + most);
+}
+
+/* Adds what one address needs: words, or its whole page if several words of it were read. */
+static void add_fetched_words(struct flmem_peek *peek, struct peek_transfer *transfer,
+			      uint64_t address)
+{
+	const size_t page = (size_t)peek->source.page_bytes;
+	const uint64_t start = address & ~(uint64_t)(page - 1);
+	const size_t slot = (size_t)(start / page % peek->slots);
+	const size_t left = (size_t)(start + page - address);
+	const size_t length = left < FLMEM_PEEK_WORDS_LENGTH ? left : FLMEM_PEEK_WORDS_LENGTH;
+	unsigned char *to = NULL;
+
+	if (peek->slot_page[slot] == start || flmem_peek_words_find(&peek->words, address, length))
+		return;
+	cover_widely(peek, address);
+	if (!flmem_peek_is_resident(peek, start))
+		return;
+	if (flmem_peek_words_of_page(&peek->words, start, slot) < WORDS_PER_PAGE)
+		to = flmem_peek_words_add(&peek->words, address, length, start, slot);
+	transfer->local[transfer->parts] = (struct iovec){to, length};
+	transfer->remote[transfer->parts] = (struct iovec){(void *)(uintptr_t)address, length};
+	if (!to) {
+		peek->slot_page[slot] = NOWHERE;
+		transfer->local[transfer->parts] = (struct iovec){peek->cache + slot * page, page};
+		transfer->remote[transfer->parts] = (struct iovec){(void *)(uintptr_t)start, page};
+	}
+	transfer->parts++;
+}
+
+/* If two pages map to one slot, the later one is copied last, and stays. */
 void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count)
 {
 	const size_t page = (size_t)peek->source.page_bytes;
 	struct peek_transfer transfer = {.parts = 0};
 
-	for (size_t i = 0; i < count && i < FLMEM_PEEK_PAGES_MAX; i++) {
-		const uint64_t start = addresses[i] & ~(uint64_t)(page - 1);
-		const size_t slot = (size_t)(start / page % peek->slots);
-
-		if (peek->slot_page[slot] == start || !flmem_peek_is_resident(peek, start))
-			continue;
-		peek->slot_page[slot] = NOWHERE;
-		transfer.local[transfer.parts] = (struct iovec){peek->cache + slot * page, page};
-		transfer.remote[transfer.parts++] = (struct iovec){(void *)(uintptr_t)start, page};
-	}
-	if (run_transfer(peek, &transfer))
+	for (size_t i = 0; i < count && i < FLMEM_PEEK_PAGES_MAX; i++)
+		add_fetched_words(peek, &transfer, addresses[i]);
+	if (run_transfer(peek, &transfer)) {
+		flmem_peek_words_undo(&peek->words);
 		return;
+	}
+	flmem_peek_words_keep(&peek->words);
 	for (size_t i = 0; i < transfer.parts; i++) {
 		const uint64_t start = (uint64_t)(uintptr_t)transfer.remote[i].iov_base;
 
-		peek->slot_page[start / page % peek->slots] = start;
+		if (transfer.remote[i].iov_len == page)
+			peek->slot_page[start / page % peek->slots] = start;
 	}
 }
 
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length)
 {
 	const uint64_t page_bytes = peek->source.page_bytes;
+	const unsigned char *fetched;
 	unsigned char *to = out;
 	int rc = 0;
 
 	if (length && address + (length - 1) < address)
 		return -EFAULT;
+	fetched = flmem_peek_words_find(&peek->words, address, length);
+	if (fetched) {
+		memcpy(out, fetched, length);
+		return 0;
+	}
 	while (length) {
 		size_t offset = (size_t)(address % page_bytes);
 		size_t step = (size_t)page_bytes - offset;

@@ -25,7 +25,8 @@
 struct flmem_process;
 struct flmem_peek;
 
-#define FLMEM_PEEK_PAGES_MAX 64U /* most pages of one call */
+#define FLMEM_PEEK_PAGES_MAX   64U   /* most pages of one call */
+#define FLMEM_PEEK_FETCHES_MAX 8192U /* addresses of which the fetched words are kept */
 
 struct flmem_peek_source {
 	uint64_t page_bytes; /* a power of two from 4096 to 65536 */
@@ -102,11 +103,15 @@ void flmem_peek_prepare(struct flmem_peek *peek, uint64_t start, uint64_t end);
 int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t length);
 
 /*
- * Reads the pages of addresses far from each other into the cache with one call, at most
- * FLMEM_PEEK_PAGES_MAX. Pages that fail are left to flmem_peek_read(), which reads them or returns
- * the error.
+ * Reads the first 32 bytes at each address, up to the end of its page, with one call, at most
+ * FLMEM_PEEK_PAGES_MAX. A later flmem_peek_read() of them makes no call. Of a page that several of
+ * them are in, all is read. What fails is left to flmem_peek_read(), which reads it or returns the
+ * error.
  */
 void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t count);
+
+/* Drops what single addresses were fetched, which makes room for FLMEM_PEEK_FETCHES_MAX. */
+void flmem_peek_forget_words(struct flmem_peek *peek);
 
 /*
  * Reads `count` whole pages from a page boundary, at most 64. Pages that are not resident read as

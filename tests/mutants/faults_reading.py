@@ -11,19 +11,33 @@ IMAGES = ("unit.test_glibc_image",)
 RELEASED = ("unit.test_trim_released",)
 
 PEEK = "libcore/proc/peek.c"
+WORDS = "libcore/proc/peek_words.c"
 PEEKS = ("unit.test_peek",)
 LINKS = "libcore/allocators/glibc/glibc_links.c"
 
 FAULTS = (
-    Fault("failed-fetch-is-read", PEEK, "if (run_transfer(peek, &transfer))\n\t\treturn;\n\tfor (size_t i = 0; i < transfer.parts; i++)",
-          "(void)run_transfer(peek, &transfer);\n\tfor (size_t i = 0; i < transfer.parts; i++)",
+    Fault("failed-fetch-is-read", PEEK, "if (run_transfer(peek, &transfer)) {\n\t\tflmem_peek_words_undo",
+          "if (run_transfer(peek, &transfer) && 0) {\n\t\tflmem_peek_words_undo",
           "taking what could not be read for read", PEEKS),
-    Fault("fetch-of-absent", PEEK, "peek->slot_page[slot] == start || !flmem_peek_is_resident(peek, start))",
-          "peek->slot_page[slot] == start)", "touching pages of the target that it has not touched", PEEKS),
-    Fault("chunks-one-by-one", LINKS, "while (count && fetch.total < FETCHED_MAX) {", "while (0) {",
+    Fault("failed-fetch-stays", PEEK, "\t\tflmem_peek_words_undo(&peek->words);\n", "",
+          "dropping words that could not be read", PEEKS),
+    Fault("fetch-of-absent", PEEK, "if (!flmem_peek_is_resident(peek, start))\n\t\treturn;\n\tif (flmem_peek_words_of_page",
+          "if (flmem_peek_words_of_page", "touching pages of the target that it has not touched", PEEKS),
+    Fault("word-across-pages", PEEK, "left < FLMEM_PEEK_WORDS_LENGTH ? left : FLMEM_PEEK_WORDS_LENGTH",
+          "FLMEM_PEEK_WORDS_LENGTH", "reading no further than the page that is known to be there", PEEKS),
+    Fault("short-word-is-enough", WORDS, " && row->length >= length)", ")",
+          "words shorter than what is wanted", PEEKS),
+    Fault("fetched-words-stay", WORDS, "row->address = FORGOTTEN;", ";", "reading again what was forgotten", PEEKS),
+    Fault("all-fetched-words-stay", WORDS, "\tif (!words->added)\n\t\treturn;\n", "\treturn;\n",
+          "reading again what was forgotten", PEEKS),
+    Fault("words-past-the-table", WORDS, "if (words->added == FLMEM_PEEK_FETCHES_MAX)", "if (0)",
+          "the room for words", PEEKS),
+    Fault("chunks-one-by-one", LINKS, "while (count && fetch.total < FLMEM_PEEK_FETCHES_MAX &&", "while (0 &&",
           "reading the chunks of all bins together", ("unit.test_glibc_links",)),
-    Fault("endless-fetch", LINKS, "while (count && fetch.total < FETCHED_MAX) {", "while (count) {",
+    Fault("endless-fetch", LINKS, "while (count && fetch.total < FLMEM_PEEK_FETCHES_MAX &&", "while (count &&",
           "leaving lists that form a circle", ("unit.test_glibc_links",), slow=True),
+    Fault("late-fetch-goes-on", LINKS, "!(wanted->is_late && wanted->is_late(wanted->context))", "1",
+          "ending the fetch when the time of the check is used up", ("unit.test_glibc_links",)),
     Fault("absent-is-swapped", WALK, "return flmem_peek_is_swapped(walker->o.peek, chunk) ||",
           "return chunk ||",
           "calling only what the kernel has swapped out swapped out", IMAGES),

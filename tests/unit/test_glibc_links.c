@@ -28,9 +28,10 @@ struct heap {
 	uint64_t arena;
 };
 
+/* The last layout with fastbins, whose links are mangled. */
 static const struct flmem_glibc_layout *layout(void)
 {
-	return flmem_glibc_layouts;
+	return flmem_glibc_layout_of(42);
 }
 
 static void put(uint64_t address, uint64_t value)
@@ -93,6 +94,22 @@ static int tear_down(void **state)
 	return munmap(heap->bytes, heap->length);
 }
 
+static bool is_late_at_once(void *context)
+{
+	(void)context;
+	return true;
+}
+
+static void fetch_lists(const struct heap *heap, struct flmem_peek *peek,
+			bool (*is_late)(void *context))
+{
+	flmem_glibc_lists_fetch(&(struct flmem_glibc_fetch){.peek = peek,
+							    .layout = layout(),
+							    .arenas = &heap->arena,
+							    .count = 1,
+							    .is_late = is_late});
+}
+
 /* Returns the number of valid chunks in the bins. */
 static unsigned walk_bins(const struct heap *heap, struct flmem_peek *peek)
 {
@@ -121,11 +138,65 @@ static void bins_are_read_together(void **state)
 
 	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
 	counting_peek_open(&process, &counting);
-	flmem_glibc_bins_fetch(counting.peek, layout(), heap->arena);
+	fetch_lists(heap, counting.peek, NULL);
 	assert_in_range(counting.calls, 1, CHUNKS / BINS / 2 + 6);
 	counting.calls = 0;
 	assert_int_equal(walk_bins(heap, counting.peek), CHUNKS);
 	assert_in_range(counting.calls, 0, 8);
+	flmem_process_close(&process);
+}
+
+static void put_fast(uint64_t chunk, uint64_t size, uint64_t next)
+{
+	put(chunk + 8, size);
+	put(chunk + 16, (chunk + 16) >> 12 ^ next);
+}
+
+static uint64_t fast_at(const struct heap *heap, unsigned index)
+{
+	return chunk_at(heap, index) + 7 * heap->page + 48;
+}
+
+/* Two fastbins of 40 chunks each are followed together. */
+static void fastbins_are_read_together(void **state)
+{
+	const struct heap *heap = *state;
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+
+	for (unsigned i = 0; i < 80; i++)
+		put_fast(fast_at(heap, i), flmem_glibc_fast_size(i % 2),
+			 i < 78 ? fast_at(heap, i + 2) : 0);
+	put(heap->arena + layout()->fastbins, fast_at(heap, 0));
+	put(heap->arena + layout()->fastbins + 8, fast_at(heap, 1));
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	counting_peek_open(&process, &counting);
+	fetch_lists(heap, counting.peek, NULL);
+	assert_in_range(counting.calls, 1, 50);
+	counting.calls = 0;
+	for (unsigned i = 0; i < 80; i++) {
+		struct flmem_glibc_link link;
+
+		assert_int_equal(flmem_glibc_fast_link(counting.peek, layout(), fast_at(heap, i),
+						       flmem_glibc_fast_size(i % 2), &link),
+				 0);
+		assert_null(link.wrong);
+	}
+	assert_int_equal(counting.calls, 0);
+	flmem_process_close(&process);
+}
+
+/* Of each list only the ends are read. */
+static void a_late_fetch_ends(void **state)
+{
+	const struct heap *heap = *state;
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	counting_peek_open(&process, &counting);
+	fetch_lists(heap, counting.peek, is_late_at_once);
+	assert_in_range(counting.calls, 1, 4);
 	flmem_process_close(&process);
 }
 
@@ -145,7 +216,7 @@ static void broken_lists_are_left(void **state)
 		put(chunk_at(heap, 7) + 24, words[i]);
 		put(chunk_at(heap, 8) + 8, words[i]);
 		counting_peek_open(&process, &counting);
-		flmem_glibc_bins_fetch(counting.peek, layout(), heap->arena);
+		fetch_lists(heap, counting.peek, NULL);
 		assert_in_range(counting.calls, 1, 1000);
 	}
 	flmem_process_close(&process);
@@ -163,7 +234,7 @@ static void circles_are_left(void **state)
 	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
 	counting_peek_open(&process, &counting);
 	alarm(5);
-	flmem_glibc_bins_fetch(counting.peek, layout(), heap->arena);
+	fetch_lists(heap, counting.peek, NULL);
 	alarm(0);
 	assert_in_range(counting.calls, 1, 1000);
 	flmem_process_close(&process);
@@ -173,6 +244,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bins_are_read_together, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(fastbins_are_read_together, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_late_fetch_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(circles_are_left, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(broken_lists_are_left, set_up, tear_down),
 	};

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@
 #include "base/cleanup.h"
 #include "proc/pages.h"
 #include "proc/peek.h"
+#include "proc/peek_words.h"
 #include "proc/process.h"
 #include "proc/status.h"
 
@@ -191,7 +193,8 @@ static uint64_t count_calls_of_read(struct counting_peek *counting, uint64_t add
 	return counting->calls - before;
 }
 
-static void single_pages_are_fetched_with_one_call(void **state)
+/* The first 32 bytes at each address, up to the end of its page, are read and nothing else. */
+static void words_far_apart_are_fetched_with_one_call(void **state)
 {
 	struct fixture *f = *state;
 	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
@@ -199,18 +202,82 @@ static void single_pages_are_fetched_with_one_call(void **state)
 		       third = f->area + 80 * f->page;
 	const uint64_t addresses[] = {
 		first + 100, second + f->page - 1, first, f->area + 2 * f->page, 0, UINT64_MAX};
-	char byte;
+	char byte, words[32];
 
 	counting_peek_open(&f->process, &counting);
 	flmem_peek_fetch(counting.peek, addresses, sizeof(addresses) / sizeof(addresses[0]));
 	assert_int_equal(counting.calls, 1);
-	assert_in_range(counting.bytes_read, 2 * f->page, 3 * f->page);
-	assert_int_equal(count_calls_of_read(&counting, first + 7, 1), 0);
-	assert_int_equal(count_calls_of_read(&counting, second, 11), 0);
+	assert_int_equal(counting.bytes_read, 32 + 1 + 32);
+	assert_int_equal(flmem_peek_read(counting.peek, first + 100, words, sizeof(words)), 0);
+	assert_memory_equal(words, f->bytes + 100, sizeof(words));
+	assert_int_equal(count_calls_of_read(&counting, first, 1), 0);
+	assert_int_equal(count_calls_of_read(&counting, second + f->page - 1, 11), 0);
+	assert_int_equal(flmem_peek_read(counting.peek, second + f->page - 1, words, 2), -ENODATA);
+	counting.calls = 1;
+	flmem_peek_fetch(counting.peek, addresses, 2);
+	assert_int_equal(counting.calls, 1);
 	assert_int_equal(count_calls_of_read(&counting, third, 21), 1);
 	assert_int_equal(flmem_peek_read(counting.peek, f->area + 2 * f->page, &byte, 1), -ENODATA);
+	assert_int_equal(count_calls_of_read(&counting, first + 7, 1), 1);
+}
+
+static void a_page_with_many_wanted_words_is_fetched_whole(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	uint64_t addresses[6];
+
+	for (size_t i = 0; i < 6; i++)
+		addresses[i] = f->area + i * 64;
+	counting_peek_open(&f->process, &counting);
+	flmem_peek_fetch(counting.peek, addresses, 6);
+	assert_in_range(counting.bytes_read, f->page, 2 * f->page + 4 * 32);
+	assert_int_equal(count_calls_of_read(&counting, f->area + 4 * 64, 1), 0);
+	assert_int_equal(count_calls_of_read(&counting, f->area + f->page - 1, 1), 0);
+}
+
+/* What was fetched counts as read no longer; the other words stay. */
+static void fetched_words_are_forgotten(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	const uint64_t addresses[] = {f->area, f->area + 40 * f->page, f->area + 80 * f->page};
+
+	counting_peek_open(&f->process, &counting);
 	flmem_peek_fetch(counting.peek, addresses, 3);
-	assert_int_equal(counting.calls, 2);
+	f->bytes[0] = f->bytes[40 * f->page] = f->bytes[80 * f->page] = 99;
+	flmem_peek_forget_range(counting.peek, f->area + 40 * f->page + 31, 1);
+	assert_int_equal(count_calls_of_read(&counting, addresses[1], 99), 1);
+	flmem_peek_forget_range(counting.peek, f->area + 32, 80 * f->page - 32);
+	assert_int_equal(count_calls_of_read(&counting, addresses[0], 1), 0);
+	assert_int_equal(count_calls_of_read(&counting, addresses[2], 21), 0);
+	flmem_peek_forget_words(counting.peek);
+	assert_int_equal(count_calls_of_read(&counting, addresses[0], 99), 1);
+	flmem_peek_fetch(counting.peek, addresses + 2, 1);
+	f->bytes[80 * f->page] = 21;
+	flmem_peek_forget(counting.peek);
+	assert_int_equal(count_calls_of_read(&counting, addresses[2], 21), 1);
+	f->bytes[0] = 1;
+	f->bytes[40 * f->page] = 11;
+}
+
+static void words_have_limited_room(void **state)
+{
+	FLMEM_AUTO_FREE struct flmem_peek_words *words = calloc(2, sizeof(*words));
+
+	(void)state;
+	assert_non_null(words);
+	for (uint64_t i = 0; i < FLMEM_PEEK_FETCHES_MAX; i++) {
+		unsigned char *to = flmem_peek_words_add(words, 4096 * i, 8, 4096 * i, i);
+
+		assert_non_null(to);
+		memcpy(to, &i, sizeof(i));
+	}
+	assert_null(flmem_peek_words_add(words, 1, 8, 0, 0));
+	flmem_peek_words_keep(words);
+	for (uint64_t i = 0; i < FLMEM_PEEK_FETCHES_MAX; i++)
+		assert_memory_equal(flmem_peek_words_find(words, 4096 * i, 8), &i, sizeof(i));
+	assert_null(flmem_peek_words_find(words, 1, 8));
 }
 
 /* One page is gone since its range was queried: the others must not count as read. */
@@ -226,7 +293,8 @@ static void a_failed_fetch_leaves_nothing_behind(void **state)
 	assert_int_equal(munmap(f->bytes + 8 * f->page, f->page), 0);
 	flmem_peek_fetch(counting.peek, addresses, sizeof(addresses) / sizeof(addresses[0]));
 	assert_int_equal(counting.calls, 1);
-	assert_int_equal(count_calls_of_read(&counting, last, 21), 1);
+	flmem_peek_fetch(counting.peek, &addresses[2], 1);
+	assert_int_equal(count_calls_of_read(&counting, last, 21), 0);
 	assert_int_equal(count_calls_of_read(&counting, first, 1), 1);
 }
 
@@ -326,8 +394,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(reads_and_leaves_the_rest_alone, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(reads_little_more_than_was_asked_for, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(single_pages_are_fetched_with_one_call, set_up,
+		cmocka_unit_test_setup_teardown(words_far_apart_are_fetched_with_one_call, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_page_with_many_wanted_words_is_fetched_whole,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(fetched_words_are_forgotten, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(words_have_limited_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_failed_fetch_leaves_nothing_behind, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(heads_of_records_are_read_with_one_call, set_up,

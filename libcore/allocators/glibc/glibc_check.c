@@ -7,7 +7,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#define TIME_EVERY 64U
+#define TIME_EVERY     64U
+#define ARENAS_AT_ONCE 16U
 /* Factor of the budget of later checks: a damaged list may have grown by then. */
 #define LONGER_AGAIN 4U
 
@@ -20,6 +21,7 @@ struct list_check {
 	const struct flmem_glibc *glibc;
 	uint64_t budget_ns, cpu_deadline_ns, deadline_ns;
 	size_t steps;
+	size_t fetched; /* the lists of the arenas before this one were read */
 	unsigned checks;
 	bool late; /* not all lists were seen */
 	/* The time limit was reached before the budget of processor time was used. */
@@ -171,11 +173,31 @@ static bool check_glibc_arena(struct list_check *check, const struct flmem_glibc
 	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++)
 		if (check_fastbin(check, arena->fastbins[i], flmem_glibc_fast_size(i)))
 			return true;
-	flmem_glibc_bins_fetch(check->space->peek, check->glibc->layout, arena->address);
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS && !is_step_late(check); i++)
 		if (check_bin(check, flmem_glibc_bin_head(check->glibc->layout, arena->address, i)))
 			return true;
 	return false;
+}
+
+static bool is_fetch_late(void *context)
+{
+	return is_check_late(context);
+}
+
+/* Reads the lists of some arenas together, before they are checked. */
+static void fetch_arenas(struct list_check *check, size_t index, size_t count)
+{
+	const struct flmem_glibc_fetch wanted = {
+		.peek = check->space->peek,
+		.layout = check->glibc->layout,
+		.arenas = check->glibc->arenas + index,
+		.count = count,
+		.is_late = is_fetch_late,
+		.context = check,
+	};
+
+	flmem_glibc_lists_fetch(&wanted);
+	check->fetched = index + count;
 }
 
 /* Checks from the arena `*index` on; sets `*index` to the one with damage. */
@@ -186,6 +208,11 @@ static bool check_glibc_arenas(struct list_check *check, size_t *index)
 
 		if (is_check_late(check))
 			return false;
+		if (*index >= check->fetched)
+			fetch_arenas(check, *index,
+				     check->glibc->arena_count - *index < ARENAS_AT_ONCE
+					     ? check->glibc->arena_count - *index
+					     : ARENAS_AT_ONCE);
 		if (!flmem_glibc_arena_read(check->space, check->glibc, *index, &arena))
 			check->unread = flmem_peek_swaps_in(check->space->peek);
 		else if (!arena.locked && check_glibc_arena(check, &arena))
@@ -213,6 +240,7 @@ static bool is_damage_stable(const struct list_check *check, size_t index)
 		flmem_peek_forget(check->space->peek);
 		start_budget(&next, LONGER_AGAIN * check->budget_ns);
 		next.damage = &again;
+		fetch_arenas(&next, index, 1);
 		if (!flmem_glibc_arena_read(check->space, check->glibc, index, &arena) ||
 		    arena.locked)
 			return false;
@@ -267,8 +295,10 @@ bool flmem_glibc_is_damaged(const struct flmem_glibc_space *space, uint64_t budg
 		damaged = is_ring_broken(&check);
 	/* The budget is for the lists alone; the arenas are found before. */
 	start_budget(&check, check.budget_ns);
-	for (size_t i = 0; !damaged && check_glibc_arenas(&check, &i); i++)
+	for (size_t i = 0; !damaged && check_glibc_arenas(&check, &i); i++) {
 		damaged = is_damage_stable(&check, i);
+		check.fetched = 0; /* all that was read is forgotten */
+	}
 	if (!damaged && (check.waited || check.unread)) {
 		damage = (struct flmem_glibc_damage){.is_unseen = true};
 		damaged = true;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocators/glibc/glibc_links.h"
 
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
 static int set_wrong(struct flmem_glibc_link *link, uint64_t word, const char *why)
 {
 	link->word = word;
@@ -41,29 +45,32 @@ int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previ
 	return 0;
 }
 
-#define FETCHED_MAX 768U /* chunks fetched at once; the cache has room for some more pages */
+#define LISTS_PER_ARENA (FLMEM_GLIBC_BINS + FLMEM_GLIBC_FASTBINS)
 
-/* Addresses whose pages are read together. */
-struct page_batch {
+/* Addresses whose words are read together. */
+struct word_batch {
 	struct flmem_peek *peek;
 	uint64_t rows[FLMEM_PEEK_PAGES_MAX];
 	size_t count, total;
 };
 
-/* How far a bin was followed, from its first chunk by fd and from its last one by bk. */
-struct bin_ends {
+/*
+ * How far a list was followed: a bin from its first chunk by fd and from its last one by bk, a
+ * fastbin from its first one.
+ */
+struct list_ends {
 	uint64_t at[2];
-	uint64_t head;
+	uint64_t head; /* 0: a fastbin */
 	bool is_done;
 };
 
-static void flush_fetch(struct page_batch *fetch)
+static void flush_fetch(struct word_batch *fetch)
 {
 	flmem_peek_fetch(fetch->peek, fetch->rows, fetch->count);
 	fetch->count = 0;
 }
 
-static void add_fetch(struct page_batch *fetch, uint64_t address)
+static void add_fetch(struct word_batch *fetch, uint64_t address)
 {
 	fetch->rows[fetch->count++] = address;
 	fetch->total++;
@@ -74,7 +81,7 @@ static void add_fetch(struct page_batch *fetch, uint64_t address)
 /*
  * Follows a bin by one chunk from one end, if that chunk is readable and the other end was not met.
  */
-static void follow_end(struct page_batch *fetch, struct bin_ends *bin, unsigned end)
+static void follow_end(struct word_batch *fetch, struct list_ends *bin, unsigned end)
 {
 	uint64_t words[4]; /* prev_size, size, fd, bk */
 
@@ -90,34 +97,97 @@ static void follow_end(struct page_batch *fetch, struct bin_ends *bin, unsigned 
 		add_fetch(fetch, bin->at[end]);
 }
 
-void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
-			    uint64_t arena)
+static uint64_t fast_next(const struct flmem_glibc_layout *layout, uint64_t chunk, uint64_t word)
+{
+	return layout->mangles ? (chunk + 16) >> 12 ^ word : word;
+}
+
+static void follow_fast(struct word_batch *fetch, const struct flmem_glibc_layout *layout,
+			struct list_ends *list)
+{
+	uint64_t words[2]; /* size and link */
+
+	list->is_done = flmem_peek_read(fetch->peek, list->at[0] + 8, words, sizeof(words)) != 0;
+	if (list->is_done)
+		return;
+	list->at[0] = fast_next(layout, list->at[0], words[1]);
+	list->is_done = !list->at[0];
+	if (!list->is_done)
+		add_fetch(fetch, list->at[0] + 8);
+}
+
+static size_t begin_bins(const struct flmem_glibc_layout *layout, uint64_t arena,
+			 struct word_batch *fetch, struct list_ends *lists)
 {
 	uint64_t ends[FLMEM_GLIBC_BINS][2]; /* fd, bk */
-	struct bin_ends bins[FLMEM_GLIBC_BINS];
-	struct page_batch fetch = {.peek = peek};
 	size_t count = 0;
 
-	if (flmem_peek_read(peek, arena + layout->bins, ends, sizeof(ends)))
-		return;
+	if (flmem_peek_read(fetch->peek, arena + layout->bins, ends, sizeof(ends)))
+		return 0;
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++) {
 		const uint64_t head = flmem_glibc_bin_head(layout, arena, i);
 
 		if (ends[i][0] == head)
 			continue;
-		bins[count++] = (struct bin_ends){{ends[i][0], ends[i][1]}, head, false};
-		add_fetch(&fetch, ends[i][0]);
-		add_fetch(&fetch, ends[i][1]);
+		lists[count++] = (struct list_ends){{ends[i][0], ends[i][1]}, head, false};
+		add_fetch(fetch, ends[i][0]);
+		add_fetch(fetch, ends[i][1]);
 	}
-	while (count && fetch.total < FETCHED_MAX) {
+	return count;
+}
+
+static size_t begin_fastbins(const struct flmem_glibc_layout *layout, uint64_t arena,
+			     struct word_batch *fetch, struct list_ends *lists)
+{
+	uint64_t first[FLMEM_GLIBC_FASTBINS];
+	size_t count = 0;
+
+	if (!layout->fastbins ||
+	    flmem_peek_read(fetch->peek, arena + layout->fastbins, first, sizeof(first)))
+		return 0;
+	for (unsigned i = 0; i < FLMEM_GLIBC_FASTBINS; i++) {
+		if (!first[i])
+			continue;
+		lists[count++] = (struct list_ends){.at = {first[i]}};
+		add_fetch(fetch, first[i] + 8);
+	}
+	return count;
+}
+
+static void follow_list(struct word_batch *fetch, const struct flmem_glibc_layout *layout,
+			struct list_ends *list)
+{
+	if (!list->head) {
+		follow_fast(fetch, layout, list);
+		return;
+	}
+	for (unsigned end = 0; end < 2 && !list->is_done; end++)
+		follow_end(fetch, list, end);
+}
+
+void flmem_glibc_lists_fetch(const struct flmem_glibc_fetch *wanted)
+{
+	const size_t arenas = wanted->count;
+	FLMEM_AUTO_FREE struct list_ends *lists = calloc(arenas * LISTS_PER_ARENA, sizeof(*lists));
+	struct word_batch fetch = {.peek = wanted->peek};
+	size_t count = 0;
+
+	flmem_peek_forget_words(wanted->peek);
+	for (size_t i = 0; lists && i < arenas; i++) {
+		const uint64_t arena = wanted->arenas[i];
+
+		count += begin_bins(wanted->layout, arena, &fetch, lists + count);
+		count += begin_fastbins(wanted->layout, arena, &fetch, lists + count);
+	}
+	while (count && fetch.total < FLMEM_PEEK_FETCHES_MAX &&
+	       !(wanted->is_late && wanted->is_late(wanted->context))) {
 		size_t left = 0;
 
 		flush_fetch(&fetch);
 		for (size_t i = 0; i < count; i++) {
-			for (unsigned end = 0; end < 2 && !bins[i].is_done; end++)
-				follow_end(&fetch, &bins[i], end);
-			if (!bins[i].is_done)
-				bins[left++] = bins[i];
+			follow_list(&fetch, wanted->layout, &lists[i]);
+			if (!lists[i].is_done)
+				lists[left++] = lists[i];
 		}
 		count = left;
 	}
@@ -127,7 +197,6 @@ void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_la
 int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
 			  uint64_t chunk, uint64_t size, struct flmem_glibc_link *ret_link)
 {
-	const uint64_t place = chunk + 16;
 	struct flmem_glibc_link *link = ret_link;
 	uint64_t words[2]; /* size and link */
 	int rc;
@@ -139,7 +208,7 @@ int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layo
 	if (rc)
 		return rc;
 	link->size = words[0] & ~(uint64_t)FLMEM_GLIBC_SIZE_BITS;
-	link->next = layout->mangles ? place >> 12 ^ words[1] : words[1];
+	link->next = fast_next(layout, chunk, words[1]);
 	if (link->size != size)
 		return set_wrong(link, words[0], "its size does not match its list");
 	return 0;

@@ -34,13 +34,22 @@ static inline uint64_t flmem_glibc_bin_head(const struct flmem_glibc_layout *lay
 int flmem_glibc_bin_link(struct flmem_peek *peek, uint64_t chunk, uint64_t previous,
 			 struct flmem_glibc_link *ret_link);
 
+/* Arenas whose lists are read together. */
+struct flmem_glibc_fetch {
+	struct flmem_peek *peek;
+	const struct flmem_glibc_layout *layout;
+	const uint64_t *arenas;
+	size_t count;
+	bool (*is_late)(void *context); /* true: read no more; may be NULL */
+	void *context;
+};
+
 /*
- * Reads the chunks of an arena's bins and what follows them into the cache of `peek`, as far as
- * they fit: all bins at once, from both ends, because each call can read many pages. It checks
- * nothing.
+ * Reads the chunks in the bins and fastbins of arenas, and what follows those of the bins, into
+ * the cache of `peek`, as far as they fit: all lists at once, bins from both ends, because each
+ * call can read many places. It checks nothing.
  */
-void flmem_glibc_bins_fetch(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,
-			    uint64_t arena);
+void flmem_glibc_lists_fetch(const struct flmem_glibc_fetch *wanted);
 
 /* Like flmem_glibc_bin_link(), for a chunk of a fastbin, whose size must match the bin. */
 int flmem_glibc_fast_link(struct flmem_peek *peek, const struct flmem_glibc_layout *layout,

@@ -78,7 +78,10 @@ static bool collect_chunks(struct free_list_walk *collection, const struct flmem
 		    !add_chunk(collection, fast->chunks[i], head))
 			return false;
 	}
-	flmem_glibc_bins_fetch(collection->peek, glibc->layout, arena->address);
+	flmem_glibc_lists_fetch(&(struct flmem_glibc_fetch){.peek = collection->peek,
+							    .layout = glibc->layout,
+							    .arenas = &arena->address,
+							    .count = 1});
 	for (unsigned i = 0; i < FLMEM_GLIBC_BINS; i++)
 		if (!follow_bin(collection, flmem_glibc_bin_head(glibc->layout, arena->address, i)))
 			return false;
