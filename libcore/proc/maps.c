@@ -2,12 +2,14 @@
 #include "proc/maps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
 #include "base/text/buf.h"
 #include "base/text/text.h"
+#include "proc/maps_query.h"
 #include "proc/process.h"
 
 #define ROW_LIMIT ((size_t)1 << 20)
@@ -127,9 +129,14 @@ int flmem_maps_read(const struct flmem_process *process, struct flmem_maps *ret_
 		    struct flmem_error *err)
 {
 	FLMEM_AUTO_BUF struct flmem_buf buf = FLMEM_BUF_INIT;
+	FLMEM_AUTO_CLOSE int fd =
+		openat(process->dirfd, "maps", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	char *text;
-	int rc = flmem_process_read(process, "maps", &buf);
+	int rc;
 
+	if (fd >= 0 && !flmem_maps_query(fd, ret_maps))
+		return 0;
+	rc = flmem_process_read(process, "maps", &buf);
 	if (rc)
 		return flmem_process_error(process, rc, "read the mappings", err);
 	text = flmem_buf_take(&buf);

@@ -3,8 +3,10 @@
 #define FLMEM_PROC_MAPS_H
 
 /*
- * Mappings of a process: /proc/PID/maps as a sorted array. The kernel writes the file page by page,
- * so it may change between pages; lines that are not in ascending order are dropped.
+ * Mappings of a process: /proc/PID/maps as a sorted array, from Linux 6.11 on without its text. The
+ * kernel returns them in pieces, so they may change in between; those that are not in ascending
+ * order are dropped. The page [vsyscall], which is not in the address space of the process, may be
+ * missing.
  */
 
 #include <stdbool.h>
@@ -38,7 +40,7 @@ struct flmem_map {
 struct flmem_maps {
 	struct flmem_map *rows;
 	size_t count;
-	char *text; /* text into which the names point */
+	char *text; /* text into which the names point; several rows may share one */
 };
 
 /* Reads the mappings. Limits that no real process exceeds: 64 MiB of text, 2^20 mappings. */

@@ -13,6 +13,8 @@ RELEASED = ("unit.test_trim_released",)
 PEEK = "libcore/proc/peek.c"
 WORDS = "libcore/proc/peek_words.c"
 PEEKS = ("unit.test_peek",)
+QUERY = "libcore/proc/maps_query.c"
+QUERIES = ("unit.test_maps_query",)
 LINKS = "libcore/allocators/glibc/glibc_links.c"
 
 FAULTS = (
@@ -32,6 +34,16 @@ FAULTS = (
           "reading again what was forgotten", PEEKS),
     Fault("words-past-the-table", WORDS, "if (words->added == FLMEM_PEEK_FETCHES_MAX)", "if (0)",
           "the room for words", PEEKS),
+    Fault("name-of-another-part", QUERY, " && query->offset > last->offset", "",
+          "the path of a file that begins again", QUERIES),
+    Fault("name-of-another-inode", QUERY, "query->inode == last->inode &&", "1 &&",
+          "the path of another file", QUERIES),
+    Fault("name-across-a-gap", QUERY, "query->start == last->end && ", "",
+          "the path of a mapping far away", QUERIES),
+    Fault("name-with-a-newline", QUERY, "\tif (strchr(reading->name, '\\n'))\n\t\treturn -EILSEQ;\n", "",
+          "the form that the text has for a newline", QUERIES),
+    Fault("name-of-before", QUERY, "\tif (!query->name_size)\n\t\treading->name[0] = '\\0';\n", "",
+          "mappings without a name", QUERIES),
     Fault("chunks-one-by-one", LINKS, "while (count && fetch.total < FLMEM_PEEK_FETCHES_MAX &&", "while (0 &&",
           "reading the chunks of all bins together", ("unit.test_glibc_links",)),
     Fault("endless-fetch", LINKS, "while (count && fetch.total < FLMEM_PEEK_FETCHES_MAX &&", "while (count &&",
