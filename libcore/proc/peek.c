@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/attempt.h"
 #include "proc/peek_words.h"
@@ -37,7 +38,7 @@ struct flmem_peek {
 	size_t slots;
 	uint64_t *slot_page; /* address of the page in each slot, or NOWHERE */
 	unsigned char *cache;
-	struct flmem_peek_words words;
+	struct flmem_peek_words *words;
 };
 
 struct flmem_peek *flmem_peek_new(const struct flmem_peek_source *source)
@@ -51,7 +52,12 @@ struct flmem_peek *flmem_peek_new(const struct flmem_peek_source *source)
 	peek->slots = CACHE_BYTES / source->page_bytes;
 	peek->slot_page = calloc(peek->slots, sizeof(*peek->slot_page));
 	peek->cache = malloc(CACHE_BYTES);
-	if (!peek->slot_page || !peek->cache) {
+	/* In a host program this must not take memory from its heap. */
+	peek->words = mmap(NULL, sizeof(*peek->words), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (peek->words == MAP_FAILED)
+		peek->words = NULL;
+	if (!peek->slot_page || !peek->cache || !peek->words) {
 		flmem_peek_free(peek);
 		return NULL;
 	}
@@ -66,6 +72,8 @@ void flmem_peek_free(struct flmem_peek *peek)
 	flmem_pages_close(&peek->pages);
 	free(peek->slot_page);
 	free(peek->cache);
+	if (peek->words)
+		munmap(peek->words, sizeof(*peek->words));
 	free(peek);
 }
 
@@ -165,12 +173,12 @@ void flmem_peek_forget(struct flmem_peek *peek)
 	peek->current = &peek->windows[0];
 	peek->wide = 0;
 	memset(peek->slot_page, 0xff, peek->slots * sizeof(*peek->slot_page));
-	flmem_peek_words_forget(&peek->words);
+	flmem_peek_words_forget(peek->words);
 }
 
 void flmem_peek_forget_words(struct flmem_peek *peek)
 {
-	flmem_peek_words_forget(&peek->words);
+	flmem_peek_words_forget(peek->words);
 }
 
 static void mark_resident(void *context, uint64_t start, uint64_t end)
@@ -324,7 +332,7 @@ void flmem_peek_forget_range(struct flmem_peek *peek, uint64_t address, size_t l
 	for (uint64_t at = address & ~(page - 1); at < address + length; at += page)
 		if (peek->slot_page[at / page % peek->slots] == at)
 			peek->slot_page[at / page % peek->slots] = NOWHERE;
-	flmem_peek_words_forget_range(&peek->words, address, length);
+	flmem_peek_words_forget_range(peek->words, address, length);
 }
 
 /* Parts of one transfer; consecutive pages are one part. */
@@ -436,13 +444,13 @@ static void add_fetched_words(struct flmem_peek *peek, struct peek_transfer *tra
 	const size_t length = left < FLMEM_PEEK_WORDS_LENGTH ? left : FLMEM_PEEK_WORDS_LENGTH;
 	unsigned char *to = NULL;
 
-	if (peek->slot_page[slot] == start || flmem_peek_words_find(&peek->words, address, length))
+	if (peek->slot_page[slot] == start || flmem_peek_words_find(peek->words, address, length))
 		return;
 	cover_widely(peek, address);
 	if (!flmem_peek_is_resident(peek, start))
 		return;
-	if (flmem_peek_words_of_page(&peek->words, start, slot) < WORDS_PER_PAGE)
-		to = flmem_peek_words_add(&peek->words, address, length, start, slot);
+	if (flmem_peek_words_of_page(peek->words, start, slot) < WORDS_PER_PAGE)
+		to = flmem_peek_words_add(peek->words, address, length, start, slot);
 	transfer->local[transfer->parts] = (struct iovec){to, length};
 	transfer->remote[transfer->parts] = (struct iovec){(void *)(uintptr_t)address, length};
 	if (!to) {
@@ -462,10 +470,10 @@ void flmem_peek_fetch(struct flmem_peek *peek, const uint64_t *addresses, size_t
 	for (size_t i = 0; i < count && i < FLMEM_PEEK_PAGES_MAX; i++)
 		add_fetched_words(peek, &transfer, addresses[i]);
 	if (run_transfer(peek, &transfer)) {
-		flmem_peek_words_undo(&peek->words);
+		flmem_peek_words_undo(peek->words);
 		return;
 	}
-	flmem_peek_words_keep(&peek->words);
+	flmem_peek_words_keep(peek->words);
 	for (size_t i = 0; i < transfer.parts; i++) {
 		const uint64_t start = (uint64_t)(uintptr_t)transfer.remote[i].iov_base;
 
@@ -483,7 +491,7 @@ int flmem_peek_read(struct flmem_peek *peek, uint64_t address, void *out, size_t
 
 	if (length && address + (length - 1) < address)
 		return -EFAULT;
-	fetched = flmem_peek_words_find(&peek->words, address, length);
+	fetched = flmem_peek_words_find(peek->words, address, length);
 	if (fetched) {
 		memcpy(out, fetched, length);
 		return 0;

@@ -21,7 +21,7 @@ FAULTS = (
     Fault("failed-fetch-is-read", PEEK, "if (run_transfer(peek, &transfer)) {\n\t\tflmem_peek_words_undo",
           "if (run_transfer(peek, &transfer) && 0) {\n\t\tflmem_peek_words_undo",
           "taking what could not be read for read", PEEKS),
-    Fault("failed-fetch-stays", PEEK, "\t\tflmem_peek_words_undo(&peek->words);\n", "",
+    Fault("failed-fetch-stays", PEEK, "\t\tflmem_peek_words_undo(peek->words);\n", "",
           "dropping words that could not be read", PEEKS),
     Fault("fetch-of-absent", PEEK, "if (!flmem_peek_is_resident(peek, start))\n\t\treturn;\n\tif (flmem_peek_words_of_page",
           "if (flmem_peek_words_of_page", "touching pages of the target that it has not touched", PEEKS),
