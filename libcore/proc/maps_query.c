@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 
+#include "base/portable.h"
 #include "base/text/buf.h"
 
 #define ROWS_AT_FIRST 256U
@@ -47,7 +48,7 @@ static int query_map(struct maps_reading *reading, uint64_t address, bool with_n
 		ret_query->name = (uintptr_t)reading->name;
 		ret_query->name_size = sizeof(reading->name);
 	}
-	return ioctl(reading->fd, PROCMAP_QUERY_CALL, ret_query) ? -errno : 0;
+	return ioctl(reading->fd, FLMEM_IOCTL_REQUEST(PROCMAP_QUERY_CALL), ret_query) ? -errno : 0;
 }
 
 /*

@@ -200,7 +200,7 @@ static void a_path_with_a_newline_is_left_to_the_text(void **state)
 	assert_non_null(strstr(flmem_maps_find(&whole, (uintptr_t)scene->area)->name, "a\\012b"));
 }
 
-/* A file of a captured process is no file of the kernel. */
+/* A file of a captured process does not belong to the kernel. */
 static void another_file_is_refused(void **state)
 {
 	const struct scene *scene = *state;
