@@ -21,7 +21,7 @@ FAULTS = (
           '"__seccomp_filter", NULL}', "NULL}",
           "knowing such a call in a kernel whose compiler has joined two functions",
           ("unit.test_task",)),
-    Fault("seccomp-without-end", SECCOMP, "return *in->steps <= STEPS_MAX && ", "return ",
+    Fault("seccomp-without-end", SECCOMP, "return in->steps <= STEPS_MAX && ", "return ",
           "holding a thread only for a limited evaluation of its filters", THREAD),
     Fault("seccomp-memory-is-quick", FILTER, "outcome.steps += stores ? STORING_STEPS : 1;", "outcome.steps += 1;",
           "counting what a filter with memory takes", THREAD),

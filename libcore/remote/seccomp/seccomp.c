@@ -50,7 +50,7 @@ struct filter_check {
 	const struct flmem_seccomp_calls *calls;
 	const struct sock_filter *program;
 	size_t length;
-	unsigned *steps; /* taken so far, for all filters */
+	unsigned steps; /* taken so far, for all filters */
 	struct flmem_error *err;
 };
 
@@ -269,7 +269,7 @@ static int refuse_call(const struct filter_check *in, const struct flmem_syscall
 	enum flmem_filter_action worst = FLMEM_FILTER_KILL_PROCESS;
 	bool sure;
 
-	if (*in->steps > STEPS_MAX)
+	if (in->steps > STEPS_MAX)
 		return refuse_long(in);
 	while (!(actions >> worst & 1U))
 		worst++;
@@ -286,15 +286,15 @@ static int refuse_call(const struct filter_check *in, const struct flmem_syscall
 				       : "");
 }
 
-static bool is_allowed(const struct filter_check *in, const struct flmem_syscall *row,
+static bool is_allowed(struct filter_check *in, const struct flmem_syscall *row,
 		       struct flmem_filter_outcome *ret_outcome)
 {
 	struct flmem_filter_input input;
 
 	flmem_filter_input_set(&input, row);
 	flmem_filter_run(in->program, in->length, &input, ret_outcome);
-	*in->steps += ret_outcome->steps;
-	return *in->steps <= STEPS_MAX && !harmful_actions(row, ret_outcome);
+	in->steps += ret_outcome->steps;
+	return in->steps <= STEPS_MAX && !harmful_actions(row, ret_outcome);
 }
 
 /* Returns the name of a call number in the given tables, for the message. */
@@ -308,8 +308,7 @@ static const char *name_of(const struct flmem_syscall_list *list, long number)
 }
 
 /* Checks all calls at once; if that is too coarse, one by one, which also identifies the call. */
-static int check_filtered_calls(const struct filter_check *in,
-				const struct flmem_syscall_table *table)
+static int check_filtered_calls(struct filter_check *in, const struct flmem_syscall_table *table)
 {
 	const struct flmem_syscall any = {.failure = FLMEM_FAILURE_FINE};
 	struct flmem_filter_outcome outcome;
@@ -317,7 +316,7 @@ static int check_filtered_calls(const struct filter_check *in,
 
 	flmem_filter_input_any(&input, NUMBERS);
 	flmem_filter_run(in->program, in->length, &input, &outcome);
-	*in->steps += outcome.steps;
+	in->steps += outcome.steps;
 	if (!harmful_actions(&any, &outcome))
 		return 0;
 	for (long number = 0; number < (long)NUMBERS; number++) {
@@ -332,7 +331,7 @@ static int check_filtered_calls(const struct filter_check *in,
 	return 0;
 }
 
-static int check_table(const struct filter_check *in, const struct flmem_syscall_table *table)
+static int check_table(struct filter_check *in, const struct flmem_syscall_table *table)
 {
 	struct flmem_filter_outcome outcome;
 
@@ -342,7 +341,7 @@ static int check_table(const struct filter_check *in, const struct flmem_syscall
 	return table->runs_program_code && !in->calls->assume ? check_filtered_calls(in, table) : 0;
 }
 
-static int check_filter(const struct filter_check *in)
+static int check_filter(struct filter_check *in)
 {
 	const struct flmem_syscall_list *list = in->calls->list;
 	const struct flmem_syscall repeated = in->calls->repeated;
@@ -378,11 +377,9 @@ static int refuse_read(const struct filter_check *in, int error)
 static int check_filters(struct filter_check *in, uint64_t count)
 {
 	struct sock_filter program[BPF_MAXINSNS];
-	unsigned steps = 0;
 	unsigned long index;
 	int rc = 0;
 
-	in->steps = &steps;
 	for (index = 0; index < FILTERS_MAX && !rc; index++) {
 		long length = ptrace(PTRACE_SECCOMP_GET_FILTER, in->tid, index, NULL);
 
