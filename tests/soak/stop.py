@@ -273,9 +273,9 @@ def run_target(flmem, killat, entry, way, cgroup, options):
     target = kill.Target(entry, more=kill.dry_words(options))
     try:
         if way == "terminal":
-            for number in range(options.stops):
-                if not target.problems:
-                    type_ctrl_z(flmem, target, number * STEPS_S)
+            for number in range(options.stops + kill.MISSED_MAX):
+                if not target.problems and (number < options.stops or not target.counts["held"]):
+                    type_ctrl_z(flmem, target, number % options.stops * STEPS_S)
         else:
             sweep(killat, flmem, target, way, cgroup, options)
     except (proc.Gone, OSError) as error:
