@@ -178,13 +178,15 @@ look_both_ways() {
 	done
 }
 
-# Makes a control group with a hundredth of a processor: $GROUP.
+# Makes a control group with a hundredth of a processor, and the least that flmem accepts in a
+# period: $GROUP.
 make_starved_group() {
 	make_control_group cpu
 	if [ -e "$GROUP/cpu.max" ]; then
-		echo "1000 100000" >"$GROUP/cpu.max"
+		echo "10000 1000000" >"$GROUP/cpu.max"
 	elif [ -e "$GROUP/cpu.cfs_quota_us" ]; then
-		echo 1000 >"$GROUP/cpu.cfs_quota_us"
+		echo 1000000 >"$GROUP/cpu.cfs_period_us"
+		echo 10000 >"$GROUP/cpu.cfs_quota_us"
 	else
 		skip "needs a controller of processors"
 	fi

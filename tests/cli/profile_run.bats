@@ -106,9 +106,10 @@ assert sum(s.samples for s in p.sites.values()) > 1000'
 @test "when a program is calm again, samples are as many as before" {
 	sample -- calm 30000
 	assert_sampled 7
-	# Of 100 MB there are more than 12 samples, which one per 8 MiB would be.
+	# Of 100 MB there are more than 12 samples, which one per 8 MiB would be, and fewer than 200 on a
+	# busy machine.
 	look 'assert p.paced, p.paced
-assert sorted(s.samples for s in p.sites.values())[-2] > 60, [s.samples for s in p.sites.values()]'
+assert sorted(s.samples for s in p.sites.values())[-2] > 30, [s.samples for s in p.sites.values()]'
 }
 
 @test "10,000 threads come and go" {

@@ -443,7 +443,7 @@ while True:
 	assert_victim_unharmed
 	assert_silent
 	echo 100 >"$GROUP/pids.max"
-	flmem trim --pid "$VICTIM" --gc --timeout 5s --json
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 5s --json
 	[[ "$(json 'r["steps"][0]["detail"]')" == *" objects" ]]
 	assert_victim_unharmed
 	assert_silent
