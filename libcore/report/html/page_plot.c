@@ -9,7 +9,7 @@
 
 #define WIDTH	  2000.0
 #define HEIGHT	  1000.0
-#define FAR	  100000.0
+#define PLOT_FAR  100000.0
 #define ROWS	  5 /* approximate number of horizontal lines */
 #define COLUMNS	  7
 #define LABEL_MAX 40
@@ -21,9 +21,9 @@ static long scale_position(double value, double from, double to, double length)
 {
 	double at = to > from ? (value - from) / (to - from) * length : 0;
 
-	if (!(at > -FAR))
-		at = -FAR;
-	return lrint(at < FAR ? at : FAR);
+	if (!(at > -PLOT_FAR))
+		at = -PLOT_FAR;
+	return lrint(at < PLOT_FAR ? at : PLOT_FAR);
 }
 
 long flmem_page_plot_x(const struct flmem_page_plot *plot, double value)
