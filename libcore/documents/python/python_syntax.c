@@ -29,7 +29,8 @@ static enum syntax_state fault_at(struct syntax_scan *scan, const struct flmem_p
 				  const char *text)
 {
 	*scan->fault = (struct flmem_python_fault){.text = text, .place = *place};
-	scan->fault->place.end = place->start + 1;
+	/* One character, unless the text ends there. */
+	scan->fault->place.end = place->start + (scan->text[place->start] != '\0');
 	return SYNTAX_FAULT;
 }
 
