@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,11 +46,18 @@ static int make_folder(void **state)
 	return 0;
 }
 
+/* With what a failed test has left. */
 static int remove_folder(void **state)
 {
+	DIR *entries = opendir(folder);
+	const struct dirent *entry;
+
 	(void)state;
-	unlink(path);
-	unlink(moved);
+	if (!entries)
+		return -1;
+	while ((entry = readdir(entries)))
+		unlinkat(dirfd(entries), entry->d_name, 0); /* "." and ".." stay */
+	closedir(entries);
 	return rmdir(folder);
 }
 
