@@ -12,15 +12,7 @@
 #include "remote/checks/call_sites.h"
 #include "remote/errno_code.h"
 
-static int failures;
-
-#define CHECK(condition)                                               \
-	do {                                                           \
-		if (!(condition)) {                                    \
-			printf("line %d: %s\n", __LINE__, #condition); \
-			failures++;                                    \
-		}                                                      \
-	} while (0)
+#include "checked.h"
 
 /* Reads memory of this process; an address that is too low cannot be read. */
 int flmem_process_read_memory(const struct flmem_process *process, uint64_t address, void *out,

@@ -10,13 +10,7 @@
 #include "proc/process.h"
 #include "remote/arch.h"
 
-#define CHECK(condition)                                                       \
-	do {                                                                   \
-		if (!(condition)) {                                            \
-			printf("FAILED: line %d: %s\n", __LINE__, #condition); \
-			failures++;                                            \
-		}                                                              \
-	} while (0)
+#include "checked.h"
 
 #define TID	     7
 #define PC	     0x2000U
@@ -26,7 +20,6 @@
 #define FPREGS	     2
 #define VECTOR_BYTES 528
 
-static int failures;
 /* The instructions before PC and at it; `first` is the first readable address. */
 static uint32_t codes[2];
 static uint64_t first;

@@ -18,13 +18,7 @@
 #include "proc/task.h"
 #include "remote/checks/quiet_stop.h"
 
-#define CHECK(condition)                                                       \
-	do {                                                                   \
-		if (!(condition)) {                                            \
-			printf("FAILED: line %d: %s\n", __LINE__, #condition); \
-			failures++;                                            \
-		}                                                              \
-	} while (0)
+#include "checked.h"
 
 #define TID	 7
 #define SYSCALL	 0x2000U
@@ -46,7 +40,6 @@ const struct flmem_arch_code flmem_arch_syscall = {(const unsigned char *)"12345
 
 char flmem_buf_empty[1];
 
-static int failures;
 static struct look looks[LOOKS];
 static size_t status_looks, wait_looks;
 static const char *link_target, *personality_text;
