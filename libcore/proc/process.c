@@ -336,7 +336,7 @@ int flmem_process_read_memory(const struct flmem_process *process, uint64_t addr
 
 bool flmem_process_fetch_missed(const struct flmem_process *process)
 {
-	const struct flmem_missed_range range = flmem_read_hazard_missed();
+	const struct flmem_missed_range range = flmem_read_hazard_take_missed();
 	const uint64_t page = flmem_page_bytes(), last = range.address + range.length - 1;
 	unsigned char byte;
 

@@ -102,6 +102,8 @@ FAULTS = (
     Fault("pages-missed-forever", "libcore/remote/borrow.c",
           "if (attempt == ATTEMPT_NEXT)\n\t\tflmem_borrow_fetch", "if (0)\n\t\tflmem_borrow_fetch",
           "fetching after a hold what was not there in it", ("unit.test_borrow_resident",)),
+    Fault("pages-missed-again", "libcore/proc/process.c", "flmem_read_hazard_take_missed();", "flmem_read_hazard_missed();",
+          "fetching only what the attempt itself has missed", FAULTED),
     Fault("pages-not-asked", PAGES, "if (!(entries[i] & held))", "if (0)",
           "knowing which pages are not there", FAULTED),
     Fault("pages-first-part", PAGES, "count -= step;", "count = 0;",

@@ -25,6 +25,8 @@ TAGS = "libcore/documents/yaml_tags.c"
 APPFL = ("unit.test_appfl_rules",)
 
 FAULTS = (
+    Fault("python-lazy-line", "libcore/documents/python/python_lazy.c", "if (lazy->place.line != word->place.line) {", "if (0) {",
+          "the lines behind a lazy import over two lines", ("unit.test_python_calls",)),
     Fault("python-lazy", "libcore/documents/python/python_lazy.c", "lazy = flmem_python_at_statement(&reader) &&",
           "lazy = false &&", "imports of Python 3.15", ("unit.test_python_calls",)),
     Fault("cell-script", "libcore/documents/python/notebook_cells.c", "return !scripts_python(code);", "return true;",

@@ -156,6 +156,8 @@ static void lazy_imports_are_imports(void **state)
 	(void)state;
 	check(FLMEM_SYNTAX_PYTHON, "lazy from a import f\nf(1)\n", "2 a.fargs{0i1} ");
 	check(FLMEM_SYNTAX_PYTHON, "x = 1; lazy import a.b as c; c.f(1)\n", "1 a.b.fargs{0i1} ");
+	check(FLMEM_SYNTAX_PYTHON, "lazy \\\n import a\na.f(1)\n", "3 a.fargs{0i1} ");
+	check(FLMEM_SYNTAX_PYTHON, "lazy\\\nfrom a import f\nf(1)\n", "3 a.fargs{0i1} ");
 	check(FLMEM_SYNTAX_PYTHON, "lazy import a\nlazy = 2\nlazy\nfrom b import f\na.g()\nf()\n",
 	      "5 a.gargs{} 6 b.fargs{} ");
 	check(FLMEM_SYNTAX_PYTHON, "def g():\n\tx = lazy\n\tfrom b import f\n\tf()\n",

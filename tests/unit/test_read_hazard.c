@@ -124,6 +124,26 @@ static void a_hold_reads_resident_pages_only(void **state)
 	munmap(start, length);
 }
 
+/* A later attempt that misses nothing fetches nothing. */
+static void what_was_missed_is_fetched_once(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const size_t page = (size_t)flmem_page_bytes();
+	char *start = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(start != MAP_FAILED);
+	flmem_read_hazard_begin_hold();
+	assert_int_equal(check_own(start, 1), -ENODATA);
+	flmem_read_hazard_end_hold(NULL);
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	assert_true(flmem_process_fetch_missed(&process));
+	assert_int_equal(check_own(start, 1), 0);
+	assert_int_equal(flmem_read_hazard_missed().length, 0);
+	assert_false(flmem_process_fetch_missed(&process));
+	munmap(start, page);
+}
+
 /* The mount is the kernel's own file system, without a block device. */
 static void a_mount_that_the_kernel_serves_is_read(void **state)
 {
@@ -159,6 +179,7 @@ int main(void)
 		cmocka_unit_test(every_page_of_a_long_range_counts),
 		cmocka_unit_test(memory_without_a_file_needs_none),
 		cmocka_unit_test(a_hold_reads_resident_pages_only),
+		cmocka_unit_test(what_was_missed_is_fetched_once),
 		cmocka_unit_test(a_mount_that_the_kernel_serves_is_read),
 		cmocka_unit_test(nothing_is_not_waited_for),
 	};

@@ -277,6 +277,35 @@ static void filters_that_take_long_are_refused(void **state)
 	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), 0);
 }
 
+/* Of what is assumed nothing may be known to be wrong. */
+static void a_long_filter_that_kills_is_refused(void **state)
+{
+	static struct sock_filter longest[BPF_MAXINSNS] = {
+		LOAD_NUMBER,
+		IF_EQUAL(SYS_getppid, 0, 1),
+		RETURN(KILL),
+		BPF_STMT(BPF_ST, 0),
+	};
+	static struct flmem_syscall rows[20];
+	static const struct flmem_syscall_table table = {
+		.maker = "a test", .rows = rows, .count = FLMEM_ARRAY_SIZE(rows)};
+	struct flmem_syscall_list list = {0};
+	const struct flmem_seccomp_calls calls = {
+		.list = &list, .repeated = {.number = -1}, .assume = true};
+	struct flmem_error err;
+
+	(void)state;
+	require_filters_shown();
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
+		rows[i].number = i + 1 < FLMEM_ARRAY_SIZE(rows) ? SYS_getpid : SYS_getppid;
+	for (size_t i = 4; i < BPF_MAXINSNS; i++)
+		longest[i] = (struct sock_filter)IF_EQUAL(4096 + (unsigned)i, 0, 0);
+	longest[BPF_MAXINSNS - 1] = allow[0];
+	flmem_syscall_list_add(&list, &table);
+	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), FLMEM_EUNSUPPORTED);
+	assert_non_null(strstr(err.message, "would kill the process for system call "));
+}
+
 /* Each number is evaluated for itself if all of them together cannot be decided. */
 static void numbers_that_take_long_are_refused(void **state)
 {
@@ -540,6 +569,7 @@ int main(void)
 		cmocka_unit_test(no_error_but_one_ends_the_filters),
 		cmocka_unit_test(the_longest_filter_is_read),
 		cmocka_unit_test(filters_that_take_long_are_refused),
+		cmocka_unit_test(a_long_filter_that_kills_is_refused),
 		cmocka_unit_test(numbers_that_take_long_are_refused),
 		cmocka_unit_test(a_call_that_is_only_noted_is_allowed),
 		cmocka_unit_test(the_first_call_of_all_counts),

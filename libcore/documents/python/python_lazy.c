@@ -3,6 +3,21 @@
 
 #include <string.h>
 
+/* Over the end of a line no word is moved, so that the lines stay the same. */
+static void fold_lazy_word(char *text, const struct flmem_python_word *lazy,
+			   const struct flmem_python_word *word)
+{
+	char *from = text + lazy->place.start, *to = text + word->place.end;
+	const size_t length = word->place.end - word->place.start;
+
+	if (lazy->place.line != word->place.line) {
+		memset(from, ' ', lazy->place.end - lazy->place.start);
+		return;
+	}
+	memmove(from, to - length, length);
+	memset(from + length, ' ', (size_t)(to - from) - length);
+}
+
 void flmem_python_fold_lazy(char *text, const struct flmem_python_source *source)
 {
 	struct flmem_python_reader reader;
@@ -14,14 +29,9 @@ void flmem_python_fold_lazy(char *text, const struct flmem_python_source *source
 			continue;
 		flmem_python_start(&reader, source, i);
 		for (; reader.word.kind != FLMEM_PYTHON_END; flmem_python_advance(&reader)) {
-			const struct flmem_place *word = &reader.word.place;
-			size_t start = reader.before.place.start, length = word->end - word->start;
-
 			if (lazy && (flmem_python_is(&reader.word, "import") ||
-				     flmem_python_is(&reader.word, "from"))) {
-				memmove(text + start, text + word->start, length);
-				memset(text + start + length, ' ', word->end - start - length);
-			}
+				     flmem_python_is(&reader.word, "from")))
+				fold_lazy_word(text, &reader.before, &reader.word);
 			lazy = flmem_python_at_statement(&reader) &&
 			       flmem_python_is(&reader.word, "lazy");
 		}

@@ -41,6 +41,14 @@ struct flmem_missed_range flmem_read_hazard_missed(void)
 	return missed;
 }
 
+struct flmem_missed_range flmem_read_hazard_take_missed(void)
+{
+	const struct flmem_missed_range range = missed;
+
+	missed = (struct flmem_missed_range){0};
+	return range;
+}
+
 /*
  * Returns true if all pages are resident or swapped: those are read from the swap area, which needs
  * no server. In a hold they have to be resident.

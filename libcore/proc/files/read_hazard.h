@@ -44,4 +44,7 @@ void flmem_read_hazard_end_hold(const bool *hold);
 /* Returns the last range that was missed in a hold of the calling thread. */
 struct flmem_missed_range flmem_read_hazard_missed(void);
 
+/* The same, and forgets it: an attempt that holds no thread has missed nothing. */
+struct flmem_missed_range flmem_read_hazard_take_missed(void);
+
 #endif

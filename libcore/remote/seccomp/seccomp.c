@@ -33,6 +33,12 @@
  */
 #define STEPS_MAX 400000U
 
+/*
+ * The same where the user has assumed the rest: the calls that are surely made are then still
+ * checked, those of the longest filters that the kernel allows.
+ */
+#define STEPS_ASSUMED_MAX 4000000U
+
 #define STOP_TIMEOUT_US 200000U
 
 #define CAP_SYS_ADMIN_BIT 21U
@@ -250,6 +256,11 @@ static void print_call(const struct flmem_syscall *row, struct flmem_buf *text)
 	flmem_buf_puts(text, count == FLMEM_SYSCALL_ARGS ? ")" : count ? ", ...)" : "...)");
 }
 
+static bool takes_too_many_steps(const struct filter_check *in)
+{
+	return in->steps > (in->calls->assume ? STEPS_ASSUMED_MAX : STEPS_MAX);
+}
+
 static int refuse_long(const struct filter_check *in)
 {
 	if (in->calls->assume)
@@ -269,7 +280,7 @@ static int refuse_call(const struct filter_check *in, const struct flmem_syscall
 	enum flmem_filter_action worst = FLMEM_FILTER_KILL_PROCESS;
 	bool sure;
 
-	if (in->steps > STEPS_MAX)
+	if (!actions)
 		return refuse_long(in);
 	while (!(actions >> worst & 1U))
 		worst++;
@@ -294,7 +305,7 @@ static bool is_allowed(struct filter_check *in, const struct flmem_syscall *row,
 	flmem_filter_input_set(&input, row);
 	flmem_filter_run(in->program, in->length, &input, ret_outcome);
 	in->steps += ret_outcome->steps;
-	return in->steps <= STEPS_MAX && !harmful_actions(row, ret_outcome);
+	return !takes_too_many_steps(in) && !harmful_actions(row, ret_outcome);
 }
 
 /* Returns the name of a call number in the given tables, for the message. */
