@@ -41,6 +41,8 @@ FAULTS = (
           "if (1 ||", "a heredoc of a Dockerfile", EMBEDDINGS),
     Fault("python-encoding-ascii", ENCODING, "if (!keeps_ascii(handle))", "if (0)",
           "an encoding in which ASCII is not written as such", ENCODINGS),
+    Fault("python-encoding-third-line", ENCODING, "\t\ttext += *text == '\\r';\n", "\t\ttext += strspn(text, \"\\r\");\n",
+          "an encoding in the third line of three that end in CR", ENCODINGS),
     Fault("python-encoding-code-line", ENCODING, "if (found || (blank < line && text[blank] != '#'))", "if (found)",
           "an encoding behind a line of code", ENCODINGS),
     Fault("python-bracket-kind", SYNTAX, "strchr(closing, c) - closing)", "strchr(closing, c) - closing && 0)",

@@ -73,6 +73,7 @@ static void what_declares_none_is_utf8(void **state)
 	(void)state;
 	assert_refused("x = 1\n# coding: latin-1\ny = '\xe9'\n", "not UTF-8");
 	assert_refused("\n\n# coding: latin-1\ny = '\xe9'\n", "not UTF-8");
+	assert_refused("#\r\r# coding: latin-1\ry = '\xe9'\n", "not UTF-8");
 	assert_refused("x = 1  # coding: latin-1\ny = '\xe9'\n", "not UTF-8");
 	assert_refused("\xef\xbb\xbf# coding: latin-1\ny = '\xe9'\n", "not UTF-8");
 	assert_refused("# encoding\n# coding : latin-1\ny = '\xe9'\n", "not UTF-8");

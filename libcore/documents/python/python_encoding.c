@@ -56,7 +56,8 @@ static const char *find_in_lines(const char *text)
 
 		if (found || (blank < line && text[blank] != '#'))
 			return found;
-		text += line + strspn(text + line, "\r");
+		text += line;
+		text += *text == '\r';
 		text += *text == '\n';
 	}
 	return NULL;
