@@ -25,7 +25,6 @@
 #include "remote/gadgets.h"
 #include "remote/interrupts.h"
 #include "remote/own_code.h"
-#include "remote/own_quota.h"
 #include "remote/priority.h"
 #include "remote/seccomp/seccomp.h"
 #include "remote/tracee.h"
@@ -295,11 +294,10 @@ static enum borrow_attempt try_thread(struct flmem_borrow_state *borrow,
 		borrow->result->unstopped = true;
 		return ATTEMPT_DONE;
 	}
-	if ((rc = flmem_borrow_check_again(borrow)) != 0)
+	if ((rc = flmem_borrow_check_in_period(borrow)) != 0)
 		return rc > 0 ? ATTEMPT_LATER : ATTEMPT_FATAL;
 	if (borrow->options->observe && !borrow->dry_run)
 		borrow->options->observe(borrow->options->observer, false);
-	flmem_own_quota_await();
 	flmem_own_code_fault_in();
 	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
 	attempt = start_calls(borrow, candidate, &calls, &start_ns);

@@ -12,6 +12,7 @@
 #include "proc/process.h"
 #include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
+#include "remote/own_quota.h"
 
 /*
  * Time that the thread sleeps at the end of the chain. A thread that flmem has started delays no
@@ -178,6 +179,16 @@ int flmem_borrow_check_again(struct flmem_borrow_state *borrow)
 	/* Check again, because the guard may have been renewed. */
 	rc = flmem_borrow_check_locks(borrow->view->process, options, borrow->err);
 	return rc == FLMEM_EUNSAFE ? 1 : rc;
+}
+
+int flmem_borrow_check_in_period(struct flmem_borrow_state *borrow)
+{
+	const uint64_t least_ns = flmem_own_quota_await(), begin_ns = flmem_clock_cpu_ns();
+	const int rc = flmem_borrow_check_again(borrow);
+
+	if (!rc && flmem_clock_cpu_ns() - begin_ns > least_ns / 2)
+		(void)flmem_own_quota_await(); /* the hold must not begin with the rest */
+	return rc;
 }
 
 static struct timespec clock_reading(const struct flmem_borrow_state *borrow, size_t index)

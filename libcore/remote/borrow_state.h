@@ -85,6 +85,12 @@ int flmem_borrow_remember_code(struct flmem_borrow_state *borrow);
  */
 int flmem_borrow_check_again(struct flmem_borrow_state *borrow);
 
+/*
+ * The same after the wait for a period of flmem's quota of processor time, which may be longer than
+ * a check stays valid.
+ */
+int flmem_borrow_check_in_period(struct flmem_borrow_state *borrow);
+
 /* True if the last hold has missed memory, and another one may follow after it is fetched. */
 bool flmem_borrow_may_fetch(const struct flmem_borrow_state *borrow);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control group of flmem has a quota of processor time. flmem waits for a new period before it
- * holds a thread, and not while it does.
+ * holds a thread, and not while it does. Its checks come after that, so that they are not older.
  */
 #include "borrowed.h"
 
@@ -16,7 +16,7 @@
 static pid_t child;
 static int bell[2];
 static unsigned periods, periods_of_hold;
-static bool is_held;
+static bool is_held, is_checked, was_checked, is_check_old;
 
 struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void);
 struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void)
@@ -32,6 +32,7 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_rest)
 
 	if (time->tv_nsec == PERIOD_US * 1000L) {
 		periods++;
+		is_check_old |= is_checked;
 		is_held |=
 			flmem_status_read_number(child, &status) || flmem_u64_or(status.tracer, 1);
 	}
@@ -44,7 +45,16 @@ int __wrap_flmem_tracee_seize(struct flmem_tracee *tracee, pid_t tid, pid_t lead
 {
 	periods_of_hold += periods > 0;
 	periods = 0;
+	is_checked = false;
 	return __real_flmem_tracee_seize(tracee, tid, leader);
+}
+
+static int note_check(void *context, struct flmem_error *err)
+{
+	(void)context;
+	(void)err;
+	is_checked = was_checked = true;
+	return 0;
 }
 
 static void be_child(void)
@@ -57,7 +67,9 @@ static void be_child(void)
 
 static void a_period_begins_before_a_hold(void **state)
 {
-	struct flmem_borrow_options options = {.timeout_us = 20000000};
+	uint64_t checked_us = 0;
+	struct flmem_borrow_options options = {
+		.timeout_us = 20000000, .recheck = note_check, .checked_us = &checked_us};
 	struct flmem_borrow_result result;
 	struct flmem_error err = {0};
 	struct target target;
@@ -71,6 +83,8 @@ static void a_period_begins_before_a_hold(void **state)
 	assert_int_equal(result.tid, child);
 	assert_true(periods_of_hold > 0);
 	assert_false(is_held);
+	assert_true(was_checked);
+	assert_false(is_check_old);
 	target_close(&target);
 	child_end(child);
 	pipe_close(bell);

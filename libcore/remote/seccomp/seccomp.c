@@ -512,7 +512,7 @@ int flmem_seccomp_check_running(const struct flmem_process *process, pid_t tid,
 		return rc;
 	if (read_seccomp_state(process, tid, &state) == 0 && !state.mode)
 		return 0;
-	flmem_own_quota_await();
+	(void)flmem_own_quota_await();
 	failed = flmem_attempt_run_on_thread(check_stopped_thread, &running);
 	if (failed)
 		return flmem_error_set(err, FLMEM_EFAILED, failed, "cannot start a thread");
