@@ -53,13 +53,15 @@ static int query_map(struct maps_reading *reading, uint64_t address, bool with_n
 
 /*
  * Whether a mapping continues the one before: the next part of the same file, as the segments of a
- * library follow each other. Both then have one path.
+ * library follow each other. Both then have one path. Parts of shared memory may have separate
+ * names (prctl(PR_SET_VMA_ANON_NAME)).
  */
 static bool continues_file(const struct maps_reading *reading, const struct map_query *query)
 {
 	const struct flmem_map *last = reading->rows + reading->count - 1;
 
-	return reading->count && query->inode && query->inode == last->inode &&
+	return reading->count && !(query->vma_flags & FLMEM_MAP_SHARED) && query->inode &&
+	       query->inode == last->inode &&
 	       makedev(query->major_number, query->minor_number) == last->device &&
 	       query->start == last->end && query->offset > last->offset;
 }

@@ -18,6 +18,8 @@ QUERIES = ("unit.test_maps_query",)
 LINKS = "libcore/allocators/glibc/glibc_links.c"
 
 FAULTS = (
+    Fault("query-shared-name", QUERY, "!(query->vma_flags & FLMEM_MAP_SHARED) && ", "",
+          "the name of each part of shared memory", QUERIES),
     Fault("failed-fetch-is-read", PEEK, "if (run_transfer(peek, &transfer)) {\n\t\tflmem_peek_words_undo",
           "if (run_transfer(peek, &transfer) && 0) {\n\t\tflmem_peek_words_undo",
           "taking what could not be read for read", PEEKS),

@@ -142,6 +142,8 @@ static void map_all_kinds(const struct scene *scene)
 	map_page(scene, 8, gone, 0, PROT_READ, MAP_PRIVATE);
 	map_page(scene, 9, gone, 1, PROT_READ | PROT_WRITE, MAP_SHARED);
 	map_page(scene, 10, scene->first, 2, PROT_READ, MAP_PRIVATE);
+	map_page(scene, 12, scene->first, 2, PROT_READ, MAP_SHARED);
+	map_page(scene, 13, scene->second, 3, PROT_READ, MAP_SHARED);
 	assert_int_equal(munmap(scene->area + 6 * scene->page, scene->page), 0);
 	assert_true(mmap(scene->area + 11 * scene->page, scene->page, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
