@@ -56,7 +56,6 @@ const struct flmem_allocator_ops flmem_allocator_musl = {
 	.files = {"ld-musl", "libc.musl", "libc.so"},
 	.recognise = recognise_musl,
 	.unreadable_reason = "musl keeps no statistics of its heap",
-	.trim_advice =
-		"musl has no call that releases memory; mallocng unmaps completely free groups "
-		"automatically; preload jemalloc or mimalloc built for musl, or restart",
+	.trim_advice = "mallocng unmaps completely free groups automatically; preload jemalloc or "
+		       "mimalloc built for musl, or restart",
 };
