@@ -36,7 +36,8 @@ ENDED_BY_STOP = ("epoll_", "rt_sigtimedwait", "semtimedop", "recv", "readv", "ac
 # Programs in which a computing thread may make such a call next.
 COMPUTES = ("computes alone", "8 threads compete", "computes in C")
 # Longer sleeps: threads have to sleep until flmem finds them in the slow system.
-SLOWER = {"kills": {"WAKE_EVERY_US": "300000", "WAIT_MS": "900"}, "busy": {"WAIT_MS": "300"}}
+SLOWER = {"kills": {"WAKE_EVERY_US": "300000", "WAIT_MS": "900"}, "busy": {"WAIT_MS": "300"},
+          "allocators": {"WAIT_MS": "300"}}
 # Programs in which no thread sleeps for the 10 ms that aarch64 requires.
 AWAKE = ("1000 signals a second, 3 threads",)
 STOPS = 30  # number of system calls of flmem that are tried as places of a kill
