@@ -13,7 +13,7 @@ collect_beside_a_held_lock() {
 	local go=$BATS_TEST_TMPDIR/go step
 	rm -f "$go"
 	start_victim "$PYTHON" "$FLMEM_TESTS/victims/safe_finalizer.py" "$go"
-	flmem trim --pid "$VICTIM" --gc --timeout 1s --json
+	flmem_in_time trim --pid "$VICTIM" --gc --timeout 1s --json
 	assert_status 8
 	[ "$(json 'r["steps"][0]["outcome"]')" = failed ]
 	[[ "$(json 'r["steps"][0]["detail"]')" == *"the code has not ended within 1000 ms; it continues in thread "*", which is waiting for a lock of the program" ]]

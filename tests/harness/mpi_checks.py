@@ -250,9 +250,12 @@ def processes_of(parent):
 
 
 def is_running(pid):
+    """The first thread of a killed process may have ended before another one that still writes, and
+    keeps the files open."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
+            ended = file.read().rpartition(")")[2].split()[0] == "Z"
+        return not ended or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
 
