@@ -277,6 +277,14 @@ static void filters_that_take_long_are_refused(void **state)
 	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), 0);
 }
 
+/* Fills the longest filter up behind its first four instructions; what passes them is allowed. */
+static void fill_longest(struct sock_filter *longest)
+{
+	for (size_t i = 4; i < BPF_MAXINSNS; i++)
+		longest[i] = (struct sock_filter)IF_EQUAL(4096 + (unsigned)i, 0, 0);
+	longest[BPF_MAXINSNS - 1] = allow[0];
+}
+
 /* Of what is assumed nothing may be known to be wrong. */
 static void a_long_filter_that_kills_is_refused(void **state)
 {
@@ -298,9 +306,7 @@ static void a_long_filter_that_kills_is_refused(void **state)
 	require_filters_shown();
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(rows); i++)
 		rows[i].number = i + 1 < FLMEM_ARRAY_SIZE(rows) ? SYS_getpid : SYS_getppid;
-	for (size_t i = 4; i < BPF_MAXINSNS; i++)
-		longest[i] = (struct sock_filter)IF_EQUAL(4096 + (unsigned)i, 0, 0);
-	longest[BPF_MAXINSNS - 1] = allow[0];
+	fill_longest(longest);
 	flmem_syscall_list_add(&list, &table);
 	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), FLMEM_EUNSUPPORTED);
 	assert_non_null(strstr(err.message, "would kill the process for system call "));
@@ -321,9 +327,7 @@ static void numbers_that_take_long_are_refused(void **state)
 
 	(void)state;
 	require_filters_shown();
-	for (size_t i = 4; i < BPF_MAXINSNS; i++)
-		longest[i] = (struct sock_filter)IF_EQUAL(4096 + (unsigned)i, 0, 0);
-	longest[BPF_MAXINSNS - 1] = allow[0];
+	fill_longest(longest);
 	flmem_syscall_list_add(&list, &code_table);
 	assert_int_equal(check_code(longest, BPF_MAXINSNS, &calls, &err), FLMEM_EUNSUPPORTED);
 	assert_non_null(strstr(err.message, "stopped for long"));

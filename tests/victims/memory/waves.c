@@ -37,7 +37,7 @@ static void end_children(const pid_t *children)
 int main(int argc, char **argv)
 {
 	static pid_t children[2][CHILDREN];
-	int count = argc == 3 ? atoi(argv[2]) : 0;
+	unsigned long count = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
 
 	if (count < 1)
 		return 2;
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	while (access(argv[1], F_OK) != 0)
 		usleep(20000);
-	for (int i = 0; i < count; i++) {
+	for (unsigned long i = 0; i < count; i++) {
 		start_children(children[i % 2]);
 		usleep(TURN_US);
 		if (i > 0)
