@@ -119,8 +119,7 @@ def _samples(bench, profile):
 
 def sample(bench):
     """
-    Each loop in turn with itself sampled, sampled more often, and with a dormant sampler. A program that runs half of the
-    time may spend twice the share of its own time in samples that the sampler's limit allows, which is per second.
+    Each loop in turn with itself sampled, sampled more often, and with a dormant sampler.
     """
     with tempfile.TemporaryDirectory() as folder:
         profile = os.path.join(folder, "profile")
