@@ -278,6 +278,7 @@ uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid)
 
 /* Numbers of fields of /proc/PID/task/TID/stat. */
 #define FIELD_FLAGS	9
+#define FIELD_PRIORITY	18
 #define FIELD_PROCESSOR 39
 /*
  * PF_IO_WORKER and PF_USER_WORKER of the kernel's sched.h: a thread of io_uring or vhost, which
@@ -305,6 +306,14 @@ int flmem_task_processor(const struct flmem_process *process, pid_t tid)
 	if (!read_stat_number(process, tid, FIELD_PROCESSOR, &value) || value > INT32_MAX)
 		return -1;
 	return (int)value;
+}
+
+/* The kernel shows real-time priorities as negative numbers, which are not parsed. */
+bool flmem_task_is_boosted(const struct flmem_process *process, pid_t tid)
+{
+	uint64_t unused;
+
+	return !read_stat_number(process, tid, FIELD_PRIORITY, &unused);
 }
 
 bool flmem_task_is_kernels(const struct flmem_process *process, pid_t tid)

@@ -94,6 +94,12 @@ uint64_t flmem_task_cpu_ns(const struct flmem_process *process, pid_t tid);
 int flmem_task_processor(const struct flmem_process *process, pid_t tid);
 
 /*
+ * Returns true if the kernel runs the thread as a real-time one, or if that cannot be read. It also
+ * does so as long as the thread holds a lock that a real-time thread waits for (FUTEX_LOCK_PI).
+ */
+bool flmem_task_is_boosted(const struct flmem_process *process, pid_t tid);
+
+/*
  * Returns true for a thread of the kernel in the process (io_uring, vhost): it runs no program
  * code.
  */

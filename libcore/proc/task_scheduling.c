@@ -202,6 +202,9 @@ const char *flmem_task_scheduling_refuses(const struct flmem_process *process, p
 		return "has a scheduling policy that cannot be read";
 	if (is_real_time(&own))
 		return refuse_real_time(process, &own);
+	/* It would keep its processor as a real-time thread does, with the same limit. */
+	if (flmem_task_is_boosted(process, tid))
+		return "holds a lock for which a real-time thread waits";
 	if (has_better(process, processor_share_of(&own)))
 		return "has a lower priority than another thread, which could wait for it";
 	if (sleeps_too_long(process, tid))

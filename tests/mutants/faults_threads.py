@@ -288,6 +288,8 @@ FAULTS = (
           "refusing a real-time thread that the kernel ends", SCHEDULINGS),
     Fault("real-time-budget", SCHEDULING, "if (own->policy == POLICY_DEADLINE)", "if (0)",
           "refusing a real-time thread with a budget", SCHEDULINGS),
+    Fault("real-time-for-another", SCHEDULING, "if (flmem_task_is_boosted(process, tid))", "if (0)",
+          "refusing a thread that has the priority of a real-time one", SCHEDULINGS),
     Fault("priority-not-asked-for", CANDIDATES,
           "flmem_task_scheduling_refuses(search->view->process, row->tid, search->groups);", "NULL;",
           "asking for the priority of a thread", ("unit.test_candidates",)),

@@ -24,6 +24,7 @@
 #define BUDGET	  "SCHED_DEADLINE"
 #define LAZY	  "PR_SET_TIMERSLACK"
 #define APART	  "is in another control group"
+#define BOOSTED	  "holds a lock for which a real-time thread waits"
 
 /* Only newer headers of the C library have this number. */
 #define POLICY_DEADLINE 6
@@ -167,6 +168,47 @@ static int be_budgeted(void)
 	return (int)syscall(SYS_sched_setattr, 0L, &deadline, 0L);
 }
 
+static pthread_mutex_t lent_lock;
+
+static void *wait_for_lent_lock(void *unused)
+{
+	if (be_fifo())
+		atomic_store(&page->error, errno);
+	else
+		pthread_mutex_lock(&lent_lock);
+	return unused;
+}
+
+#define IGNORED_FIELDS "%*d%*d%*d%*d%*d%*u%*u%*u%*u%*u%*u%*u%*d%*d" /* 4 to 17 */
+
+/* Returns true once the kernel runs this thread as a real-time one (field 18, priority). */
+static bool is_lent_priority(void)
+{
+	FILE *file = fopen("/proc/thread-self/stat", "re");
+	int priority = 0;
+
+	if (!file || fscanf(file, "%*d (%*[^)]) %*c" IGNORED_FIELDS "%d", &priority) != 1)
+		abort();
+	fclose(file);
+	return priority < 0;
+}
+
+/* Holds a lock with priority inheritance that a real-time thread waits for. */
+static int be_boosted(void)
+{
+	pthread_mutexattr_t attributes;
+	pthread_t waiter;
+
+	if (pthread_mutexattr_init(&attributes) ||
+	    pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) ||
+	    pthread_mutex_init(&lent_lock, &attributes) || pthread_mutex_lock(&lent_lock) ||
+	    pthread_create(&waiter, NULL, wait_for_lent_lock, NULL))
+		return -1;
+	while (!atomic_load(&page->error) && !is_lent_priority())
+		usleep(1000);
+	return 0;
+}
+
 static const struct row rows[] = {
 	{"equal", be_usual, be_usual, NULL, NULL},
 	{"equal and low", be_low, be_low, NULL, NULL},
@@ -185,6 +227,7 @@ static const struct row rows[] = {
 	{"low beside real time", be_low, be_fifo, LOWER, REAL_TIME},
 	{"all in real time", be_fifo, be_fifo, NULL, NULL},
 	{"all in real time, limited", be_limited, be_limited, LIMITED, LIMITED},
+	{"one with the priority of another", be_usual, be_boosted, NULL, BOOSTED},
 	{"one with a budget", be_fifo, be_budgeted, NULL, BUDGET},
 };
 
