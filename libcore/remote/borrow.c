@@ -300,6 +300,8 @@ static enum borrow_attempt try_thread(struct flmem_borrow_state *borrow,
 		borrow->options->observe(borrow->options->observer, false);
 	flmem_own_code_fault_in();
 	priority = flmem_priority_raise(borrow->view->process, candidate->tid);
+	if (priority.is_last && flmem_borrow_fail_last(borrow))
+		return ATTEMPT_FATAL;
 	attempt = start_calls(borrow, candidate, &calls, &start_ns);
 	if (flmem_tracee_is_stuck())
 		return refuse_uninterruptible(borrow, candidate->tid);

@@ -150,6 +150,15 @@ void flmem_borrow_fetch(struct flmem_borrow_state *borrow, pid_t tid)
 	borrow->refused_tid = tid;
 }
 
+int flmem_borrow_fail_last(struct flmem_borrow_state *borrow)
+{
+	return flmem_error_set(
+		borrow->err, FLMEM_EUNSAFE, 0,
+		"this flmem gets a processor only when nothing else runs (SCHED_IDLE), so it could "
+		"hold a thread of process %d for long; run it without chrt --idle",
+		(int)borrow->view->process->pid);
+}
+
 const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *options)
 {
 	static const struct flmem_guard none;

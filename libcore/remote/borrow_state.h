@@ -97,6 +97,9 @@ bool flmem_borrow_may_fetch(const struct flmem_borrow_state *borrow);
 /* Fetches what the last hold has missed, which may take as long as another process likes. */
 void flmem_borrow_fetch(struct flmem_borrow_state *borrow, pid_t tid);
 
+/* Reports that this flmem would hold a thread for as long as other programs compute. */
+int flmem_borrow_fail_last(struct flmem_borrow_state *borrow);
+
 /* Returns the guard of the options, or an empty one; never NULL. */
 const struct flmem_guard *flmem_borrow_guard(const struct flmem_borrow_options *options);
 

@@ -40,6 +40,20 @@ static void move_to_processor_of(const struct flmem_process *process, pid_t tid)
 		sched_setaffinity(0, sizeof(processors), &processors);
 }
 
+/* A nice value does not help in this class: each thread that wakes up takes its processor. */
+static void leave_idle_class(struct flmem_priority *priority)
+{
+	const struct sched_param usual = {0};
+	int kept;
+
+	priority->policy = sched_getscheduler(0);
+	kept = priority->policy & SCHED_RESET_ON_FORK;
+	if (priority->policy < 0 || (priority->policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE)
+		return;
+	priority->raised_class = sched_setscheduler(0, SCHED_OTHER | kept, &usual) == 0;
+	priority->is_last = !priority->raised_class;
+}
+
 /* PRIO_PROCESS with 0 is the calling thread alone (setpriority(2), "C library"). */
 struct flmem_priority flmem_priority_raise(const struct flmem_process *process, pid_t tid)
 {
@@ -48,6 +62,7 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 	yields_us = flmem_host_is_busy() ? 0 : YIELDS_US;
 	has_yielded = false;
 	move_to_processor_of(process, tid);
+	leave_idle_class(&priority);
 	errno = 0;
 	priority.nice = getpriority(PRIO_PROCESS, 0);
 	if (!errno && priority.nice > HIGHEST)
@@ -57,8 +72,12 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 
 void flmem_priority_restore(struct flmem_priority *priority)
 {
+	const struct sched_param usual = {0};
+
 	if (priority->raised)
 		setpriority(PRIO_PROCESS, 0, priority->nice);
+	if (priority->raised_class)
+		sched_setscheduler(0, priority->policy, &usual);
 	flmem_cleanup_timer_slack(&priority->slack_ns);
 	*priority = (struct flmem_priority){0};
 }

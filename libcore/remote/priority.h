@@ -5,8 +5,9 @@
 /*
  * The scheduling of the calling thread while it holds a thread of another process: exact sleeps,
  * the processor that the held thread last ran on, and the highest priority there if the caller may
- * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. A
- * destructor restores it.
+ * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. A caller
+ * that runs only when no other thread does (SCHED_IDLE) becomes a usual one. A destructor restores
+ * it.
  *
  * The kernel wakes a thread on its last processor and first lets the running thread finish its
  * slice of 3 ms, each time. A caller that runs on this processor with the highest priority and
@@ -28,8 +29,9 @@
 struct flmem_process;
 
 struct flmem_priority {
-	bool raised;
-	int nice;		/* nice value to restore */
+	bool raised, raised_class;
+	bool is_last;	  /* other threads run first (SCHED_IDLE), and that cannot be changed */
+	int nice, policy; /* values to restore */
 	unsigned long slack_ns; /* timer slack to restore; 0: unchanged */
 };
 

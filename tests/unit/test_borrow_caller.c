@@ -179,6 +179,43 @@ static void a_held_lock_of_the_allocator_is_a_refusal(void **state)
 	target_close(&target);
 }
 
+static bool runs_last;
+
+/* The flmem thread runs only when no other does, and may not change that. */
+int __wrap_sched_getscheduler(pid_t pid);
+int __wrap_sched_getscheduler(pid_t pid)
+{
+	(void)pid;
+	return runs_last ? SCHED_IDLE : SCHED_OTHER;
+}
+
+int __wrap_sched_setscheduler(pid_t pid, int policy, const struct sched_param *param);
+int __wrap_sched_setscheduler(pid_t pid, int policy, const struct sched_param *param)
+{
+	(void)pid;
+	(void)policy;
+	(void)param;
+	return -1;
+}
+
+static void a_caller_that_runs_last_holds_no_thread(void **state)
+{
+	const struct flmem_borrow_options options = {0};
+	struct flmem_error err = {0};
+	struct target target;
+	int rc;
+
+	(void)state;
+	target_open(child, &target);
+	runs_last = true;
+	rc = borrow(&target, note_call, options, &err);
+	runs_last = false;
+	target_close(&target);
+	assert_int_equal(rc, FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "SCHED_IDLE"));
+	assert_int_equal(page->calls, 0);
+}
+
 static unsigned waits; /* number of waits seen in the call */
 
 bool __wrap_flmem_tracee_thread_must_exit(void);
@@ -223,6 +260,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_a_hold_changes_is_undone, start_waiting,
 						end_child),
 		cmocka_unit_test_setup_teardown(a_held_lock_of_the_allocator_is_a_refusal,
+						start_waiting, end_child),
+		cmocka_unit_test_setup_teardown(a_caller_that_runs_last_holds_no_thread,
 						start_waiting, end_child),
 		cmocka_unit_test_setup_teardown(a_caller_that_has_to_end_does_not_wait_for_the_call,
 						start_waiting, end_child),

@@ -29,6 +29,29 @@ struct scheduling {
 	int slack_ns;
 };
 
+/* The class that this thread seems to have, and whether it may leave it. */
+static int policy;
+static bool may_not_leave;
+
+int __wrap_sched_getscheduler(pid_t pid);
+int __wrap_sched_getscheduler(pid_t pid)
+{
+	(void)pid;
+	return policy;
+}
+
+int __wrap_sched_setscheduler(pid_t pid, int chosen, const struct sched_param *param);
+int __wrap_sched_setscheduler(pid_t pid, int chosen, const struct sched_param *param)
+{
+	assert_int_equal(pid, 0);
+	assert_int_equal(param->sched_priority, 0);
+	errno = EPERM;
+	if (may_not_leave)
+		return -1;
+	policy = chosen;
+	return 0;
+}
+
 static void read_own(struct scheduling *own)
 {
 	assert_int_equal(sched_getaffinity(0, sizeof(own->processors), &own->processors), 0);
@@ -165,6 +188,41 @@ static void nothing_is_restored_twice(void **state)
 	assert_int_equal(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), SLACK_NS + 1);
 }
 
+/* Returns the policy while another thread would be held. */
+static int raise_from(int own, bool *ret_last)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	struct flmem_priority priority;
+	int meanwhile;
+
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	policy = own;
+	priority = flmem_priority_raise(&process, getpid());
+	meanwhile = policy;
+	*ret_last = priority.is_last;
+	flmem_priority_restore(&priority);
+	assert_int_equal(policy, own);
+	return meanwhile;
+}
+
+static void a_class_that_runs_last_is_left_meanwhile(void **state)
+{
+	const int kept = SCHED_RESET_ON_FORK;
+	bool is_last;
+
+	(void)state;
+	assert_int_equal(raise_from(SCHED_IDLE, &is_last), SCHED_OTHER);
+	assert_false(is_last);
+	assert_int_equal(raise_from(SCHED_IDLE | kept, &is_last), SCHED_OTHER | kept);
+	assert_int_equal(raise_from(SCHED_FIFO, &is_last), SCHED_FIFO);
+	assert_false(is_last);
+	may_not_leave = true;
+	assert_int_equal(raise_from(SCHED_IDLE, &is_last), SCHED_IDLE);
+	assert_true(is_last);
+	may_not_leave = false;
+	policy = SCHED_OTHER;
+}
+
 /* Sets other values than those of a new process, so that a restored value shows. */
 static int begin(void **state)
 {
@@ -178,6 +236,7 @@ int main(void)
 		cmocka_unit_test(the_processor_of_the_thread_is_shared_with_it),
 		cmocka_unit_test(a_processor_that_is_not_allowed_is_left_alone),
 		cmocka_unit_test(nothing_is_restored_twice),
+		cmocka_unit_test(a_class_that_runs_last_is_left_meanwhile),
 	};
 
 	return cmocka_run_group_tests_name("priority", tests, begin, NULL);
