@@ -201,7 +201,8 @@ static enum borrow_attempt use_stopped(struct flmem_borrow_state *borrow,
 
 	tracee->filtered = attempt == ATTEMPT_FILTERED;
 	if (attempt == ATTEMPT_DONE && !borrow->dry_run && arm_thread(borrow, tracee)) {
-		flmem_stopped_thread_spare(borrow, candidate, "could not be prepared");
+		borrow->refused = "could not be prepared for the calls";
+		flmem_stopped_thread_spare(borrow, candidate, borrow->refused);
 		attempt = ATTEMPT_NEXT;
 	}
 	return attempt;

@@ -161,6 +161,8 @@ FAULTS = (
           "if (0)",
           "calling only code that is still what it was",
           ("unit.test_borrow_refused",)),
+    Fault("unprepared-is-running", BORROW, "\t\tborrow->refused = \"could not be prepared for the calls\";\n", "",
+          "why a stopped thread makes no calls", ("unit.test_borrow_refused",)),
     Fault("code-length", CODE, "memcmp(&now, code, sizeof(now)) == 0;", "true;",
           "comparing the code that is to be called",
           ("unit.test_borrow_refused",)),

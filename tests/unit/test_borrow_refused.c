@@ -507,6 +507,7 @@ static void code_that_has_changed_meanwhile_is_not_called(void **state)
 
 	(void)state;
 	assert_int_equal(borrow_after(overwrite_function, &err), FLMEM_EUNSAFE);
+	assert_non_null(strstr(err.message, "could not be prepared"));
 	assert_int_equal(page->calls, 0);
 	assert_int_equal(kill(child, 0), 0);
 	expect_progress();

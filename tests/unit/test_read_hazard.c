@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -144,6 +146,40 @@ static void what_was_missed_is_fetched_once(void **state)
 	munmap(start, page);
 }
 
+/* flmem has no descriptor left to read the mappings. */
+static void a_page_of_unknown_mappings_is_not_read(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const size_t page = (size_t)flmem_page_bytes();
+	char *start = map_file(memfd_create("fault", MFD_CLOEXEC));
+	struct rlimit limit, none;
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){.rlim_max = limit.rlim_max};
+	start[0] = 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(flmem_read_hazard_check(&process, (uintptr_t)start, 1), 0);
+	assert_int_equal(flmem_read_hazard_check(&process, (uintptr_t)start + page, 1), -ENODATA);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	unmap_file(start);
+}
+
+/* Its reads fail at once, with the error that shows it. */
+static void a_process_that_has_ended_is_not_waited_for(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const pid_t child = fork();
+
+	(void)state;
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(flmem_process_open(child, &process, NULL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(flmem_read_hazard_check(&process, (uintptr_t)&process, 1), 0);
+}
+
 /* The mount is the kernel's own file system, without a block device. */
 static void a_mount_that_the_kernel_serves_is_read(void **state)
 {
@@ -180,6 +216,8 @@ int main(void)
 		cmocka_unit_test(memory_without_a_file_needs_none),
 		cmocka_unit_test(a_hold_reads_resident_pages_only),
 		cmocka_unit_test(what_was_missed_is_fetched_once),
+		cmocka_unit_test(a_page_of_unknown_mappings_is_not_read),
+		cmocka_unit_test(a_process_that_has_ended_is_not_waited_for),
 		cmocka_unit_test(a_mount_that_the_kernel_serves_is_read),
 		cmocka_unit_test(nothing_is_not_waited_for),
 	};

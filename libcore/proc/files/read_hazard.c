@@ -103,20 +103,23 @@ static int miss_range(uint64_t address, size_t length)
 	return -ENODATA;
 }
 
+/* Without the list of mappings, each page may need a server. A process that has ended has none. */
 int flmem_read_hazard_check(const struct flmem_process *process, uint64_t address, size_t length)
 {
 	const uint64_t page = flmem_page_bytes();
 	FLMEM_AUTO_MAPS struct flmem_maps maps = {0};
 	FLMEM_AUTO_MOUNTS struct flmem_mounts mounts = FLMEM_MOUNTS_INIT;
 	bool mounts_read = false;
+	int rc;
 
 	if (!length || address + (length - 1) < address)
 		return 0;
 	if (are_pages_held(process, address / page,
 			   (address + (length - 1)) / page - address / page + 1))
 		return 0;
-	if (flmem_maps_read(process, &maps, NULL))
-		return 0;
+	rc = flmem_maps_read(process, &maps, NULL);
+	if (rc)
+		return rc == FLMEM_ENOPROC ? 0 : -ENODATA;
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct flmem_map *map = &maps.rows[i];
 
