@@ -121,6 +121,19 @@ static size_t plain_length(const char *text)
 	return strcspn(text, controls);
 }
 
+/*
+ * Replaces bytes of other encodings, as Latin-1 has them in comments, by "?". Shells, Docker and
+ * systemd read bytes; what they and the rules compare is ASCII. YAML, JSON and HOCON have to be
+ * UTF-8: the programs that read those refuse them, too.
+ */
+static void replace_other_bytes(struct flmem_buf *text)
+{
+	if (memchr(text->data, '\0', text->length)) /* UTF-16, or not a text */
+		return;
+	for (char *at = text->data; *(at += flmem_text_utf8_length(at)); at++)
+		*at = '?';
+}
+
 static int check_encoding(struct flmem_cursor *cursor)
 {
 	size_t good = flmem_text_utf8_length(cursor->text), plain = plain_length(cursor->text);
@@ -175,6 +188,8 @@ int flmem_document_read(enum flmem_syntax syntax, struct flmem_buf *text,
 		if (rc)
 			return rc;
 	}
+	if (syntax == FLMEM_SYNTAX_PLAIN && ret_document->text.data)
+		replace_other_bytes(&ret_document->text);
 	cursor.document = ret_document;
 	cursor.text = ret_document->text.data;
 	cursor.length = ret_document->text.length;

@@ -22,6 +22,10 @@ PLANS = ("cli.plan",)
 SPECS = "libcore/frameworks/nvflare/rules/nvflare_spec_rules.c"
 SPEC = ("unit.test_nvflare_specs",)
 
+PYTHON_VALUES = "libcore/documents/python/python_values.c"
+EXPANSIONS = "libcore/documents/python/notebook_expansions.c"
+CELLS = ("unit.test_script_rules",)
+
 FAULTS = (
     Fault("drop-in-of-another", "libcore/frameworks/launch/launch_callers.c", "strncmp(folder + length, mark, strlen(mark)) == 0;", "strncmp(folder + length, mark, 2) == 0;",
           "a folder whose name goes on behind that of a drop-in's", ("unit.test_launch_callers",)),
@@ -172,8 +176,39 @@ FAULTS = (
           "a value of --set that a script puts together", COMMS),
     Fault("set-text-prefix", SET, "\t\tif (is_in_python(input) && p > *at)\n", "\t\tif (0)\n",
           "a word of --set that is a string with fields", COMMS),
-    Fault("cell-in-time", "libcore/documents/python/notebook_cells.c", "\tnotebook->shell |= is_shell_cell(line);\n", "",
+    Fault("cell-in-time", "libcore/documents/python/notebook_cells.c", "\tnotebook->shell |= flmem_notebook_is_shell(line);\n", "",
           "a cell of the shell in one of %%time", ("unit.test_launch_calls",)),
     Fault("code-of-variable", "libcore/frameworks/nvflare/nvflare_environ_commands.c", "\t\treturn flmem_launch_is_code(text);\n", "\t\treturn false;\n",
           "code for python3 -c in a variable", ("unit.test_launch_calls",)),
+    Fault("subject-of-match", PYTHON_VALUES, '"and",  "match"};', '"and"};', "a name that a match gives to a capture", ("unit.test_python_rules",)),
+    Fault("value-of-type", PYTHON_VALUES, " || is_type_equals(before);", ";", "a name that a type statement gives", ("unit.test_python_rules",)),
+    Fault("first-of-loop", PYTHON_VALUES, "return !bracket && flmem_python_is(&reader->word, \",\");", "return false;",
+          "the first value of a loop over a tuple without brackets", ("unit.test_python_rules",)),
+    Fault("attribute-elsewhere", "libcore/documents/python/python_names.c", "(!row && find_attribute(", "(0 && find_attribute(",
+          "an attribute of self that another object shows", ("unit.test_python_rules",)),
+    Fault("cell-expansions", EXPANSIONS, "if (end == length || !calls)", "if (1)", "Python in braces of a command", CELLS),
+    Fault("cell-double-brace", EXPANSIONS, "if (at + 1 < length && line[at + 1] == '{') {", "if (0) {", "braces that stand for themselves", CELLS),
+    Fault("cell-expansions-magic", "libcore/documents/python/notebook_cells.c", "if (!notebook->continues && !notebook->shell)", "if (0)",
+          "Python in braces of a magic command", CELLS),
+    Fault("cell-expansions-shell", "libcore/documents/python/notebook_cells.c", "\tif (!notebook->shell)\n", "\tif (1)\n",
+          "braces in a cell for a shell", CELLS),
+    Fault("cell-targets", EXPANSIONS, "if (c != '=' || depth)", "if (c != '=' || at)", "a command whose output is assigned", CELLS),
+    Fault("cell-any-file", "libcore/documents/python/notebook_kinds.c", "|| !strchr(name, '.') || strpbrk(name, \"{}$\")", "",
+          "a file without a suffix that a cell writes", CELLS),
+    Fault("run-cell", "libcore/documents/python/python_code.c", "(!runner && !flmem", "(!flmem", "code for run_cell()", CELLS),
+    Fault("run-cell-last", "libcore/documents/python/python_code.c", "\tif (runner)\n\t\tgo_to_last", "\tif (0)\n\t\tgo_to_last",
+          "code after the name of a magic command", CELLS),
+    Fault("echo-job", "libcore/frameworks/nvflare/nvflare_environ_commands.c", "if (flmem_launch_writes_job(words))", "if (0)",
+          "a job that echo writes in a notebook", CELLS),
+    Fault("echo-python", "libcore/frameworks/launch/launch_texts.c", "flmem_launch_writes_python(scan)", "0",
+          "a job that echo writes in a script", ("unit.test_launch_texts",)),
+    Fault("tee-file", "libcore/frameworks/launch/launch_others.c", "if (!flmem_text_starts(at, tee))", "if (1)",
+          "a file that tee writes", ("unit.test_launch_texts",)),
+    Fault("command-in-array", "libcore/frameworks/launch/launch_scopes.c", "scan->in_array = before == '=';", "",
+          "a command that an array holds", ("unit.test_launch_wrappers",)),
+    Fault("eval-exports", "libcore/frameworks/launch/launch_shell.c", "scan->launches->open |= strcmp(scan->now.command, \"eval\") == 0;", "",
+          "a variable that eval sets", ("unit.test_launch_wrappers",)),
+    Fault("eval-exports-name", "libcore/frameworks/launch/launch_shell.c", " ||\n\t       strstr(text, \"export $\");", ";",
+          "a variable without its name that eval sets", ("unit.test_launch_wrappers",)),
+    Fault("latin-scripts", "libcore/documents/document.c", "*at = '?';", "break;", "scripts in other encodings", ("unit.test_launch_shell",)),
 )

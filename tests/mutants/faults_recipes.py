@@ -27,7 +27,7 @@ FAULTS = (
           "a link to what is searched anyway", ("cli.recommend_scripts/link to a folder",)),
     Fault("taken-from-locals", "libcore/frameworks/nvflare/rules/nvflare_import_rules.c", "calls_local(check, n))", "0)",
           "a recipe that locals() names", ("unit.test_recipe_reach",)),
-    Fault("chained-names", "libcore/documents/python/python_values.c", "|| is_second_equals(before);", ";",
+    Fault("chained-names", "libcore/documents/python/python_values.c", "|| is_second_equals(before) ||", "||",
           "a class that two names are given to at once", ("unit.test_recipe_reach",)),
     Fault("held-by-class", "libcore/documents/python/python_class_names.c", "if (!search.held[i].called)", "if (0)",
           "a recipe that is a member of an Enum", ("unit.test_recipe_reach",)),

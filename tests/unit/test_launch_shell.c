@@ -12,6 +12,7 @@ static const struct row scripts[] = {
 	/* the order of the lines counts */
 	{UNSET, CLIENT SET, 1, "line 2 sets it where it does not reach"},
 	{UNSET, SET CLIENT, 0, NULL},
+	{UNSET, "# Ger\xe4t\n" CLIENT "echo \xff\n", 1, NULL}, /* Latin-1 */
 	{UNSET, SET CLIENT "unset MALLOC_ARENA_MAX\n" CLIENT, 1, NULL},
 	{UNSET, CLIENT "MALLOC_ARENA_MAX=2\nexport MALLOC_ARENA_MAX\n" CLIENT, 1, NULL},
 	{UNSET, "MALLOC_ARENA_MAX=2\n" CLIENT "export MALLOC_ARENA_MAX\n", 1, NULL},

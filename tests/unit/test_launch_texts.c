@@ -68,6 +68,10 @@ static const struct row texts[] = {
 	/* texts that are written to files which shells read */
 	{UNCLEAR, "echo '" RUN "' >> jobs/run_all.sh\n", 1, "another command runs"},
 	{UNCLEAR, SET CLIENT "echo 'export MALLOC_ARENA_MAX=0' >>~/.bashrc\n", 1, NULL},
+	{UNCLEAR, SET CLIENT "echo 'export MALLOC_ARENA_MAX=0' | tee -a ~/.bashrc\n", 1, NULL},
+	{UNCLEAR, SET CLIENT "echo 'r = FedAvgRecipe(a=1)' >job.py\n", 1, NULL},
+	{UNCLEAR, SET CLIENT "printf 'r = FedAvgRecipe(a=1)' | tee job.py\n", 1, NULL},
+	{UNCLEAR, SET CLIENT "echo 'see FedAvgRecipe' >job.txt\n", 0, NULL},
 	{UNCLEAR, SET CLIENT "echo '" RUN "' >log.txt\necho 'export A=1' >>~/.bashrc\n", 0, NULL},
 	/* texts that the shell, or an unknown command, may run */
 	{UNSET, "trap '" RUN "' EXIT\n", 1, NULL},

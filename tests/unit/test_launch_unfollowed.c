@@ -11,7 +11,7 @@
 #define FLOWER	"FLWR-LAUNCH-CANNOT-TELL"
 #define ENVIRON "NVF-ENVIRON-CANNOT-TELL"
 #define APPFL	"APPFL-LAUNCH-CANNOT-TELL"
-#define WRITES	"the notebook writes a file that is not read"
+#define WRITES	"this writes a file that is not read"
 #define KIT	"cd ~/nvflare_poc\n"
 #define JOB	"changes the configuration of a job"
 #define OTHERS	"another program runs it"

@@ -34,6 +34,10 @@ static const struct row wrapped[] = {
 	{UNCLEAR, "eval $(./settings)\n" CLIENT, 1, ANY},
 	{UNCLEAR, "eval `./settings`\n" CLIENT, 1, ANY},
 	{UNCLEAR, "eval \"$S\"\n" CLIENT, 1, ANY},
+	{UNCLEAR, "eval \"export " BAD "\"\n" CLIENT, 1, "in quotes"},
+	{UNCLEAR, "eval \"export $N=4\"\n" CLIENT, 1, ANY},
+	{UNCLEAR, "C=(nvflare simulator job)\nexport " BAD "\n\"${C[@]}\"\n", 1, "an array"},
+	{UNCLEAR, "local C=( nvflare simulator job )\n" BAD " \"${C[@]}\"\n", 1, "an array"},
 	{UNCLEAR, "./wrap.sh " CLIENT, 1, WRAPS},
 	{UNCLEAR, "bash wrap.sh " CLIENT, 1, WRAPS},
 	{UNCLEAR, "srun /opt/wrap.sh " CLIENT, 1, WRAPS},
@@ -46,6 +50,7 @@ static const struct row wrapped[] = {
 static const struct row plain_commands[] = {
 	{UNSET, "C='nvflare simulator job'\neval \"$C\"\neval ${C}\n", 2, NULL},
 	{UNSET, "pipenv install\n" CLIENT, 1, NULL},
+	{UNSET, "A=(1 $(date))\n" CLIENT, 1, NULL},
 	{UNSET, "./setup.sh\n" CLIENT, 1, NULL},
 	{UNSET, "pkill -f wrap.sh; " CLIENT, 1, NULL},
 	{UNSET, "docker run -v a.sh:/a.sh image " CLIENT, 1, NULL},

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "documents/python/notebook_expansions.h"
+#include "documents/python/notebook_kinds.h"
 #include "documents/python/python_calls.h"
 #include "documents/python/python_lazy.h"
 #include "documents/python/python_unicode.h"
@@ -25,105 +27,15 @@ void flmem_notebook_init(struct flmem_notebook *notebook, struct flmem_cursor *c
 {
 	*notebook = (struct flmem_notebook){.cursor = cursor};
 	flmem_buf_init(&notebook->code);
+	flmem_buf_init(&notebook->expansions);
 }
 
 void flmem_notebook_clear(struct flmem_notebook *notebook)
 {
 	flmem_buf_clear(&notebook->code);
+	flmem_buf_clear(&notebook->expansions);
 	free(notebook->parts);
 	free(notebook->lines);
-}
-
-/* Whether the line of %%script names Python: "%%script python3", "%%script --bg python". */
-static bool scripts_python(const char *code)
-{
-	size_t line = strcspn(code, "\r\n");
-
-	return flmem_text_starts(code, "%%script") && memmem(code, line, " python", 7);
-}
-
-/*
- * Whether a cell holds Python: it has no magic command in its first line, or any other one than
- * those that are known for another language.
- */
-static bool is_python_cell(const char *code)
-{
-	static const char *const others[] = {
-		"html",	  "HTML",    "svg",  "SVG",	"javascript", "js",    "latex", "markdown",
-		"perl",	  "ruby",    "R",    "sql",	"bigquery",   "julia", "cpp",	"octave",
-		"matlab", "fortran", "rust", "gnuplot", "mermaid",    "ai",    "cmd",	NULL};
-	const char *p = code + strspn(code, " \t\r\n");
-	char name[32];
-
-	if (strncmp(p, "%%", 2) != 0 || scripts_python(p))
-		return true;
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(p + 2, " \t\r\n"), p + 2);
-	if (strcmp(name, "writefile") == 0 || strcmp(name, "file") == 0) {
-		p += strcspn(p, "\r\n");
-		return strncmp(p - 3, ".py", 3) == 0;
-	}
-	return !flmem_text_is_one_of(name, others);
-}
-
-/* Copies NAME of "%%writefile NAME" without its folders, at most 63 bytes. */
-static void written_name(const char *line, size_t length, char name[64])
-{
-	size_t start;
-
-	while (length && strchr(" \t\"'", line[length - 1]))
-		length--;
-	for (start = length; start && !strchr(" \t/\"'", line[start - 1]);)
-		start--;
-	snprintf(name, 64, "%.*s", (int)(length - start), line + start);
-}
-
-static bool has_any_suffix(const char *name, const char *const *suffixes)
-{
-	while (*suffixes && !flmem_text_ends(name, *suffixes))
-		suffixes++;
-	return *suffixes;
-}
-
-/* Whether "%%writefile NAME" writes a file of commands; its lines are read as commands. */
-static bool writes_commands(const char *line, size_t length)
-{
-	static const char *const suffixes[] = {".sh",	   ".bash",    ".yml", ".yaml", ".slurm",
-					       ".sbatch",  ".service", ".pbs", ".env",	".zsh",
-					       ".crontab", ".lsf",     NULL};
-	static const char *const names[] = {"Dockerfile", "Containerfile", "Makefile", "Procfile",
-					    NULL};
-	char name[64];
-
-	written_name(line, length, name);
-	return has_any_suffix(name, suffixes) || flmem_text_is_one_of(name, names);
-}
-
-/* Whether "%%writefile NAME" writes a file of settings; it is not read. */
-static bool writes_settings(const char *code)
-{
-	static const char *const suffixes[] = {".json", ".toml", ".conf", ".ini",
-					       ".cfg",	".j2",	 ".tmpl", NULL};
-	char name[64];
-
-	code += strspn(code, " \t\r\n");
-	written_name(code, strcspn(code, "\r\n"), name);
-	return (flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file")) &&
-	       has_any_suffix(name, suffixes);
-}
-
-static bool is_shell_cell(const char *code)
-{
-	static const char *const magics[] = {"%%bash", "%%sh", "%%script", "%%system", "%%!"};
-	size_t line;
-
-	code += strspn(code, " \t\r\n");
-	line = strcspn(code, "\r\n");
-	if (flmem_text_starts(code, "%%writefile") || flmem_text_starts(code, "%%file"))
-		return writes_commands(code, line);
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(magics); i++)
-		if (flmem_text_starts(code, magics[i]))
-			return !scripts_python(code);
-	return false;
 }
 
 static int add_cell_line(struct flmem_notebook *notebook, unsigned line)
@@ -174,13 +86,23 @@ static bool drop_continuation(const char *line, size_t *length)
 	return true;
 }
 
+/* Ends the call that stands for a command. Its expressions follow. */
+static void end_command(struct flmem_notebook *notebook)
+{
+	flmem_buf_puts(&notebook->code, QUOTES ")");
+	flmem_buf_append(&notebook->code, notebook->expansions.data, notebook->expansions.length);
+	flmem_buf_clear(&notebook->expansions);
+}
+
 /* Adds the next line of a command that continues. */
 static void continue_command(struct flmem_notebook *notebook, const char *line, size_t length)
 {
 	notebook->continues = drop_continuation(line, &length);
 	add_raw(&notebook->code, line, length);
+	if (!notebook->shell)
+		flmem_notebook_expansions_add(&notebook->expansions, line, length);
 	if (!notebook->continues)
-		flmem_buf_puts(&notebook->code, QUOTES ")");
+		end_command(notebook);
 }
 
 /* Adds a command of the shell as a call of Python. */
@@ -197,8 +119,8 @@ static bool add_outer(struct flmem_notebook *notebook, const char *line, size_t 
 {
 	struct flmem_buf *code = &notebook->code;
 	static const char *const files[] = {"%run", "%load", "%loadpy"};
-	static const char *const commands[] = {"%sx", "%system"}, *const tools[] = {"%pip",
-										    "%conda"};
+	static const char *const commands[] = {"%sx", "%system", "%shell"};
+	static const char *const tools[] = {"%pip", "%conda"};
 	const char *rest;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(files); i++)
@@ -282,7 +204,8 @@ static bool add_alias(struct flmem_notebook *notebook, const char *line, size_t 
 /* Adds what follows %time, %prun and the like, which run Python, and %env. */
 static void add_known_magic(struct flmem_notebook *notebook, const char *line, size_t length)
 {
-	static const char *const runs[] = {"%time", "%timeit", "%prun", "%memit", "%mprun"};
+	static const char *const runs[] = {"%time",  "%timeit", "%prun",  "%memit",  "%mprun",
+					   "%lprun", "%px",	"%debug", "%scalene"};
 	const char *rest, *inner;
 
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(runs); i++)
@@ -296,7 +219,7 @@ static void add_known_magic(struct flmem_notebook *notebook, const char *line, s
 			return;
 		}
 	/* "%%bash" may follow blank lines, or be within a cell of %%time. */
-	notebook->shell |= is_shell_cell(line);
+	notebook->shell |= flmem_notebook_is_shell(line);
 	if (add_outer(notebook, line, length) || add_alias(notebook, line, length))
 		return;
 	if (begins_with(line, "%env", &rest) || begins_with(line, "%set_env", &rest))
@@ -328,6 +251,8 @@ static void add_magic(struct flmem_notebook *notebook, const char *line, size_t 
 		add_known_magic(notebook, text.data, text.length);
 	else
 		add_known_magic(notebook, line, length);
+	if (!notebook->continues && !notebook->shell)
+		flmem_notebook_expansions_add(&notebook->code, line, length);
 }
 
 /* Whether IPython runs a line as a command of the shell; `kind` is its first character. */
@@ -345,13 +270,11 @@ static bool is_command_line(const struct flmem_notebook *notebook, char kind, co
 /* Adds one line of a cell. IPython runs some lines itself. */
 static void add_line(struct flmem_notebook *notebook, const char *line, size_t length)
 {
-	size_t blanks = strspn(line, " \t");
-	size_t named = strspn(line, FLMEM_TEXT_NAME_LETTERS " \t");
+	size_t blanks = notebook->quote ? 0 : flmem_notebook_assigned_command(line, length);
 	char kind;
 
-	/* A line may be "output = !command". */
-	if (line[named] == '=' && strchr("!%", line[named + 1 + strspn(line + named + 1, " \t")]))
-		blanks = named + 1 + strspn(line + named + 1, " \t");
+	if (!blanks)
+		blanks = strspn(line, " \t");
 	if (blanks > length)
 		blanks = length;
 	/* Within a string the line is text. */
@@ -388,9 +311,9 @@ bool flmem_notebook_is_read(struct flmem_notebook *notebook, const char *first)
 		put_unaliased(magic, strlen(magic), other, &text);
 	if (text.length)
 		first = text.data;
-	notebook->shell = is_shell_cell(first);
-	notebook->unread = writes_settings(first);
-	return notebook->shell || notebook->unread || is_python_cell(first);
+	notebook->shell = flmem_notebook_is_shell(first);
+	notebook->unread = flmem_notebook_writes_settings(first);
+	return notebook->shell || notebook->unread || flmem_notebook_is_python(first);
 }
 
 static bool is_three(const char *text, const char *end, char quote)
@@ -498,7 +421,7 @@ int flmem_notebook_end_cell(struct flmem_notebook *notebook)
 	int rc = 0;
 
 	if (notebook->continues)
-		flmem_buf_puts(&notebook->code, QUOTES ")");
+		end_command(notebook);
 	notebook->continues = false;
 	if (code->length == start || (!code->failed && code->data[code->length - 1] == '\n'))
 		rc = add_cell_line(notebook, count ? notebook->lines[count - 1] : 1);
@@ -531,7 +454,7 @@ int flmem_notebook_read_cells(struct flmem_notebook *notebook)
 	int rc;
 
 	flmem_buf_putc(&notebook->code, '\0');
-	if (notebook->code.failed)
+	if (notebook->code.failed || notebook->expansions.failed)
 		return notebook_nomem(notebook);
 	flmem_buf_clear(&document->text);
 	document->text = notebook->code;

@@ -24,6 +24,7 @@ struct flmem_notebook {
 	bool shell;	/* the current cell is for a shell */
 	bool unread;	/* the current cell writes a file of settings; it becomes one string */
 	bool continues; /* the last line is a command that continues on the next line */
+	struct flmem_buf expansions; /* code after the current command */
 	struct flmem_notebook_aliases aliases;
 	char quote; /* quote of the string in three quotes that the code so far ends in; or NUL */
 };

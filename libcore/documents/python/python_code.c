@@ -57,23 +57,58 @@ static bool is_plain_argument(struct flmem_python_reader ahead)
 	return flmem_python_is(&ahead.word, ")") || flmem_python_is(&ahead.word, ",");
 }
 
+/* Whether a method of IPython or of an interpreter runs code; the code is its last argument. */
+static bool is_runner(const struct flmem_python_code_search *search)
+{
+	static const char *const names[] = {"run_cell",
+					    "run_cell_async",
+					    "run_code",
+					    "run_line_magic",
+					    "run_cell_magic",
+					    "runsource",
+					    "runcode",
+					    "push",
+					    "ex",
+					    "ev",
+					    "magic",
+					    NULL};
+
+	return flmem_python_is(&search->reader.before, ".") &&
+	       flmem_python_is_any(&search->reader.word, names);
+}
+
+/* Goes to the last argument of the form "NAME, " or "literal, " at the reader. */
+static void go_to_last_literal(struct flmem_python_reader *ahead)
+{
+	for (struct flmem_python_reader next = *ahead; flmem_python_at_literal(&next);) {
+		*ahead = next;
+		flmem_python_advance(&next);
+		if (!flmem_python_accept(&next, ","))
+			return;
+	}
+}
+
 static bool read_code_use(const struct flmem_python_code_search *search,
 			  struct flmem_python_code *code)
 {
 	static const char *const names[] = {"exec", "eval", NULL};
 	struct flmem_python_reader ahead = search->reader;
+	const bool runner = is_runner(search);
 
-	if (ahead.word.kind != FLMEM_PYTHON_NAME || !flmem_python_is_any(&ahead.word, names))
+	if (ahead.word.kind != FLMEM_PYTHON_NAME ||
+	    (!runner && !flmem_python_is_any(&ahead.word, names)))
 		return false;
 	*code = (struct flmem_python_code){.function = ahead.word,
 					   .built_in = is_own_function(search)};
 	flmem_python_advance(&ahead);
 	code->called = flmem_python_is(&ahead.word, "(");
 	if (!code->called)
-		return code->built_in && is_kept_function(search, &ahead);
+		return !runner && code->built_in && is_kept_function(search, &ahead);
 	if (flmem_python_is(&search->reader.before, "def"))
 		return false;
 	flmem_python_advance(&ahead);
+	if (runner)
+		go_to_last_literal(&ahead);
 	if (flmem_python_at_literal(&ahead))
 		code->text = ahead.word;
 	code->named = is_plain_argument(ahead);

@@ -2,13 +2,13 @@
 #ifndef FLMEM_DOCUMENTS_PYTHON_CODE_H
 #define FLMEM_DOCUMENTS_PYTHON_CODE_H
 
-/* Finds where Python runs code that is not part of its source: exec() and eval(). */
+/* Finds where Python runs code that is not part of its source: exec(), eval(), run_cell(). */
 
 #include "documents/python/python.h"
 
-/* One use of exec or eval. */
+/* One use of such a function. */
 struct flmem_python_code {
-	struct flmem_python_word function; /* the word "exec" or "eval" */
+	struct flmem_python_word function; /* the name of the function */
 	struct flmem_python_word text;	   /* the argument, if it is one literal; else an END */
 	bool built_in;			   /* false: a method of the same name */
 	bool named;			   /* the argument is a variable or an attribute */

@@ -11,6 +11,7 @@
  */
 #define STATEMENT_MAX 256
 #define ALIAS_ROUNDS  3
+#define MEMBERS_MAX   4 /* members of "a.b.c.d" that may be an assigned attribute */
 
 /* A pass over the source. */
 struct names_pass {
@@ -422,6 +423,25 @@ static bool find_member(const struct flmem_python_names *names, const char *dott
 	       join_path(row->path, "", ret_path);
 }
 
+/* Finds "object.name" and "object.name.rest" by an assignment "self.name = other". */
+static bool find_attribute(const struct flmem_python_names *names, const char *dotted, size_t at,
+			   char ret_path[FLMEM_PYTHON_DOTTED_MAX])
+{
+	char own[FLMEM_PYTHON_DOTTED_MAX + sizeof("self")];
+	const char *dot = strchr(dotted, '.');
+
+	for (int i = 0; dot && i < MEMBERS_MAX; i++, dot = strchr(dot + 1, '.')) {
+		const size_t length = 1 + strcspn(dot + 1, ".");
+		const struct flmem_python_binding *row;
+
+		snprintf(own, sizeof(own), "self%.*s", (int)length, dot);
+		row = find_binding(&names->sorted, own, at);
+		if (row && row->path)
+			return join_path(row->path, dot + length, ret_path);
+	}
+	return false;
+}
+
 bool flmem_python_names_find(const struct flmem_python_names *names, const char *dotted, size_t at,
 			     size_t choice, char ret_path[FLMEM_PYTHON_DOTTED_MAX])
 {
@@ -438,7 +458,8 @@ bool flmem_python_names_find(const struct flmem_python_names *names, const char 
 	}
 	if (row && row->path)
 		return !choice && join_path(row->path, dotted + strlen(first), ret_path);
-	if (!choice && find_member(names, dotted, at, ret_path))
+	if (!choice && (find_member(names, dotted, at, ret_path) ||
+			(!row && find_attribute(names, dotted, at, ret_path))))
 		return true;
 	return !row && find_star(names, dotted, choice, ret_path);
 }

@@ -37,17 +37,29 @@ static bool is_second_equals(const struct flmem_python_word *equals)
 	return at > 1 && text[at - 1] == '=' && !strchr("=<>!:", text[at - 2]);
 }
 
+/* Whether the line of an "=" is "type NAME = value", whose value is an attribute of the name. */
+static bool is_type_equals(const struct flmem_python_word *equals)
+{
+	const char *at = equals->text - (equals->place.column - 1);
+
+	at += strspn(at, " \t");
+	return strncmp(at, "type", 4) == 0 && strchr(" \t", at[4]) && at + 5 < equals->text;
+}
+
 bool flmem_python_is_value(const struct flmem_python_reader *reader,
 			   const struct flmem_python_word *before, char bracket)
 {
-	static const char *const before_values[] = {"return", "else", "yield", "or", "and"};
+	static const char *const before_values[] = {"return", "else", "yield",
+						    "or",     "and",  "match"};
 	bool outer = !reader->python.brackets && flmem_python_ends(&reader->word);
 
 	if (flmem_python_is(before, "="))
 		/* A whole assignment makes another name for it. */
-		return bracket || !outer || is_second_equals(before);
+		return bracket || !outer || is_second_equals(before) || is_type_equals(before);
 	if (flmem_python_is(before, ":"))
 		return bracket == '{';
+	if (flmem_python_is(before, "in")) /* for NAME in a, b: */
+		return !bracket && flmem_python_is(&reader->word, ",");
 	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(before_values); i++)
 		if (flmem_python_is(before, before_values[i]))
 			return true;

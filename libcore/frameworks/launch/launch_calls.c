@@ -379,6 +379,15 @@ static bool is_configuration(const char *words)
 	return false;
 }
 
+bool flmem_launch_writes_job(const char *words)
+{
+	const char *file = strchr(words, '>');
+
+	words += strspn(words, " ");
+	return (flmem_text_starts(words, "echo ") || flmem_text_starts(words, "printf ")) && file &&
+	       strstr(file, ".py") && flmem_launch_makes_job(words);
+}
+
 /* Reads the command of a call as a shell script. Not inlined: `inner` is large. */
 __attribute__((noinline)) static void read_started_command(const struct flmem_rule_input *input,
 							   const struct flmem_node *call,
@@ -392,7 +401,8 @@ __attribute__((noinline)) static void read_started_command(const struct flmem_ru
 	int launch = -1;
 
 	flmem_launch_call_words(&input->document, call, words);
-	if (input->document.syntax == FLMEM_SYNTAX_NOTEBOOK && is_configuration(words))
+	if (flmem_launch_writes_job(words) ||
+	    (input->document.syntax == FLMEM_SYNTAX_NOTEBOOK && is_configuration(words)))
 		flmem_launch_add_doubt(launches, place, FLMEM_LAUNCH_UNREAD_TEXT);
 	flmem_launch_read_script(words, true, &inner);
 	for (size_t i = 0; i < inner.launch_count; i++) {

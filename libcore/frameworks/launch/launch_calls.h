@@ -47,7 +47,10 @@ bool flmem_launch_is_shell_method(const char *name);
 /* Whether a method starts programs, as connection.run() of a script that imports fabric. */
 bool flmem_launch_is_library_method(const struct flmem_node *root, const char *name);
 
-#define FLMEM_LAUNCH_UNREAD_TEXT "the notebook writes a file that is not read"
+#define FLMEM_LAUNCH_UNREAD_TEXT "this writes a file that is not read"
+
+/* Whether a command prints a script that makes a job into a file: echo "CODE" >job.py. */
+bool flmem_launch_writes_job(const char *words);
 
 /* Whether a call stands for a file that a notebook cell writes and that is about a framework. */
 bool flmem_launch_is_unread_text(const struct flmem_node *call);

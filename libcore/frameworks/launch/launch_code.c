@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports code about a framework that Python runs by exec() or eval(): its settings are unknown. */
+/* Reads code about a framework that Python runs as a string: its settings are unknown. */
 #include <string.h>
 
 #include "documents/python/python_code.h"
@@ -58,16 +58,18 @@ static void report_code_use(struct flmem_check *check, const struct flmem_python
 	struct flmem_node node = {
 		.kind = FLMEM_NODE_STRING, .text = "", .place = use->function.place};
 	bool literal = use->text.kind == FLMEM_PYTHON_STRING;
+	char name[FLMEM_PYTHON_DOTTED_MAX] = "";
 
 	if (literal)
 		node.place = use->text.place;
 	node.place.line = flmem_document_line(&check->input->document, node.place.line);
-	flmem_check_report(
-		check,
-		&(struct flmem_remark){
-			.node = &node,
-			.path = flmem_python_is(&use->function, "exec") ? "exec" : "eval",
-			.detail = literal ? NULL : "the code is known only when the script runs"});
+	flmem_python_word_text(&use->function, name);
+	flmem_check_report(check,
+			   &(struct flmem_remark){.node = &node,
+						  .path = name,
+						  .detail = literal ? NULL
+								    : "the code is known only "
+								      "when the script runs"});
 }
 
 void flmem_launch_check_code(struct flmem_check *check, const char *package,

@@ -11,26 +11,54 @@
 
 #define WORDS_MAX FLMEM_LAUNCH_WORD_MAX
 
-/* Whether a command writes a file that a shell reads: the one after ">" on its line. */
-bool flmem_launch_writes_script(const struct flmem_launch_scan *scan)
+/* The file after ">" or "| tee" on the line of a command; NULL if it writes none. */
+static const char *written_file(const struct flmem_launch_scan *scan, size_t *ret_length)
 {
-	static const char *const ends[] = {".sh", ".bash",   ".sbatch",	     ".slurm", ".pbs",
-					   "rc",  "profile", "/environment", ".env"};
+	static const char tee[] = "tee ";
 	const char *line = scan->text + scan->at;
 	const char *at = memchr(line, '>', strcspn(line, "\n;&|"));
-	size_t file;
 
-	if (!at)
-		return false;
+	if (!at) {
+		at = line + strcspn(line, "\n;&|");
+		at += *at == '|';
+		at += strspn(at, " \t");
+		if (!flmem_text_starts(at, tee))
+			return NULL;
+		at += strlen(tee);
+		at += flmem_text_starts(at, "-a ") ? strlen("-a ") : 0;
+	}
 	at += strspn(at, "> \t\"'");
-	file = strcspn(at, " \t\r\n;&|\"'");
-	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(ends); i++) {
-		size_t length = strlen(ends[i]);
+	*ret_length = strcspn(at, " \t\r\n;&|\"'");
+	return at;
+}
 
-		if (file >= length && strncmp(at + file - length, ends[i], length) == 0)
+static bool writes_file_of(const struct flmem_launch_scan *scan, const char *const *ends)
+{
+	size_t file = 0;
+	const char *at = written_file(scan, &file);
+
+	for (; at && *ends; ends++) {
+		size_t length = strlen(*ends);
+
+		if (file >= length && strncmp(at + file - length, *ends, length) == 0)
 			return true;
 	}
 	return false;
+}
+
+bool flmem_launch_writes_script(const struct flmem_launch_scan *scan)
+{
+	static const char *const ends[] = {".sh", ".bash",   ".sbatch",	     ".slurm", ".pbs",
+					   "rc",  "profile", "/environment", ".env",   NULL};
+
+	return writes_file_of(scan, ends);
+}
+
+bool flmem_launch_writes_python(const struct flmem_launch_scan *scan)
+{
+	static const char *const ends[] = {".py", NULL};
+
+	return writes_file_of(scan, ends);
 }
 
 /* The bracket that ends "$(" before `text`; `end` if there is none before it. */

@@ -141,8 +141,7 @@ static bool is_own_module(const char *text)
 	return true;
 }
 
-/* Whether Python code in a word creates a job or runs another file. */
-static bool makes_job(const char *text)
+bool flmem_launch_makes_job(const char *text)
 {
 	static const char *const marks[] = {"Recipe", "FedJob", "runpy.run_"};
 
@@ -172,7 +171,7 @@ static enum flmem_framework simulated_by(const char *code, const char *text)
 bool flmem_launch_is_code(const char *text)
 {
 	return (strstr(text, "python") || strstr(text, "sys.executable")) &&
-	       (simulated_by(text, text) || makes_job(text));
+	       (simulated_by(text, text) || flmem_launch_makes_job(text));
 }
 
 bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,
@@ -184,7 +183,7 @@ bool flmem_launch_note_code(struct flmem_launches *launches, const char *code,
 	one.role = FLMEM_ROLE_SIMULATOR_SERVER;
 	if (one.framework)
 		*launch = flmem_launch_add(launches, &one);
-	if (!one.framework && !makes_job(code))
+	if (!one.framework && !flmem_launch_makes_job(code))
 		return false;
 	flmem_launch_add_script(launches, &one.place, "");
 	return true;
@@ -268,7 +267,8 @@ static bool note_python_option(struct flmem_launch_scan *scan, const struct flme
 		flmem_launch_note_own_code(scan, text, &word->place);
 	else if (option == 'm' && is_own_module(text))
 		note_module(scan, text, &word->place);
-	else if (strcmp(text, "-") == 0 && reads_other_stdin(scan) && makes_job(scan->text))
+	else if (strcmp(text, "-") == 0 && reads_other_stdin(scan) &&
+		 flmem_launch_makes_job(scan->text))
 		flmem_launch_add_script(scan->launches, &word->place, "");
 	if (option)
 		scan->now.interprets = is_runner_module(text);

@@ -141,6 +141,7 @@ struct flmem_launch_scan {
 	unsigned char scope;	  /* index into launches->scopes of the part of the script */
 	bool after_pipe;	  /* the statement is after a "|": a separate shell runs it */
 	bool next_group_function; /* the next group is the body of a function */
+	bool in_array;		  /* within "NAME=(", whose words may run later as a command */
 	bool any_word;		  /* a word that is not a comment has been read */
 
 	struct flmem_launches *launches;   /* what the scan finds; not owned */
@@ -259,6 +260,9 @@ void flmem_launch_note_unfollowed(struct flmem_launch_scan *scan,
 
 /* Whether the output of the current command is written to a file that a shell reads. */
 bool flmem_launch_writes_script(const struct flmem_launch_scan *scan);
+
+/* Whether it is written to a Python script. */
+bool flmem_launch_writes_python(const struct flmem_launch_scan *scan);
 
 /* Keeps the command of NAME="COMMAND", and reads it where $NAME runs it; true in that case. */
 bool flmem_launch_note_command(struct flmem_launch_scan *scan,
@@ -419,6 +423,9 @@ bool flmem_launch_note_own_code(struct flmem_launch_scan *scan, const char *code
 
 /* Whether a command runs Python code that creates a job or runs a simulator. */
 bool flmem_launch_is_code(const char *text);
+
+/* Whether Python code in a word creates a job or runs another file. */
+bool flmem_launch_makes_job(const char *text);
 
 /*
  * Adds the launch of a simulator and the doubt about a script that Python code stands for, with the

@@ -213,6 +213,7 @@ static void open_round(struct flmem_launch_scan *scan)
 	} else if (*scan->now.command || strchr("$<>=", before) ||
 		   scope_kind(scan) == FLMEM_LAUNCH_WORDS) {
 		enter_scope(scan, FLMEM_LAUNCH_WORDS, false);
+		scan->in_array = before == '=';
 	} else {
 		enter_scope(scan,
 			    scan->next_group_function ? FLMEM_LAUNCH_FUNCTION
@@ -225,8 +226,10 @@ static void open_round(struct flmem_launch_scan *scan)
 /* Ends what "(" began. After a pattern of "case" it only ends the pattern. */
 static void close_round(struct flmem_launch_scan *scan)
 {
-	if (leave_scope(scan, FLMEM_LAUNCH_WORDS))
+	if (leave_scope(scan, FLMEM_LAUNCH_WORDS)) {
+		scan->in_array = false;
 		return;
+	}
 	flmem_launch_end_statement(scan);
 	leave_chains(scan);
 	if (!leave_scope(scan, FLMEM_LAUNCH_SUBSHELL))

@@ -366,6 +366,7 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 		.place = word->place, .scope = scan->scope, .dropper = scan->now.dropper};
 	const struct flmem_launch_program *program =
 		find_launch_program(scan, text, &launch.framework);
+	const char *doubt;
 
 	note_folder(scan, word->text);
 	if (flmem_launch_note_command(scan, word))
@@ -376,18 +377,18 @@ static void note_program(struct flmem_launch_scan *scan, const struct flmem_laun
 	    strstr(word->text, "flmem env")) /* eval "$(flmem env ...)" */
 		scan->launches->open = true;
 	memcpy(scan->now.earlier, scan->now.previous, sizeof(scan->now.earlier));
-	snprintf(scan->now.previous, sizeof(scan->now.previous), "%.*s",
-		 FLMEM_LAUNCH_PROGRAM_MAX - 1, name);
+	snprintf(scan->now.previous, FLMEM_LAUNCH_PROGRAM_MAX, "%s", name);
 	if (!*scan->now.command)
 		memcpy(scan->now.command, scan->now.previous, sizeof(scan->now.command));
 	follow_entry(scan);
 	if (!program || scan->now.shows_only)
 		return;
+	doubt = scan->in_array ? "an array holds the command, which may run later" : program->doubt;
 	launch.role = program->role;
-	launch.doubted = program->doubt;
+	launch.doubted = doubt;
 	scan->now.launch = flmem_launch_add(scan->launches, &launch);
-	if (program->doubt)
-		flmem_launch_add_doubt(scan->launches, &word->place, program->doubt);
+	if (doubt)
+		flmem_launch_add_doubt(scan->launches, &word->place, doubt);
 }
 
 /* Splits "-mPACKAGE.MODULE" of Python, which is two words in one. */

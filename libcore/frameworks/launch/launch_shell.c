@@ -500,7 +500,8 @@ static bool takes_over_text(const struct flmem_launch_scan *scan, const char *te
 	if (strstr(text, "flmem env") ||
 	    (strcmp(text, "$") == 0 && flmem_text_starts(rest + strspn(rest, "( "), "flmem env")))
 		return false;
-	return (*text == '$' && !is_own_text(scan, text)) || *text == '`' || strstr(text, "$(");
+	return (*text == '$' && !is_own_text(scan, text)) || *text == '`' || strstr(text, "$(") ||
+	       strstr(text, "export $");
 }
 
 /* Whether the exported name is known only when the script runs: "$LINE", "$KEY=$VALUE". */
@@ -573,6 +574,7 @@ bool flmem_launch_note_quoted(struct flmem_launch_scan *scan, const struct flmem
 	/* A word that begins with the name is an assignment. */
 	if (!at || (at == word->text && strcmp(scan->now.command, "parallel") != 0))
 		return false;
+	scan->launches->open |= strcmp(scan->now.command, "eval") == 0;
 	flmem_launch_add_doubt(scan->launches, &word->place,
 			       "a command in quotes has variables of its own");
 	return true;

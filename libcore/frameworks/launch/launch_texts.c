@@ -226,8 +226,9 @@ static bool note_printed(struct flmem_launch_scan *scan, const struct flmem_laun
 	bool written = scan->shell &&
 		       (strcmp(scan->now.command, "echo") == 0 ||
 			strcmp(scan->now.command, "printf") == 0) &&
-		       (starts || flmem_launch_mentions_variable(word->text)) &&
-		       flmem_launch_writes_script(scan);
+		       (((starts || flmem_launch_mentions_variable(word->text)) &&
+			 flmem_launch_writes_script(scan)) ||
+			(flmem_launch_makes_job(word->text) && flmem_launch_writes_python(scan)));
 
 	if (!strchr(word->text, ' ') ||
 	    (!written && (scan->now.prints != FLMEM_LAUNCH_TO_OTHERS || !starts)))

@@ -92,6 +92,8 @@ static const char *started_by(const struct flmem_check *check, const struct flme
 	flmem_launch_call_words(&check->input->document, call, words);
 	if (flmem_nvflare_edits_job(words))
 		return "a command changes the configuration of a job";
+	if (flmem_launch_writes_job(words))
+		return FLMEM_LAUNCH_UNREAD_TEXT;
 	if (flmem_launch_call_only_names(&check->input->document, call))
 		return NULL;
 	if (flmem_launch_program_in(FLMEM_FRAMEWORK_NVFLARE, text, words))
