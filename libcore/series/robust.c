@@ -2,6 +2,7 @@
 #include "series/robust.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define PAIRS_MAX ((size_t)FLMEM_ROBUST_POINTS_MAX * (FLMEM_ROBUST_POINTS_MAX - 1) / 2)
@@ -9,6 +10,19 @@
 #define Z_95		1.959963984540054 /* normal quantile of 0.975 */
 #define CORRELATION_MAX 0.9
 #define WILD		3.0 /* residuals are limited to this many median deviations */
+
+/*
+ * Autocorrelation of the residuals above which they may be a random walk around a line: that of a
+ * walk of 48 points is above it in nine of ten cases (Fuller 1976, table 8.5.1).
+ */
+#define WANDERS 0.67
+
+/*
+ * Limits of the autocorrelation of changes: averages of a random walk have 1/4 (Working 1960), a
+ * level with noise -1/2.
+ */
+#define CHANGES_MAX 0.25
+#define CHANGES_MIN (-0.6)
 
 static void swap_values(double *a, double *b)
 {
@@ -104,6 +118,7 @@ static void fill_residuals(const struct flmem_curve *c, double slope, double *re
 struct residuals {
 	double deviation;
 	double correlation; /* autocorrelation at lag 1; 0 when it is negative or unknown */
+	bool may_wander;
 };
 
 static void measure_rest(const struct flmem_curve *c, double slope, struct residuals *ret_rest)
@@ -128,6 +143,7 @@ static void measure_rest(const struct flmem_curve *c, double slope, struct resid
 	if (squares <= 0)
 		return;
 	rho = products / squares;
+	ret_rest->may_wander = rho > WANDERS;
 	/* A fitted line makes short series look less correlated than they are (Kendall 1954). */
 	rho += (1 + 4 * rho) / n;
 	/*
@@ -200,13 +216,63 @@ static double doubt_by_size(const struct flmem_curve *c, double slope, const str
 	return two_sided(fabs(slope) * sqrt(effective) / rest->deviation / 2);
 }
 
+/* Sums of the changes from one point of a segment to the next. */
+struct changes {
+	double count, sum;
+	double squares, products; /* of the distances from their mean */
+};
+
+static struct changes sum_changes(const struct flmem_curve *c)
+{
+	struct changes all = {0};
+	double before = 0;
+
+	for (size_t i = 1; i < c->count; i++) {
+		bool same = c->segment[i] == c->segment[i - 1];
+
+		all.count += same;
+		all.sum += same ? c->y[i] - c->y[i - 1] : 0;
+	}
+	for (size_t i = 1; i < c->count; i++) {
+		double change = c->y[i] - c->y[i - 1] - all.sum / all.count;
+
+		if (c->segment[i] != c->segment[i - 1])
+			continue;
+		all.squares += change * change;
+		all.products += change * before;
+		before = change;
+	}
+	return all;
+}
+
+/* Returns Student's t as a normal deviation (Abramowitz and Stegun 1964, 26.7.8). */
+static double normal_of_t(double t, double freedom)
+{
+	return t * (1 - 1 / (4 * freedom)) / sqrt(1 + t * t / (2 * freedom));
+}
+
+static double doubt_by_changes(const struct flmem_curve *c)
+{
+	struct changes all = sum_changes(c);
+	double r, variance;
+
+	if (all.count < 3 || all.sum == 0)
+		return 1;
+	if (all.squares <= 0)
+		return 0;
+	r = fmin(CHANGES_MAX, fmax(CHANGES_MIN, all.products / all.squares));
+	variance = all.squares / (all.count - 1) * (1 + r) / (1 - r);
+	return two_sided(normal_of_t(fabs(all.sum) / sqrt(all.count * variance), all.count - 1)) /
+	       2;
+}
+
 void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret_slope)
 {
 	double slopes[PAIRS_MAX], order, slope, deviation;
 	size_t pairs = pair_slopes(curve, slopes, &order);
 	struct residuals rest;
 
-	*ret_slope = (struct flmem_slope){.p_value = 1};
+	*ret_slope = (struct flmem_slope){.p_value = 1, .walk_p_value = 1};
 	if (!pairs)
 		return;
 	slope = flmem_robust_median(slopes, pairs);
@@ -219,4 +285,6 @@ void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret
 		slopes, pairs, rank_within(ceil(((double)pairs + Z_95 * deviation) / 2), pairs));
 	ret_slope->p_value =
 		fmin(two_sided((fabs(order) - 1) / deviation), doubt_by_size(curve, slope, &rest));
+	ret_slope->walk_p_value = doubt_by_changes(curve);
+	ret_slope->may_wander = rest.may_wander;
 }

@@ -7,6 +7,7 @@
  * bounded memory; none allocates.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Largest number of points of one measurement. */
@@ -38,6 +39,9 @@ struct flmem_slope {
 	double slope;
 	double low, high; /* 95 % interval */
 	double p_value;	  /* two-sided probability of such an order without any trend */
+	/* Probability of such a growth in a random walk without a drift; one-sided. */
+	double walk_p_value;
+	bool may_wander; /* the points may be a random walk, for which p_value is too small */
 };
 
 /*
@@ -45,6 +49,10 @@ struct flmem_slope {
  * significance of the trend (Mann 1945, Kendall 1970). The variance is widened for values that
  * follow their predecessors, as memory does: by (1 + r) / (1 - r) with the lag-1 autocorrelation r
  * of the residuals, as for an AR(1) process (Yue and Wang 2004).
+ *
+ * For a random walk that is too little, because its distance from a line does not return to 0.
+ * There the mean change from point to point is compared with the deviation of the changes, widened
+ * in the same way, as Harvey, Leybourne and Taylor (2007) do where a unit root is not excluded.
  */
 void flmem_robust_trend(const struct flmem_curve *curve, struct flmem_slope *ret_slope);
 

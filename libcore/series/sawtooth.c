@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define RISING_POINTS 5U    /* this many rising points in a row are not a level */
+#define FALLEN_POINTS 2U    /* more of them are found as a step */
 #define RUNS_SURE     2.326 /* standard deviations: 1 % of noise is taken for runs on either side */
 #define REGULAR_MIN   4
 /* Correlation of consecutive values from which they count as following each other. */
@@ -141,6 +142,18 @@ bool flmem_sawtooth_is_left(const double *y, size_t late, size_t count)
 	for (size_t i = begin; i < late; i++)
 		before = fmax(before, y[i]);
 	return most - before >= (most - least) / 4;
+}
+
+bool flmem_sawtooth_has_just_fallen(const double *y, size_t count, double level)
+{
+	size_t end = count;
+
+	while (end > count - FALLEN_POINTS && y[end - 1] < level)
+		end--;
+	for (size_t i = end - count / 4; i < end; i++)
+		if (y[i] < level)
+			return false;
+	return end < count;
 }
 
 bool flmem_sawtooth_ends_rising(const double *y, size_t count, double least)

@@ -62,6 +62,12 @@ bool flmem_sawtooth_rose_before(const double *y, size_t late, size_t count);
  */
 bool flmem_sawtooth_is_left(const double *y, size_t late, size_t count);
 
+/*
+ * Reports whether the last point or the last two are below `level`, after a quarter of the points
+ * above it: memory that kept rising has fallen for the first time.
+ */
+bool flmem_sawtooth_has_just_fallen(const double *y, size_t count, double level);
+
 /* Reports whether the last points rise, each above the one before it, by `least` together. */
 bool flmem_sawtooth_ends_rising(const double *y, size_t count, double least);
 

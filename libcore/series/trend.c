@@ -38,6 +38,8 @@
 #define CONFIDENCE_MAX 0.999
 #define Z_95	       1.959963984540054
 
+static const char has_just_fallen[] =
+	"memory has just fallen back; whether it rises further is not known yet";
 static const char falls_back_in_steps[] = "memory grows and falls back in steps";
 
 #define VERDICT_ROW(name, text) [FLMEM_TREND_##name] = (text),
@@ -158,8 +160,8 @@ static void judge_finding(struct stretch_finding *f, double span, double evidenc
 	double material = fmax(MATERIAL_SHARE * f->level, MATERIAL_BYTES);
 	double within = surely_within(s, FLAT_SHARE * f->level / span);
 
-	if (s->p_value < P_VALUE_MAX && fabs(s->slope) * span >= material &&
-	    (s->low > 0 || s->high < 0)) {
+	if (s->p_value < P_VALUE_MAX && (!s->may_wander || s->walk_p_value < P_VALUE_MAX) &&
+	    fabs(s->slope) * span >= material && (s->low > 0 || s->high < 0)) {
 		if (falls_back(f, span))
 			set_verdict(f, FLMEM_TREND_FLAT, 0.5, falls_back_in_steps);
 		else if (s->slope > 0)
@@ -231,6 +233,9 @@ static void examine_stretch(const struct trend_curve *c, size_t first,
 	judge_finding(&f, x[f.count - 1] - x[0], steps.evidence, by_round);
 	if (f.verdict == FLMEM_TREND_CLIMBING && returns_to_level(y, &steps, &f))
 		set_verdict(&f, FLMEM_TREND_FLAT, 0.5, falls_back_in_steps);
+	else if (f.verdict == FLMEM_TREND_CLIMBING && !by_round &&
+		 flmem_sawtooth_has_just_fallen(y, f.count, f.level))
+		set_verdict(&f, FLMEM_TREND_TOO_EARLY, 0, has_just_fallen);
 	*ret_finding = f;
 }
 
@@ -270,7 +275,8 @@ static bool rises_since(const struct trend_curve *c, struct stretch_finding *ret
 	for (size_t count = c->count / 2; count >= c->late_min; count /= 2) {
 		examine_stretch(c, c->count - count, ret_late);
 		if (ret_late->verdict == FLMEM_TREND_CLIMBING &&
-		    ret_late->slope.p_value < DOUBT_MAX_LATE) {
+		    ret_late->slope.p_value < DOUBT_MAX_LATE &&
+		    ret_late->slope.walk_p_value < P_VALUE_MAX) {
 			if (flmem_sawtooth_rose_before(c->bytes, ret_late->first, c->count) ||
 			    !flmem_sawtooth_is_left(c->bytes, ret_late->first, c->count)) {
 				*ret_again = true;
@@ -368,16 +374,13 @@ static void bound_confidence(const struct trend_curve *c, struct stretch_finding
 	double rounds = c->rounds[last] - c->rounds[f->first];
 	double spans = (c->hours[last] - c->hours[f->first]) / PHASE_HOURS;
 	double phases = rounds >= PHASES_MIN ? rounds : spans;
-	bool grows = f->verdict == FLMEM_TREND_CLIMBING || f->verdict == FLMEM_TREND_FALLING;
 
 	if (c->by_round)
 		phases = spans = fmin(rounds + 1, (double)(f->count * c->group));
 	if (f->verdict == FLMEM_TREND_FLAT && phases < PHASES_MIN)
 		set_verdict(f, FLMEM_TREND_TOO_EARLY, 0,
 			    "no phase of the job repeated yet: without rounds, watch for an hour");
-	/* With rounds, growth is seen in each of several, and its test counts them. */
-	if (!c->by_round || !grows)
-		f->confidence = fmin(f->confidence, fmin(share_of(phases), share_of(spans)));
+	f->confidence = fmin(f->confidence, fmin(share_of(phases), share_of(spans)));
 }
 
 /* Examines the later part, too: it may have another trend, which continues and counts. */

@@ -110,11 +110,12 @@ static const struct {
 	double (*bytes_at)(struct made *made, double share);
 	int least[2], most[2];
 } kinds[] = {
-	{"less than 1.5 teeth", long_saw_at, {0, 0}, {9, 9}},
+	/* 23 of 300 do not fall within the watch, as a leak does not. */
+	{"less than 1.5 teeth", long_saw_at, {0, 0}, {7, 7}},
 	{"1.2 to 3 teeth", saw_of_two_at, {0, 0}, {1, 1}},
 	{"3 to 7.5 teeth", saw_of_five_at, {0, 0}, {1, 2}},
-	{"random walk", walk_at, {0, 0}, {6, 6}},
-	{"slow noise", slow_noise_at, {0, 0}, {3, 5}},
+	{"random walk", walk_at, {0, 0}, {1, 1}},
+	{"slow noise", slow_noise_at, {0, 0}, {1, 3}},
 	{"leak", leak_at, {60, 60}, {60, 60}},
 	{"late leak", late_leak_at, {48, 46}, {60, 60}},
 	{"late leak after a start", start_and_late_leak_at, {48, 42}, {60, 60}},

@@ -11,8 +11,11 @@
  * or else rises and falls of memory. Rarer events cannot be seen.
  *
  * The slope is the Theil-Sen estimate with Sen's interval, which is robust against outliers;
- * one-off steps and growth that has ended are recognised. The functions depend only on their
- * arguments; any thread may call them.
+ * one-off steps and growth that has ended are recognised. Where the distances from the line follow
+ * each other as those of a random walk, growth must also be significant for a random walk (Harvey,
+ * Leybourne and Taylor 2007). A rise that has not fallen back yet cannot be distinguished from a
+ * longer sawtooth: this is what the bound of the confidence is for. The functions depend only on
+ * their arguments; any thread may call them.
  */
 
 #include <stdbool.h>
