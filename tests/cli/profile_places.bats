@@ -4,12 +4,14 @@
 # File systems on which a program could be killed for its profile, which is mapped.
 
 load helpers
+load profile_attach
 
 setup() {
 	[ "$(id -u)" = 0 ] || skip "needs root, who may mount"
 }
 
 teardown() {
+	stop_attachable
 	[ -z "${FOLDER:-}" ] || rm -rf "$FOLDER"
 }
 
@@ -39,6 +41,27 @@ over() {
 @test "on overlayfs over ext4, as in most containers, a program is sampled" {
 	over ext4
 	assert_status 0
+}
+
+# With both a program was ended by SIGBUS when its file system was shut down, by default not.
+@test "on ext4 whose pages need the journal a profile is refused: a failed disk would kill the program" {
+	requires mkfs.ext4
+	local option folder=$BATS_TEST_TMPDIR mount='cd "$1" && mount -t "$2" -o "loop,$3" image disk || exit 77; shift 3
+		exec "$@"'
+	truncate -s 32M "$folder/image"
+	mkfs.ext4 -q -t ext3 "$folder/image"
+	mkdir "$folder/disk"
+	for option in "ext4 nodelalloc" "ext3 data=journal"; do
+		# shellcheck disable=SC2086 # two words
+		run_command unshare -m bash -c "$mount" - "$folder" $option \
+			"$FLMEM" profile run -o disk/p.prof --limit 1MiB -- true
+		[ "$status" -ne 77 ] || skip "a loop device cannot be mounted"
+		assert_error 2 "is mounted with data=journal or nodelalloc"
+	done
+	start_attachable unshare -m bash -c "$mount" - "$folder" ext4 nodelalloc
+	flmem profile attach --pid "$VICTIM" -o "/proc/$VICTIM/root$folder/disk/p.prof" --limit 1MiB
+	assert_error 2 "is mounted with data=journal or nodelalloc"
+	assert_sound
 }
 
 @test "on a file system that flmem does not know a profile is refused" {

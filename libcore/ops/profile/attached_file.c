@@ -319,6 +319,9 @@ static int open_profile_place(const struct flmem_process *process,
 		return refuse_output(request->output, rc, err);
 	memcpy(work->path, file->path, sizeof(work->path));
 	rc = flmem_profile_place_check(place.kind, is_mapped, work->path, err);
+	if (!rc && is_mapped)
+		rc = flmem_profile_mount_check(inside ? process : NULL, place.status.st_dev,
+					       work->path, err);
 	if (!rc)
 		rc = flmem_profile_name_check(place.exists ? &place.old : NULL, work->path,
 					      work->force, err);

@@ -199,6 +199,15 @@ int flmem_profile_file_fill(int fd, const struct flmem_profile_header *header, b
 	return rc;
 }
 
+static int check_directory_mount(int directory, const char *path, struct flmem_error *err)
+{
+	struct stat status;
+
+	return fstat(directory, &status) < 0
+		       ? 0
+		       : flmem_profile_mount_check(NULL, status.st_dev, path, err);
+}
+
 static int create_profile(const struct flmem_profile_request *request, char *const *argv,
 			  struct flmem_error *err)
 {
@@ -218,6 +227,9 @@ static int create_profile(const struct flmem_profile_request *request, char *con
 				       request->output);
 	exists = fstatat(place.directory, place.name, &old, AT_SYMLINK_NOFOLLOW) == 0;
 	rc = flmem_profile_name_check(exists ? &old : NULL, request->output, request->force, err);
+	if (rc)
+		return rc;
+	rc = check_directory_mount(place.directory, request->output, err);
 	if (rc)
 		return rc;
 	flmem_profile_header_fill(request, &header);

@@ -4,13 +4,17 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/portable.h"
+#include "proc/files/mounts.h"
+#include "proc/process.h"
 
 struct file_system {
 	uint32_t kind; /* file system type, as in statfs(2) */
@@ -26,6 +30,9 @@ struct file_system {
 #define UNKNOWN_KIND                                                                          \
 	"is on a file system that flmem does not know: the program could wait for it, or be " \
 	"killed, in malloc()"
+#define JOURNALED                                                                                 \
+	"is on ext3 or ext4 that is mounted with data=journal or nodelalloc: if the disk fails, " \
+	"the kernel would kill the program in malloc()"
 #define HIDDEN                                                                                     \
 	"is on overlayfs (the root of a container), and its blocks change, or are not shown "      \
 	"(btrfs, ZFS, tmpfs below): a full disk could kill the program in malloc(), although the " \
@@ -95,6 +102,47 @@ int flmem_profile_place_check(uint32_t kind, bool is_mapped, const char *path,
 	if (!risk || (!is_mapped && strcmp(risk, COPIES) == 0))
 		return 0;
 	return refuse_profile_place(path, risk, err);
+}
+
+static bool has_mount_option(const char *options, const char *option)
+{
+	const size_t length = strlen(option);
+
+	for (const char *at = options; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (strncmp(at, option, length) == 0 && (!at[length] || at[length] == ','))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The first write to a page may need the journal there, which a file system that has failed refuses
+ * (ext4_page_mkwrite). Otherwise the page is only reserved.
+ */
+static bool needs_journal(const struct flmem_mount *mount, const char *device)
+{
+	return strcmp(mount->device, device) == 0 &&
+	       (has_mount_option(mount->options, "nodelalloc") ||
+		has_mount_option(mount->options, "data=journal"));
+}
+
+int flmem_profile_mount_check(const struct flmem_process *process, dev_t device, const char *path,
+			      struct flmem_error *err)
+{
+	FLMEM_AUTO_MOUNTS struct flmem_mounts mounts = FLMEM_MOUNTS_INIT;
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+	char number[32];
+
+	if (!process && flmem_process_open(getpid(), &own, NULL))
+		return 0;
+	if (flmem_mounts_read(process ? process : &own, &mounts))
+		return 0;
+	snprintf(number, sizeof(number), "%u:%u", major(device), minor(device));
+	for (size_t i = 0; i < mounts.count; i++)
+		if (needs_journal(&mounts.rows[i], number))
+			return refuse_profile_place(path, JOURNALED, err);
+	return 0;
 }
 
 /* Finds where the first bytes of a file are on the disk, once they are there. */

@@ -7,8 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <flmem/error.h>
+
+struct flmem_process;
 
 /* Returns the file system type, as in statfs(2); 0 if the kernel does not report it. */
 uint32_t flmem_profile_place_kind(int fd);
@@ -18,6 +21,13 @@ uint32_t flmem_profile_place_kind(int fd);
  * writes it.
  */
 int flmem_profile_place_check(uint32_t kind, bool is_mapped, const char *path,
+			      struct flmem_error *err);
+
+/*
+ * FLMEM_EUSAGE if a file system is mounted so that its failure could harm the program. `process`
+ * sees the mount; NULL: flmem. A mount that it does not see passes.
+ */
+int flmem_profile_mount_check(const struct flmem_process *process, dev_t device, const char *path,
 			      struct flmem_error *err);
 
 /*
