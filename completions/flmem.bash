@@ -352,18 +352,19 @@ _flmem()
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate inspect')
-		options=" --key --header --cacert --retries --timeout --headers-only --stats --json --help"
+		options=" --key --header --cacert --retries --timeout --headers-only --stats --threads --json --help"
 		case $option in
 		--key) return ;;
 		--header) return ;;
 		--cacert) _flmem_files "$word" -f && return ;;
 		--retries) return ;;
 		--timeout) return ;;
+		--threads) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;
 	'aggregate diff')
-		options=" --key --header --cacert --retries --timeout --tolerance --json --help"
+		options=" --key --header --cacert --retries --timeout --tolerance --threads --json --help"
 		case $option in
 		--key) return ;;
 		--header) return ;;
@@ -371,6 +372,7 @@ _flmem()
 		--retries) return ;;
 		--timeout) return ;;
 		--tolerance) return ;;
+		--threads) return ;;
 		esac
 		[[ $word == -* ]] || _flmem_files "$word" -f
 		;;

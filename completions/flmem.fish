@@ -397,6 +397,7 @@ complete -c flmem -n '__flmem_is aggregate inspect' -l retries -x -d 'for addres
 complete -c flmem -n '__flmem_is aggregate inspect' -l timeout -x -d 'for addresses: time limit for a server to accept a connection, and for a transfer below 1 KiB per second (default 30s)'
 complete -c flmem -n '__flmem_is aggregate inspect' -l headers-only -d 'read no data, so print no checksums: fast for any size of model'
 complete -c flmem -n '__flmem_is aggregate inspect' -l stats -d 'print for each tensor the smallest, largest and mean finite element, the L2 norm and how many elements are NaN or infinite'
+complete -c flmem -n '__flmem_is aggregate inspect' -l threads -x -d 'threads that read and compute (default: two per processor, at most 8)'
 complete -c flmem -n '__flmem_is aggregate inspect' -l json -d 'print one JSON object'
 complete -c flmem -n '__flmem_is aggregate inspect' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate inspect' -F
@@ -407,6 +408,7 @@ complete -c flmem -n '__flmem_is aggregate diff' -l cacert -r -F -d 'for https:/
 complete -c flmem -n '__flmem_is aggregate diff' -l retries -x -d 'for addresses: number of retries after a temporary failure (default 5; 0: never)'
 complete -c flmem -n '__flmem_is aggregate diff' -l timeout -x -d 'for addresses: time limit for a server to accept a connection, and for a transfer below 1 KiB per second (default 30s)'
 complete -c flmem -n '__flmem_is aggregate diff' -l tolerance -x -d 'accept differences of elements up to this (default 0)'
+complete -c flmem -n '__flmem_is aggregate diff' -l threads -x -d 'threads that read and compute (default: two per processor, at most 8)'
 complete -c flmem -n '__flmem_is aggregate diff' -l json -d 'print one JSON object, with all tensors that differ'
 complete -c flmem -n '__flmem_is aggregate diff' -l help -s h -d 'print this help'
 complete -c flmem -n '__flmem_is aggregate diff' -F

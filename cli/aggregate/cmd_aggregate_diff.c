@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct aggregate_diff_options {
 	struct http_options http; /* must be first: HTTP_OPTIONS */
 	const char *key;
 	const char *tolerance;
+	uint64_t threads;
 	bool json;
 };
 
@@ -40,6 +42,11 @@ static const struct opt aggregate_diff_options_table[] = {
 	 .offset = offsetof(struct aggregate_diff_options, tolerance),
 	 .metavar = "NUMBER",
 	 .help = "accept differences of elements up to this (default 0)"},
+	{.name = "threads",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct aggregate_diff_options, threads),
+	 .metavar = "N",
+	 .help = "threads that read and compute (default: two per processor, at most 8)"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct aggregate_diff_options, json),
@@ -114,8 +121,11 @@ static int fill_diff_request(const struct aggregate_diff_options *o, const struc
 	if (rest->count != 2)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0,
 				       "name two models after the options, not %d", rest->count);
-	*request = (struct flmem_compare_request){.paths = {rest->values[0], rest->values[1]},
-						  .key = o->key};
+	*request = (struct flmem_compare_request){
+		.paths = {rest->values[0], rest->values[1]},
+		.key = o->key,
+		.threads = o->threads < UINT_MAX ? (unsigned)o->threads : UINT_MAX,
+	};
 	if (o->tolerance && flmem_parse_real(o->tolerance, &request->tolerance, err))
 		return flmem_error_prefix(err, FLMEM_EUSAGE, "--tolerance");
 	return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 struct inspect_options {
 	struct http_options http; /* must be first: HTTP_OPTIONS */
 	const char *key;
+	uint64_t threads;
 	bool headers_only;
 	bool stats;
 	bool json;
@@ -43,6 +45,11 @@ static const struct opt aggregate_inspect_options_table[] = {
 	 .offset = offsetof(struct inspect_options, stats),
 	 .help = "print for each tensor the smallest, largest and mean finite element, the L2 norm "
 		 "and how many elements are NaN or infinite"},
+	{.name = "threads",
+	 .kind = OPT_NUMBER,
+	 .offset = offsetof(struct inspect_options, threads),
+	 .metavar = "N",
+	 .help = "threads that read and compute (default: two per processor, at most 8)"},
 	{.name = "json",
 	 .kind = OPT_FLAG,
 	 .offset = offsetof(struct inspect_options, json),
@@ -175,6 +182,7 @@ static int inspect_all(const struct inspect_options *o, const struct opt_rest *r
 			.key = o->key,
 			.headers_only = o->headers_only,
 			.statistics = o->stats,
+			.threads = o->threads < UINT_MAX ? (unsigned)o->threads : UINT_MAX,
 			.http = http,
 			.progress = aggregate_progress_tick,
 			.context = &progress,

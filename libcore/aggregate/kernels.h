@@ -62,6 +62,21 @@ struct flmem_mean {
 	double total;  /* divisor of the weighted sum */
 };
 
+/*
+ * Smallest and largest value and sum of finite values, in eight lanes whose order is the same for
+ * every instruction set. `lost` is what additions to `sum` have rounded off.
+ */
+#define FLMEM_LANES 8U
+struct flmem_lanes {
+	double min[FLMEM_LANES], max[FLMEM_LANES], sum[FLMEM_LANES], lost[FLMEM_LANES];
+};
+
+/* How finite values differ: the largest |a - b|, and the largest divided by that of |a| and |b|. */
+struct flmem_difference {
+	uint64_t differing;
+	double absolute, relative;
+};
+
 struct flmem_kernels {
 	const char *name;
 	bool (*supported)(void); /* reports whether this processor has the instructions */
@@ -86,6 +101,12 @@ struct flmem_kernels {
 	void (*order)(double *lower, double *upper, size_t count);
 	/* Returns the sum of the squared differences. */
 	double (*distance)(const double *a, const double *b, size_t count);
+	/* Computes the lanes of at least one finite value. */
+	void (*survey)(const double *values, size_t count, struct flmem_lanes *ret_lanes);
+	void (*differ)(const double *a, const double *b, size_t count,
+		       struct flmem_difference *ret_difference);
+	/* Returns the sum of the squares of the products with `factor`. */
+	double (*squares)(const double *values, double factor, size_t count);
 	/* True if there is no NaN and no infinity. */
 	bool (*finite)(const double *values, size_t count);
 	/* Computes the values of whole groups of a generated tensor; see generator.h. */

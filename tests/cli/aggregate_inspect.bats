@@ -26,6 +26,14 @@ check() {
 	check same_checksums
 }
 
+@test "inspect and diff have the same bits for any number of threads" {
+	check threads
+	flmem aggregate inspect --threads 33 one.safetensors
+	assert_error 2 '--threads accepts at most 32'
+	flmem aggregate diff --threads 33 one.safetensors two.safetensors
+	assert_error 2 '--threads accepts at most 32'
+}
+
 # bats test_tags=unsanitised
 @test "memory does not grow with the model" {
 	! sanitized || skip "AddressSanitizer has memory of its own"

@@ -179,3 +179,26 @@ assert_identity_first() {
 	offset
 	[ "$OFFSET" -eq 5000 ]
 }
+
+@test "parts that are put together, and a copied state, begin to go to the disk before the flush" {
+	local tracer meta
+	requires strace
+	serve --model g.safetensors --clients 1 --rounds 2 --algorithm fedadam --settle 8s
+	push c a.safetensors
+	request GET "/v1/status?after=0&wait=60"
+	request POST /v1/uploads -H "Upload-Concat: partial" \
+		-H "Upload-Length: $(stat -c %s a.safetensors)" -H "Upload-Metadata: client Yw=="
+	LOCATION=$(header Location)
+	patch 0 a.safetensors
+	strace -f -y -q -o trace -e trace=sync_file_range -p "$SERVER" 3>&- &
+	tracer=$!
+	await grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$SERVER/status"
+	meta="client Yw==,round MQ==,filename YQ=="
+	request POST /v1/uploads -H "Upload-Concat: final;$URL$LOCATION" -H "Upload-Metadata: $meta"
+	assert_code 201
+	await_server
+	[ "$CODE" -eq 0 ]
+	wait "$tracer" || true
+	has_line trace 'uploads/[^>]*>, 0, .*SYNC_FILE_RANGE_WRITE)'
+	has_line trace 'optimizer.safetensors>, 0, .*SYNC_FILE_RANGE_WRITE)'
+}

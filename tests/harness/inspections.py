@@ -125,6 +125,26 @@ def memory():
     run("diff", "large.safetensors", "large.safetensors")
 
 
+def threads():
+    """The results of one thread have the same bits as those of more, which work on parts of each tensor."""
+    random, one = numpy.random.default_rng(7), {}
+    for name, count in ("a", 1500001), ("b", 3), ("c", 1100000), ("d", 0), ("e", 70001):
+        one[name] = ("F32", random.standard_normal(count).astype("f4"))
+    two = {name: (kind, array * numpy.float32(1.0001)) for name, (kind, array) in one.items()}
+    one["a"][1][[5, 1300000]] = numpy.nan, numpy.inf
+    tensors.write("one.safetensors", one)
+    tensors.write("two.safetensors", two)
+    expect_tensors(one, run("inspect", "--stats", "--threads", "2", "one.safetensors")["models"][0])
+    for words in (["inspect", "--stats", "one.safetensors"], ["diff", "one.safetensors", "two.safetensors"]):
+        status = words[0] == "diff"
+        alone = run(*words, "--threads", "1", status=status)
+        for count in "2", "3", "32":
+            assert run(*words, "--threads", count, status=status) == alone, (words, count)
+    distance = numpy.abs(one["c"][1].astype("f8") - two["c"][1])
+    assert by_name(alone)["c"]["element_index"] == distance.argmax(), alone
+    assert not run("diff", "--threads", "2", "one.safetensors", "one.safetensors")["differing"]
+
+
 def by_name(found):
     return {one["name"]: one for one in found["differing"]}
 

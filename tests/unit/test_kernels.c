@@ -230,6 +230,25 @@ static void compare_stores(const struct flmem_kernels *one, const struct flmem_k
 	}
 }
 
+static void compare_surveys(const struct flmem_kernels *one, const struct flmem_kernels *other,
+			    const double *from)
+{
+	for (size_t count = 1; count < 140; count += 6) {
+		struct flmem_lanes a, b;
+		struct flmem_difference c, d;
+
+		one->survey(from, count, &a);
+		other->survey(from, count, &b);
+		assert_memory_equal(&a, &b, sizeof(a));
+		one->differ(from, from + 30, count, &c);
+		other->differ(from, from + 30, count, &d);
+		assert_memory_equal(&c, &d, sizeof(c));
+		assert_int_equal(c.differing, count);
+		assert_int_equal(bits_of(one->squares(from, 0.7, count)),
+				 bits_of(other->squares(from, 0.7, count)));
+	}
+}
+
 static void compare_sums(const struct flmem_kernels *one, const struct flmem_kernels *other)
 {
 	static double from[COUNT], a[COUNT], b[COUNT];
@@ -251,6 +270,7 @@ static void compare_sums(const struct flmem_kernels *one, const struct flmem_ker
 	for (size_t count = 0; count < 20; count++)
 		assert_int_equal(bits_of(one->distance(from, from + 30, count * 7)),
 				 bits_of(other->distance(from, from + 30, count * 7)));
+	compare_surveys(one, other, from);
 	memcpy(b, a, sizeof(a));
 	one->order(a, from, COUNT);
 	for (size_t i = 0; i < COUNT; i++)

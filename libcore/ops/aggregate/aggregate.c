@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <flmem/aggregate.h>
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,16 +12,14 @@
 #include "ops/aggregate/call.h"
 #include "ops/aggregate/generated.h"
 #include "ops/aggregate/shared_call.h"
+#include "ops/aggregate/threads.h"
 
 #define ALGORITHM_WORD(identifier, name, meaning) ", " name
 
-#define CHUNK_STEP	  (UINT64_C(64) << 10)
-#define CHUNK_LARGEST	  (UINT64_C(1) << 30)
-#define INPUTS_MAX	  10000U
-#define DISTANCES_MAX	  256U /* limit of inputs compared in pairs, which take 18 MB per thread */
-#define THREADS_BY_ITSELF 8U
-/* While one thread waits for the disk or for the lock of the output file, another one computes. */
-#define THREADS_PER_PROCESSOR 2
+#define CHUNK_STEP    (UINT64_C(64) << 10)
+#define CHUNK_LARGEST (UINT64_C(1) << 30)
+#define INPUTS_MAX    10000U
+#define DISTANCES_MAX 256U /* limit of inputs compared in pairs, which take 18 MB per thread */
 /*
  * Bytes that the blocks of a thread's inputs take: about a second-level cache, which matters less
  * than long writes, for which the kernel takes larger folios.
@@ -70,21 +67,7 @@ static int check_request(const struct flmem_aggregate_request *request, struct f
 				       request->input_count, INPUTS_MAX);
 	if (request->chunk_bytes > CHUNK_LARGEST)
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--chunk accepts at most 1 GiB");
-	if (request->threads > FLMEM_RUN_THREADS)
-		return flmem_error_set(err, FLMEM_EUSAGE, 0, "--threads accepts at most %u",
-				       FLMEM_RUN_THREADS);
-	return flmem_shared_call_check(request, err);
-}
-
-static unsigned count_threads(const struct flmem_aggregate_request *request)
-{
-	cpu_set_t set;
-	int count = sched_getaffinity(0, sizeof(set), &set) < 0 ? 2 : CPU_COUNT(&set);
-
-	if (request->threads)
-		return request->threads;
-	count *= THREADS_PER_PROCESSOR;
-	return (unsigned)count < THREADS_BY_ITSELF ? (unsigned)count : THREADS_BY_ITSELF;
+	return flmem_threads_check(request->threads, err) ?: flmem_shared_call_check(request, err);
 }
 
 static void size_run(struct flmem_aggregate_call *call)
@@ -101,7 +84,7 @@ static void size_run(struct flmem_aggregate_call *call)
 					 : block;
 	run->block_bytes = (size_t)(block < run->chunk_bytes ? block : run->chunk_bytes);
 	run->chunk_count = (size_t)((bytes + run->chunk_bytes - 1) / run->chunk_bytes);
-	run->threads = count_threads(request);
+	run->threads = flmem_threads_count(request->threads);
 	flmem_run_limit(run, 0, bytes);
 }
 

@@ -10,12 +10,40 @@
 #include "base/text/url.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
+#include "ops/aggregate/ordered_work.h"
 #include "ops/aggregate/progress_meter.h"
+#include "ops/aggregate/threads.h"
 
+#define PIECE_ELEMENTS	  UINT64_C(262144) /* elements that one thread compares at a time */
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
+#define ROW_ELEMENTS	  ((size_t)8192)
 #define ELEMENT_BYTES_MAX 8U
+/* Models of fewer bytes are read by one thread, which takes less time than to start another. */
+#define SHARED_BYTES (UINT64_C(4) << 20)
 
-/* State of one call, with one buffer per model. */
+/* Two tensors of the same name, or a tensor that only one model has. */
+struct compared_pair {
+	const struct flmem_tensor *tensors[2];
+	enum flmem_element elements[2];
+	bool numbers;	/* both types have arithmetic */
+	uint64_t total; /* elements that are compared, or bytes of types without arithmetic */
+};
+
+/* Elements of a pair from `at` on, and how they differ. */
+struct compared_piece {
+	struct compared_pair pair;
+	uint64_t at;
+	size_t count;
+	struct flmem_compared_tensor found;
+};
+
+/* Memory of one thread, for both models. */
+struct compare_room {
+	double rows[2][ROW_ELEMENTS];
+	char blocks[2][BLOCK_ELEMENTS * ELEMENT_BYTES_MAX];
+};
+
+/* State of one call. */
 struct compare_run {
 	const struct flmem_compare_request *request;
 	struct flmem_comparison *comparison;
@@ -23,19 +51,17 @@ struct compare_run {
 	struct flmem_http_access access;
 	struct flmem_progress_meter meter;
 	struct flmem_tensor_list lists[2];
-	char *blocks[2];
-	double *rows[2];
+	size_t next[2];			     /* place in both lists of the pair of the next piece */
+	uint64_t done;			     /* elements of that pair that are taken */
+	struct flmem_compared_tensor tensor; /* of the pair that is joined */
 	size_t room;
 };
 
 static void clear_comparison(struct compare_run *run)
 {
 	flmem_inputs_clear(run->inputs, 2);
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 2; i++)
 		flmem_tensor_list_clear(&run->lists[i]);
-		free(run->blocks[i]);
-		free(run->rows[i]);
-	}
 }
 
 #define AUTO_RUN FLMEM_AUTO(clear_comparison)
@@ -127,9 +153,28 @@ static void add_difference(struct flmem_compared_tensor *tensor, uint64_t at, do
 		tensor->relative = relative;
 }
 
+static void compare_finite(struct flmem_compared_tensor *tensor, uint64_t at, const double *a,
+			   const double *b, size_t count)
+{
+	struct flmem_difference found;
+
+	flmem_kernels_best()->differ(a, b, count, &found);
+	tensor->differing += found.differing;
+	tensor->relative = fmax(tensor->relative, found.relative);
+	for (size_t i = 0; i < count && found.absolute > tensor->absolute; i++)
+		if (fabs(a[i] - b[i]) == found.absolute) {
+			tensor->absolute = found.absolute;
+			tensor->at = at + i;
+		}
+}
+
 static void compare_reals(struct flmem_compared_tensor *tensor, uint64_t at, const double *a,
 			  const double *b, size_t count)
 {
+	if (flmem_kernels_best()->finite(a, count) && flmem_kernels_best()->finite(b, count)) {
+		compare_finite(tensor, at, a, b, count);
+		return;
+	}
 	for (size_t i = 0; i < count; i++) {
 		double absolute = fabs(a[i] - b[i]);
 
@@ -174,16 +219,10 @@ static void compare_bytes(struct flmem_compared_tensor *tensor, const char *cons
 		tensor->differing += blocks[0][i] != blocks[1][i];
 }
 
-/* Two tensors of the same name and shape. */
-struct compared_pair {
-	const struct flmem_tensor *tensors[2];
-	enum flmem_element elements[2];
-	bool numbers; /* both types have arithmetic */
-};
-
-static int read_blocks(struct compare_run *run, const struct compared_pair *pair, uint64_t at,
-		       size_t count, struct flmem_error *err)
+static int read_block(const struct compare_run *run, const struct compared_piece *piece,
+		      uint64_t at, size_t count, struct compare_room *room, struct flmem_error *err)
 {
+	const struct compared_pair *pair = &piece->pair;
 	int rc = 0;
 
 	for (size_t i = 0; i < 2 && !rc; i++) {
@@ -191,48 +230,60 @@ static int read_blocks(struct compare_run *run, const struct compared_pair *pair
 		uint64_t size = pair->numbers ? flmem_element_bytes(pair->elements[i]) : 1;
 
 		rc = flmem_input_file_read(&run->inputs[i].files[tensor->file],
-					   tensor->offset + at * size, count * size, run->blocks[i],
-					   err);
-		if (!rc)
-			rc = flmem_progress_meter_add(&run->meter, count * size, err);
+					   tensor->offset + at * size, count * size,
+					   room->blocks[i], err);
 	}
 	return rc;
 }
 
-static void compare_block(struct compare_run *run, const struct compared_pair *pair, uint64_t at,
-			  size_t count, struct flmem_compared_tensor *out)
+static void compare_element_rows(struct compared_piece *piece, uint64_t at, size_t count,
+				 struct compare_room *room)
 {
-	const char *const blocks[2] = {run->blocks[0], run->blocks[1]};
-	bool same = pair->elements[0] == pair->elements[1];
+	const enum flmem_element *elements = piece->pair.elements;
 
-	if (!pair->numbers) {
-		compare_bytes(out, blocks, count);
-	} else if (same && (pair->elements[0] == FLMEM_ELEMENT_I64 ||
-			    pair->elements[0] == FLMEM_ELEMENT_U64)) {
-		compare_whole(out, at, blocks, count, pair->elements[0] == FLMEM_ELEMENT_I64);
-	} else {
+	for (size_t done = 0, part; done < count; done += part) {
+		part = count - done < ROW_ELEMENTS ? count - done : ROW_ELEMENTS;
 		for (size_t i = 0; i < 2; i++)
-			flmem_kernels_best()->load[pair->elements[i]](blocks[i], run->rows[i],
-								      count);
-		compare_reals(out, at, run->rows[0], run->rows[1], count);
+			flmem_kernels_best()->load[elements[i]](
+				room->blocks[i] + done * flmem_element_bytes(elements[i]),
+				room->rows[i], part);
+		compare_reals(&piece->found, at + done, room->rows[0], room->rows[1], part);
 	}
 }
 
-static int compare_values(struct compare_run *run, const struct compared_pair *pair,
-			  struct flmem_compared_tensor *out, struct flmem_error *err)
+static void compare_block(struct compared_piece *piece, uint64_t at, size_t count,
+			  struct compare_room *room)
 {
-	uint64_t total = pair->tensors[0]->bytes;
+	const struct compared_pair *pair = &piece->pair;
+	const char *const blocks[2] = {room->blocks[0], room->blocks[1]};
+	bool same = pair->elements[0] == pair->elements[1];
+	size_t size = pair->numbers ? flmem_element_bytes(pair->elements[0]) : 1;
 
-	if (pair->numbers)
-		total /= flmem_element_bytes(pair->elements[0]);
-	for (uint64_t at = 0; at < total; at += BLOCK_ELEMENTS) {
-		uint64_t rest = total - at;
-		size_t count = (size_t)(rest < BLOCK_ELEMENTS ? rest : BLOCK_ELEMENTS);
-		int rc = read_blocks(run, pair, at, count, err);
+	/* Elements with the same bits do not differ, NaN neither. */
+	if (same && memcmp(blocks[0], blocks[1], count * size) == 0)
+		return;
+	if (!pair->numbers)
+		compare_bytes(&piece->found, blocks, count);
+	else if (same &&
+		 (pair->elements[0] == FLMEM_ELEMENT_I64 || pair->elements[0] == FLMEM_ELEMENT_U64))
+		compare_whole(&piece->found, at, blocks, count,
+			      pair->elements[0] == FLMEM_ELEMENT_I64);
+	else
+		compare_element_rows(piece, at, count, room);
+}
+
+static int compare_piece(const void *context, void *room, void *compared, struct flmem_error *err)
+{
+	struct compared_piece *piece = compared;
+	uint64_t end = piece->at + piece->count;
+
+	for (uint64_t at = piece->at; at < end; at += BLOCK_ELEMENTS) {
+		size_t count = (size_t)(end - at < BLOCK_ELEMENTS ? end - at : BLOCK_ELEMENTS);
+		int rc = read_block(context, piece, at, count, room, err);
 
 		if (rc)
 			return rc;
-		compare_block(run, pair, at, count, out);
+		compare_block(piece, at, count, room);
 	}
 	return 0;
 }
@@ -246,29 +297,18 @@ static bool is_same_shape(const struct compare_run *run, const struct flmem_tens
 		       a->rank * sizeof(*run->lists[0].extents)) == 0);
 }
 
-static int compare_pair(struct compare_run *run, const struct flmem_tensor *a,
-			const struct flmem_tensor *b, struct flmem_error *err)
+static struct compared_pair make_pair(const struct compare_run *run, const struct flmem_tensor *a,
+				      const struct flmem_tensor *b)
 {
-	struct compared_pair pair = {
-		.tensors = {a, b},
-		.elements = {flmem_element_find(a->dtype->stored),
-			     flmem_element_find(b->dtype->stored)},
-	};
-	struct flmem_compared_tensor tensor = {.dtypes = {a->dtype->stored, b->dtype->stored}};
-	bool same_shape = is_same_shape(run, a, b), same_type = a->dtype == b->dtype;
-	int rc = 0;
+	struct compared_pair pair = {.tensors = {a, b}};
 
-	pair.numbers = pair.elements[0] != FLMEM_ELEMENTS_COUNT &&
+	for (size_t i = 0; i < 2 && a && b; i++)
+		pair.elements[i] = flmem_element_find(pair.tensors[i]->dtype->stored);
+	pair.numbers = a && b && pair.elements[0] != FLMEM_ELEMENTS_COUNT &&
 		       pair.elements[1] != FLMEM_ELEMENTS_COUNT;
-	if (!pair.numbers || !same_shape)
-		tensor.absolute = tensor.relative = (double)NAN;
-	if (same_shape && (pair.numbers || same_type))
-		rc = compare_values(run, &pair, &tensor, err);
-	if (rc || (same_shape && same_type && !tensor.differing))
-		return rc;
-	tensor.difference = !same_shape ? "shapes" : !same_type ? "types" : "values";
-	tensor.exceeds = !same_shape || !same_type || !(tensor.absolute <= run->request->tolerance);
-	return add_tensor(run, &tensor, pair.tensors, err);
+	if (a && b && is_same_shape(run, a, b) && (pair.numbers || a->dtype == b->dtype))
+		pair.total = a->bytes / (pair.numbers ? flmem_element_bytes(pair.elements[0]) : 1);
+	return pair;
 }
 
 static const struct flmem_tensor *listed_tensor_at(const struct flmem_tensor_list *list, size_t i)
@@ -276,30 +316,112 @@ static const struct flmem_tensor *listed_tensor_at(const struct flmem_tensor_lis
 	return i < list->count ? &list->tensors[i] : NULL;
 }
 
-/* Walks through both lists, which are sorted by name. */
+static uint64_t piece_bytes(const struct compared_piece *piece)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < 2; i++)
+		bytes += piece->count *
+			 (piece->pair.numbers ? flmem_element_bytes(piece->pair.elements[i]) : 1);
+	return bytes;
+}
+
+/* Walks through both lists, which are sorted by name. Each pair has a piece, also without data. */
+static bool take_compared(void *context, void *ret_piece, uint64_t *ret_bytes)
+{
+	struct compare_run *run = context;
+	const struct flmem_tensor *a = listed_tensor_at(&run->lists[0], run->next[0]);
+	const struct flmem_tensor *b = listed_tensor_at(&run->lists[1], run->next[1]);
+	int order = a && b ? strcmp(a->name, b->name) : b ? 1 : -1;
+	struct compared_piece *piece = ret_piece;
+	uint64_t rest;
+
+	if (!a && !b)
+		return false;
+	*piece = (struct compared_piece){
+		.pair = make_pair(run, order <= 0 ? a : NULL, order >= 0 ? b : NULL),
+		.at = run->done,
+	};
+	rest = piece->pair.total - run->done;
+	piece->count = (size_t)(rest < PIECE_ELEMENTS ? rest : PIECE_ELEMENTS);
+	run->done += piece->count;
+	*ret_bytes = piece_bytes(piece);
+	if (run->done < piece->pair.total)
+		return true;
+	run->done = 0;
+	run->next[0] += order <= 0;
+	run->next[1] += order >= 0;
+	return true;
+}
+
+static void join_differences(struct flmem_compared_tensor *tensor,
+			     const struct flmem_compared_tensor *found)
+{
+	if (!found->differing)
+		return;
+	if (!tensor->differing || found->absolute > tensor->absolute) {
+		tensor->absolute = found->absolute;
+		tensor->at = found->at;
+	}
+	if (!tensor->differing || found->relative > tensor->relative)
+		tensor->relative = found->relative;
+	tensor->differing += found->differing;
+}
+
+/* Adds a pair to the result if it differs. */
+static int add_pair(struct compare_run *run, const struct compared_pair *pair,
+		    struct flmem_compared_tensor *tensor, struct flmem_error *err)
+{
+	const struct flmem_tensor *a = pair->tensors[0], *b = pair->tensors[1];
+	bool same_shape = is_same_shape(run, a, b), same_type = a->dtype == b->dtype;
+
+	for (size_t i = 0; i < 2; i++)
+		tensor->dtypes[i] = pair->tensors[i]->dtype->stored;
+	if (!pair->numbers || !same_shape)
+		tensor->absolute = tensor->relative = (double)NAN;
+	if (same_shape && same_type && !tensor->differing)
+		return 0;
+	tensor->difference = !same_shape ? "shapes" : !same_type ? "types" : "values";
+	tensor->exceeds =
+		!same_shape || !same_type || !(tensor->absolute <= run->request->tolerance);
+	return add_tensor(run, tensor, pair->tensors, err);
+}
+
+static int join_compared(void *context, const void *compared, struct flmem_error *err)
+{
+	struct compare_run *run = context;
+	const struct compared_piece *piece = compared;
+	const struct flmem_tensor *const *both = piece->pair.tensors;
+
+	if (!piece->at) {
+		run->tensor = (struct flmem_compared_tensor){0};
+		run->comparison->tensors++;
+	}
+	join_differences(&run->tensor, &piece->found);
+	if (piece->at + piece->count < piece->pair.total)
+		return 0;
+	return both[0] && both[1] ? add_pair(run, &piece->pair, &run->tensor, err)
+				  : add_unmatched(run, both[0] ?: both[1], !both[0], err);
+}
+
 static int compare_all(struct compare_run *run, struct flmem_error *err)
 {
-	size_t i = 0, j = 0;
-	int rc = 0;
+	bool remote = run->inputs[0].http || run->inputs[1].http;
+	const struct flmem_ordered_work work = {
+		.take = take_compared,
+		.work = compare_piece,
+		.join = join_compared,
+		.context = run,
+		.piece_size = sizeof(struct compared_piece),
+		.room_bytes = sizeof(struct compare_room),
+		/* Streams from a server arrive in their order, for one reader. */
+		.threads = remote || run->meter.total_bytes < SHARED_BYTES
+				   ? 1
+				   : flmem_threads_count(run->request->threads),
+		.meter = &run->meter,
+	};
 
-	while (!rc) {
-		const struct flmem_tensor *a = listed_tensor_at(&run->lists[0], i);
-		const struct flmem_tensor *b = listed_tensor_at(&run->lists[1], j);
-		int order = a && b ? strcmp(a->name, b->name) : 0;
-
-		if (!a && !b)
-			return 0;
-		run->comparison->tensors++;
-		if (a && b && !order)
-			rc = compare_pair(run, a, b, err);
-		else if (a && (!b || order < 0))
-			rc = add_unmatched(run, a, 0, err);
-		else if (b)
-			rc = add_unmatched(run, b, 1, err);
-		i += !b || order <= 0;
-		j += !a || order >= 0;
-	}
-	return rc;
+	return flmem_ordered_work(&work, err);
 }
 
 /* Upper bound of the bytes to read: tensors that only one model has are not read. */
@@ -323,10 +445,6 @@ static int compare_models(struct compare_run *run, struct flmem_error *err)
 		.context = &run->meter,
 	};
 	for (size_t i = 0; i < 2 && !rc; i++) {
-		run->blocks[i] = malloc(BLOCK_ELEMENTS * ELEMENT_BYTES_MAX);
-		run->rows[i] = calloc(BLOCK_ELEMENTS, sizeof(*run->rows[i]));
-		if (!run->blocks[i] || !run->rows[i])
-			return compare_nomem(run, err);
 		run->inputs[i].access = &run->access;
 		run->inputs[i].key = run->request->key;
 		rc = flmem_input_load(run->request->paths[i], &run->inputs[i], &run->lists[i], err);
@@ -360,7 +478,7 @@ int flmem_compare(const struct flmem_compare_request *request,
 	if (!(request->tolerance >= 0))
 		return flmem_error_set(err, FLMEM_EUSAGE, 0, "invalid tolerance %g for --tolerance",
 				       request->tolerance);
-	rc = compare_models(&run, err);
+	rc = flmem_threads_check(request->threads, err) ?: compare_models(&run, err);
 	if (rc)
 		flmem_comparison_clear(&comparison);
 	else

@@ -15,9 +15,23 @@
 #include "model/checkpoint_tensors.h"
 #include "net/http.h"
 #include "ops/aggregate/input.h"
+#include "ops/aggregate/ordered_work.h"
 #include "ops/aggregate/progress_meter.h"
+#include "ops/aggregate/threads.h"
 
-#define BLOCK_BYTES (UINT64_C(256) << 10)
+#define PIECE_BYTES  (UINT64_C(1) << 20) /* bytes of a tensor that one thread reads at a time */
+#define BLOCK_BYTES  (UINT64_C(256) << 10)
+#define ROW_ELEMENTS ((size_t)8192)
+/* Models of fewer bytes are read by one thread, which takes less time than to start another. */
+#define SHARED_BYTES (UINT64_C(4) << 20)
+
+/* Place of the next piece: tensors by their order, and between them the rest of each file. */
+struct inspected_place {
+	size_t file;
+	uint64_t at;   /* the file's checksum is known up to here */
+	size_t next;   /* tensor */
+	uint64_t done; /* bytes of that tensor that are taken */
+};
 
 /* State of one call. */
 struct inspection_run {
@@ -27,8 +41,25 @@ struct inspection_run {
 	struct flmem_progress_meter meter;
 	struct flmem_tensor_list list;
 	const struct flmem_tensor **order; /* sorted by their places in the files */
-	char *block;
-	double *row;
+	struct inspected_place place;
+	struct flmem_statistics statistics; /* of the tensor that is joined */
+	struct flmem_inspection *inspection;
+};
+
+/* Contiguous bytes, of a tensor or of none, and what one thread has found out about them. */
+struct inspected_piece {
+	const struct flmem_tensor *tensor;
+	size_t file;
+	uint64_t offset, bytes;
+	bool continues; /* the file's checksum is known up to here */
+	uint32_t crc32c;
+	struct flmem_statistics statistics;
+};
+
+/* Memory of one thread. */
+struct inspected_room {
+	double row[ROW_ELEMENTS];
+	char block[BLOCK_BYTES];
 };
 
 static void clear_inspection(struct inspection_run *run)
@@ -36,8 +67,6 @@ static void clear_inspection(struct inspection_run *run)
 	flmem_inputs_clear(&run->input, 1);
 	flmem_tensor_list_clear(&run->list);
 	free(run->order);
-	free(run->block);
-	free(run->row);
 }
 
 #define AUTO_RUN FLMEM_AUTO(clear_inspection)
@@ -87,6 +116,18 @@ static const char *lack_of_statistics(const struct inspection_run *run,
 	return NULL;
 }
 
+static struct flmem_tensor_statistics statistics_of(const struct flmem_statistics *s)
+{
+	return (struct flmem_tensor_statistics){
+		.min = s->finite ? s->min : __builtin_nan(""),
+		.max = s->finite ? s->max : __builtin_nan(""),
+		.mean = flmem_statistics_mean(s),
+		.norm = flmem_statistics_norm(s),
+		.nans = s->nans,
+		.infinities = s->infinities,
+	};
+}
+
 static bool fill_tensor(const struct inspection_run *run, const struct flmem_tensor *tensor,
 			struct flmem_inspected_tensor *out)
 {
@@ -102,6 +143,7 @@ static bool fill_tensor(const struct inspection_run *run, const struct flmem_ten
 		.bytes = tensor->bytes,
 		.file = tensor->file,
 		.no_statistics = lack_of_statistics(run, tensor),
+		.statistics = statistics_of(&(struct flmem_statistics){0}),
 	};
 	if (!out->name || !out->shape)
 		return false;
@@ -159,9 +201,7 @@ static int compare_tensor_places(const void *a, const void *b)
 static bool make_order(struct inspection_run *run)
 {
 	run->order = calloc(run->list.count + 1, sizeof(*run->order));
-	run->block = malloc(BLOCK_BYTES);
-	run->row = calloc(BLOCK_BYTES, sizeof(*run->row));
-	if (!run->order || !run->block || !run->row)
+	if (!run->order)
 		return false;
 	for (size_t i = 0; i < run->list.count; i++)
 		run->order[i] = &run->list.tensors[i];
@@ -170,85 +210,138 @@ static bool make_order(struct inspection_run *run)
 	return true;
 }
 
-static int inspect_tensor_data(struct inspection_run *run, const struct flmem_tensor *tensor,
-			       struct flmem_inspected_tensor *out, struct flmem_error *err)
+static void make_piece(struct inspection_run *run, const struct flmem_tensor *tensor,
+		       uint64_t offset, uint64_t end, struct inspected_piece *ret_piece)
 {
-	const struct flmem_input_file *file = &run->input.files[tensor->file];
-	enum flmem_element element = flmem_element_find(tensor->dtype->stored);
-	struct flmem_statistics statistics = {0};
+	struct inspected_place *place = &run->place;
+	uint64_t bytes = end - offset < PIECE_BYTES ? end - offset : PIECE_BYTES;
 
-	for (uint64_t at = 0, bytes; at < tensor->bytes; at += bytes) {
-		int rc;
-
-		bytes = tensor->bytes - at < BLOCK_BYTES ? tensor->bytes - at : BLOCK_BYTES;
-		rc = flmem_input_file_read(file, tensor->offset + at, bytes, run->block, err);
-		if (rc)
-			return rc;
-		out->crc32c = flmem_crc32c(out->crc32c, run->block, (size_t)bytes);
-		if (!out->no_statistics) {
-			size_t count = (size_t)bytes / flmem_element_bytes(element);
-
-			flmem_kernels_best()->load[element](run->block, run->row, count);
-			flmem_statistics_add(&statistics, run->row, count);
-		}
-		rc = flmem_progress_meter_add(&run->meter, bytes, err);
-		if (rc)
-			return rc;
-	}
-	if (!out->no_statistics)
-		out->statistics = (struct flmem_tensor_statistics){
-			.min = statistics.finite ? statistics.min : __builtin_nan(""),
-			.max = statistics.finite ? statistics.max : __builtin_nan(""),
-			.mean = flmem_statistics_mean(&statistics),
-			.norm = statistics.norm,
-			.nans = statistics.nans,
-			.infinities = statistics.infinities,
-		};
-	return 0;
-}
-
-/* Adds to the checksum of a file bytes that belong to no tensor. */
-static int add_bytes(struct inspection_run *run, size_t file, uint64_t begin, uint64_t end,
-		     uint32_t *crc32c, struct flmem_error *err)
-{
-	for (uint64_t at = begin, bytes; at < end; at += bytes) {
-		int rc;
-
-		bytes = end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES;
-		rc = flmem_input_file_read(&run->input.files[file], at, bytes, run->block, err);
-		if (rc)
-			return rc;
-		*crc32c = flmem_crc32c(*crc32c, run->block, (size_t)bytes);
-		rc = flmem_progress_meter_add(&run->meter, bytes, err);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	*ret_piece = (struct inspected_piece){
+		.tensor = tensor,
+		.file = place->file,
+		.offset = offset,
+		.bytes = bytes,
+		.continues = offset == place->at,
+	};
+	place->at += ret_piece->continues ? bytes : 0;
+	place->done += tensor ? bytes : 0;
 }
 
 /*
- * Reads a tensor, and continues the checksum of its file up to the tensor's end. Tensors may share
- * bytes.
+ * Takes the next piece: all bytes of each tensor, and each byte of the files. Tensors may share
+ * bytes; what of a tensor's end is new to the file is then taken once more, as bytes of none.
  */
-static int read_next(struct inspection_run *run, struct flmem_inspection *inspection,
-		     const struct flmem_tensor *tensor, uint64_t *at, struct flmem_error *err)
+static bool take_inspected(void *context, void *ret_piece, uint64_t *ret_bytes)
 {
-	struct flmem_inspected_file *file = &inspection->files[tensor->file];
-	struct flmem_inspected_tensor *out = &inspection->tensors[tensor - run->list.tensors];
-	uint64_t end = tensor->offset + tensor->bytes;
-	int rc = add_bytes(run, tensor->file, *at, tensor->offset, &file->crc32c, err);
+	struct inspection_run *run = context;
+	struct inspected_place *place = &run->place;
+	struct inspected_piece *piece = ret_piece;
 
-	*at = *at > tensor->offset ? *at : tensor->offset;
-	if (!rc)
-		rc = inspect_tensor_data(run, tensor, out, err);
-	if (rc || end <= *at)
-		return rc;
-	if (*at == tensor->offset)
-		file->crc32c = flmem_crc32c_join(file->crc32c, out->crc32c, tensor->bytes);
-	else
-		rc = add_bytes(run, tensor->file, *at, end, &file->crc32c, err);
-	*at = end;
-	return rc;
+	piece->bytes = 0;
+	while (!piece->bytes && place->file < run->inspection->file_count) {
+		const struct flmem_tensor *tensor =
+			place->next < run->list.count ? run->order[place->next] : NULL;
+		uint64_t end = run->inspection->files[place->file].bytes;
+
+		if (tensor && tensor->file == place->file)
+			end = tensor->offset + (place->done == tensor->bytes ? tensor->bytes : 0);
+		else
+			tensor = NULL;
+		if (place->at < end) {
+			make_piece(run, NULL, place->at, end, piece);
+		} else if (!tensor) {
+			place->file++;
+			place->at = 0;
+		} else if (place->done < tensor->bytes) {
+			make_piece(run, tensor, tensor->offset + place->done,
+				   tensor->offset + tensor->bytes, piece);
+		} else {
+			place->next++;
+			place->done = 0;
+		}
+	}
+	*ret_bytes = piece->bytes;
+	return piece->bytes;
+}
+
+static void add_piece_statistics(struct inspected_piece *piece, struct inspected_room *room,
+				 size_t bytes)
+{
+	enum flmem_element element = flmem_element_find(piece->tensor->dtype->stored);
+	size_t size = flmem_element_bytes(element);
+
+	for (size_t at = 0, count; at < bytes; at += count * size) {
+		count = (bytes - at) / size < ROW_ELEMENTS ? (bytes - at) / size : ROW_ELEMENTS;
+		flmem_kernels_best()->load[element](room->block + at, room->row, count);
+		flmem_statistics_add(&piece->statistics, room->row, count);
+	}
+}
+
+static int inspect_piece(const void *context, void *room, void *inspected, struct flmem_error *err)
+{
+	const struct inspection_run *run = context;
+	struct inspected_piece *piece = inspected;
+	struct inspected_room *own = room;
+	bool counted = piece->tensor && !lack_of_statistics(run, piece->tensor);
+
+	for (uint64_t at = 0, bytes; at < piece->bytes; at += bytes) {
+		int rc;
+
+		bytes = piece->bytes - at < BLOCK_BYTES ? piece->bytes - at : BLOCK_BYTES;
+		rc = flmem_input_file_read(&run->input.files[piece->file], piece->offset + at,
+					   bytes, own->block, err);
+		if (rc)
+			return rc;
+		piece->crc32c = flmem_crc32c(piece->crc32c, own->block, (size_t)bytes);
+		if (counted)
+			add_piece_statistics(piece, own, (size_t)bytes);
+	}
+	return 0;
+}
+
+static int join_inspected(void *context, const void *inspected, struct flmem_error *err)
+{
+	struct inspection_run *run = context;
+	const struct inspected_piece *piece = inspected;
+	struct flmem_inspected_file *file = &run->inspection->files[piece->file];
+	struct flmem_inspected_tensor *out;
+
+	(void)err;
+	if (piece->continues)
+		file->crc32c = flmem_crc32c_join(file->crc32c, piece->crc32c, piece->bytes);
+	if (!piece->tensor)
+		return 0;
+	out = &run->inspection->tensors[piece->tensor - run->list.tensors];
+	out->crc32c = flmem_crc32c_join(out->crc32c, piece->crc32c, piece->bytes);
+	if (piece->offset == piece->tensor->offset)
+		run->statistics = (struct flmem_statistics){0};
+	flmem_statistics_join(&run->statistics, &piece->statistics);
+	out->statistics = statistics_of(&run->statistics);
+	return 0;
+}
+
+/* Streams from a server arrive in their order, for one reader. */
+static unsigned count_readers(const struct inspection_run *run)
+{
+	if (run->meter.total_bytes < SHARED_BYTES || run->input.http)
+		return 1;
+	return flmem_threads_count(run->request->threads);
+}
+
+static int inspect_data(struct inspection_run *run, struct flmem_error *err)
+{
+	const struct flmem_ordered_work work = {
+		.take = take_inspected,
+		.work = inspect_piece,
+		.join = join_inspected,
+		.context = run,
+		.piece_size = sizeof(struct inspected_piece),
+		.room_bytes = sizeof(struct inspected_room),
+		.threads = count_readers(run),
+		.meter = &run->meter,
+	};
+
+	return flmem_ordered_work(&work, err);
 }
 
 /*
@@ -317,21 +410,13 @@ static uint64_t archive_bytes(const struct inspection_run *run)
 static int read_data(struct inspection_run *run, struct flmem_inspection *inspection,
 		     struct flmem_error *err)
 {
-	size_t next = 0;
-	int rc = 0;
+	int rc;
 
 	for (size_t f = 0; f < inspection->file_count; f++)
 		run->meter.total_bytes += inspection->files[f].bytes;
 	run->meter.total_bytes += archive_bytes(run);
-	for (size_t f = 0; f < inspection->file_count && !rc; f++) {
-		struct flmem_inspected_file *file = &inspection->files[f];
-		uint64_t at = 0;
-
-		for (; !rc && next < run->list.count && run->order[next]->file == f; next++)
-			rc = read_next(run, inspection, run->order[next], &at, err);
-		if (!rc)
-			rc = add_bytes(run, f, at, file->bytes, &file->crc32c, err);
-	}
+	run->inspection = inspection;
+	rc = inspect_data(run, err);
 	inspection->has_data = true;
 	if (!rc)
 		rc = verify_entries(run, false, err);
@@ -472,7 +557,7 @@ int flmem_inspect(const struct flmem_inspect_request *request,
 
 	if (!inspection.path)
 		return inspection_nomem(request->path, err);
-	rc = inspect_path(request, &inspection, err);
+	rc = flmem_threads_check(request->threads, err) ?: inspect_path(request, &inspection, err);
 	if (rc)
 		flmem_inspection_clear(&inspection);
 	else

@@ -28,8 +28,7 @@
 #include "ops/aggregate/state.h"
 
 /* Most chunks that are read ahead at the same time: a power of two above the threads. */
-#define FLMEM_RUN_AHEAD	  64U
-#define FLMEM_RUN_THREADS 32U
+#define FLMEM_RUN_AHEAD 64U
 
 enum flmem_run_kind {
 	FLMEM_RUN_COMBINE,

@@ -2,6 +2,7 @@
 #include "ops/exchange/server/concatenate.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,6 +63,8 @@ static int append_part(int to, uint64_t *at, int from, char *block, uint32_t *cr
 			return errno;
 		if (flmem_io_write_all(to, block, (size_t)got) < 0)
 			return errno ?: EIO;
+		/* Otherwise the disk would start at the flush, when all parts are copied. */
+		sync_file_range(to, (off_t)*at, got, SYNC_FILE_RANGE_WRITE);
 		*crc32c = flmem_crc32c(*crc32c, block, (size_t)got);
 		*at += (uint64_t)got;
 		offset += got;

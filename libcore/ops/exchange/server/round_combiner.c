@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/files/file_place.h"
+#include "base/files/io.h"
 #include "base/text/text.h"
 #include "base/thread.h"
 #include "exchange/valid_names.h"
@@ -125,14 +126,19 @@ int flmem_combiner_recover(struct flmem_exchange *x, bool *ret_found, struct flm
 static int copy_optimizer(int from, int to)
 {
 	FLMEM_AUTO_FREE char *block = malloc(COPY_BYTES);
-	ssize_t got = 0;
+	off_t at = 0;
+	ssize_t got;
 
 	if (!block)
 		return -ENOMEM;
-	while ((got = read(from, block, COPY_BYTES)) > 0)
-		for (ssize_t done = 0, written; done < got; done += written)
-			if ((written = write(to, block + done, (size_t)(got - done))) < 0)
-				return -errno;
+	for (; (got = read(from, block, COPY_BYTES)) > 0; at += got) {
+		int rc = flmem_io_write_all(to, block, (size_t)got);
+
+		if (rc)
+			return rc;
+		/* Otherwise the disk would start at the flush, when all is copied. */
+		sync_file_range(to, at, got, SYNC_FILE_RANGE_WRITE);
+	}
 	return got < 0 || fdatasync(to) < 0 ? -errno : 0;
 }
 
