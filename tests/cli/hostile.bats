@@ -15,8 +15,7 @@ setup() {
 
 # Runs flmem with a limit. No signal may end it, and no sanitizer may report anything.
 bounded() {
-	run --separate-stderr timeout -k 5 "${LIMIT:-180}" "$FLMEM" "$@"
-	show_run "flmem $*"
+	unnoted run_apart "flmem $*" timeout -k 5 "${LIMIT:-180}" "$FLMEM" "$@"
 	case $status in
 	0 | 3 | 4 | 5 | 6 | 8) ;;
 	*) fail "exit status $status" ;;

@@ -23,8 +23,7 @@ in_victim() {
 
 bounded() {
 	local began=$SECONDS
-	run --separate-stderr timeout -k 5 60 "$FLMEM" profile "$@"
-	show_run "flmem profile $*"
+	unnoted run_apart "flmem profile $*" timeout -k 5 60 "$FLMEM" profile "$@"
 	[ $((SECONDS - began)) -lt 40 ] || fail "it took $((SECONDS - began)) s"
 }
 

@@ -16,8 +16,7 @@ setup() {
 
 # Runs flmem with a limit for one that hangs, far above the time that flmem waits.
 bounded() {
-	run --separate-stderr timeout -k 5 60 "$FLMEM" "$@"
-	show_run "flmem $*"
+	unnoted run_apart "flmem $*" timeout -k 5 60 "$FLMEM" "$@"
 }
 
 start_silent() {
