@@ -40,18 +40,24 @@ static void move_to_processor_of(const struct flmem_process *process, pid_t tid)
 		sched_setaffinity(0, sizeof(processors), &processors);
 }
 
-/* A nice value does not help in this class: each thread that wakes up takes its processor. */
-static void leave_idle_class(struct flmem_priority *priority)
+/*
+ * Leaves classes in which the thread could lose its processor for long while it holds another one,
+ * whatever its nice value: SCHED_IDLE, in which each thread that wakes up takes it, and those of
+ * real-time threads, whose control group has a budget of processor time (cpu.rt_runtime_us).
+ */
+static void choose_usual_class(struct flmem_priority *priority)
 {
 	const struct sched_param usual = {0};
-	int kept;
+	int own, kept;
 
 	priority->policy = sched_getscheduler(0);
 	kept = priority->policy & SCHED_RESET_ON_FORK;
-	if (priority->policy < 0 || (priority->policy & ~SCHED_RESET_ON_FORK) != SCHED_IDLE)
+	own = priority->policy & ~SCHED_RESET_ON_FORK;
+	if (priority->policy < 0 || sched_getparam(0, &priority->parameters) ||
+	    (own != SCHED_IDLE && own != SCHED_FIFO && own != SCHED_RR))
 		return;
-	priority->raised_class = sched_setscheduler(0, SCHED_OTHER | kept, &usual) == 0;
-	priority->is_last = !priority->raised_class;
+	priority->changed_class = sched_setscheduler(0, SCHED_OTHER | kept, &usual) == 0;
+	priority->is_last = own == SCHED_IDLE && !priority->changed_class;
 }
 
 /* PRIO_PROCESS with 0 is the calling thread alone (setpriority(2), "C library"). */
@@ -62,7 +68,7 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 	yields_us = flmem_host_is_busy() ? 0 : YIELDS_US;
 	has_yielded = false;
 	move_to_processor_of(process, tid);
-	leave_idle_class(&priority);
+	choose_usual_class(&priority);
 	errno = 0;
 	priority.nice = getpriority(PRIO_PROCESS, 0);
 	if (!errno && priority.nice > HIGHEST)
@@ -72,12 +78,10 @@ struct flmem_priority flmem_priority_raise(const struct flmem_process *process, 
 
 void flmem_priority_restore(struct flmem_priority *priority)
 {
-	const struct sched_param usual = {0};
-
 	if (priority->raised)
 		setpriority(PRIO_PROCESS, 0, priority->nice);
-	if (priority->raised_class)
-		sched_setscheduler(0, priority->policy, &usual);
+	if (priority->changed_class)
+		sched_setscheduler(0, priority->policy, &priority->parameters);
 	flmem_cleanup_timer_slack(&priority->slack_ns);
 	*priority = (struct flmem_priority){0};
 }

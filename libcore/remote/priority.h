@@ -5,9 +5,8 @@
 /*
  * The scheduling of the calling thread while it holds a thread of another process: exact sleeps,
  * the processor that the held thread last ran on, and the highest priority there if the caller may
- * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. A caller
- * that runs only when no other thread does (SCHED_IDLE) becomes a usual one. A destructor restores
- * it.
+ * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. It is a
+ * thread of the usual class meanwhile. A destructor restores all that.
  *
  * The kernel wakes a thread on its last processor and first lets the running thread finish its
  * slice of 3 ms, each time. A caller that runs on this processor with the highest priority and
@@ -20,6 +19,7 @@
  * of yields: an idle processor takes as long to wake up, above all a virtual one.
  */
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,9 +29,10 @@
 struct flmem_process;
 
 struct flmem_priority {
-	bool raised, raised_class;
+	bool raised, changed_class;
 	bool is_last;	  /* other threads run first (SCHED_IDLE), and that cannot be changed */
 	int nice, policy; /* values to restore */
+	struct sched_param parameters;
 	unsigned long slack_ns; /* timer slack to restore; 0: unchanged */
 };
 

@@ -29,8 +29,10 @@ struct scheduling {
 	int slack_ns;
 };
 
+#define REAL_TIME 3 /* a priority */
+
 /* The class that this thread seems to have, and whether it may leave it. */
-static int policy;
+static int policy, real_time;
 static bool may_not_leave;
 
 int __wrap_sched_getscheduler(pid_t pid);
@@ -44,11 +46,19 @@ int __wrap_sched_setscheduler(pid_t pid, int chosen, const struct sched_param *p
 int __wrap_sched_setscheduler(pid_t pid, int chosen, const struct sched_param *param)
 {
 	assert_int_equal(pid, 0);
-	assert_int_equal(param->sched_priority, 0);
 	errno = EPERM;
 	if (may_not_leave)
 		return -1;
 	policy = chosen;
+	real_time = param->sched_priority;
+	return 0;
+}
+
+int __wrap_sched_getparam(pid_t pid, struct sched_param *param);
+int __wrap_sched_getparam(pid_t pid, struct sched_param *param)
+{
+	(void)pid;
+	param->sched_priority = real_time;
 	return 0;
 }
 
@@ -214,13 +224,29 @@ static void a_class_that_runs_last_is_left_meanwhile(void **state)
 	assert_int_equal(raise_from(SCHED_IDLE, &is_last), SCHED_OTHER);
 	assert_false(is_last);
 	assert_int_equal(raise_from(SCHED_IDLE | kept, &is_last), SCHED_OTHER | kept);
-	assert_int_equal(raise_from(SCHED_FIFO, &is_last), SCHED_FIFO);
-	assert_false(is_last);
+	assert_int_equal(raise_from(SCHED_BATCH, &is_last), SCHED_BATCH);
 	may_not_leave = true;
 	assert_int_equal(raise_from(SCHED_IDLE, &is_last), SCHED_IDLE);
 	assert_true(is_last);
 	may_not_leave = false;
 	policy = SCHED_OTHER;
+}
+
+static void a_class_with_a_budget_is_left_meanwhile(void **state)
+{
+	bool is_last;
+
+	(void)state;
+	real_time = REAL_TIME;
+	assert_int_equal(raise_from(SCHED_FIFO, &is_last), SCHED_OTHER);
+	assert_int_equal(real_time, REAL_TIME);
+	assert_int_equal(raise_from(SCHED_RR, &is_last), SCHED_OTHER);
+	may_not_leave = true;
+	assert_int_equal(raise_from(SCHED_RR, &is_last), SCHED_RR);
+	assert_false(is_last);
+	may_not_leave = false;
+	policy = SCHED_OTHER;
+	real_time = 0;
 }
 
 /* Sets other values than those of a new process, so that a restored value shows. */
@@ -237,6 +263,7 @@ int main(void)
 		cmocka_unit_test(a_processor_that_is_not_allowed_is_left_alone),
 		cmocka_unit_test(nothing_is_restored_twice),
 		cmocka_unit_test(a_class_that_runs_last_is_left_meanwhile),
+		cmocka_unit_test(a_class_with_a_budget_is_left_meanwhile),
 	};
 
 	return cmocka_run_group_tests_name("priority", tests, begin, NULL);
