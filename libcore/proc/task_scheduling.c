@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/text/buf.h"
+#include "proc/limits/cpu_quota.h"
 #include "proc/limits/headroom.h"
 #include "proc/process.h"
 #include "proc/task.h"
@@ -85,6 +86,14 @@ static bool is_time_limited(const struct flmem_process *process)
 	       limit != UINT64_MAX;
 }
 
+/* Returns true if a control group gives real-time threads a budget of processor time. */
+static bool is_budgeted(const struct flmem_process *process)
+{
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return root < 0 || flmem_cpu_quota_limits_real_time(root, process);
+}
+
 static const char *refuse_real_time(const struct flmem_process *process,
 				    const struct sched_attributes *own)
 {
@@ -96,6 +105,9 @@ static const char *refuse_real_time(const struct flmem_process *process,
 		return "is a real-time thread, and the main thread is not";
 	if (is_time_limited(process))
 		return "is a real-time thread with a time limit (RLIMIT_RTTIME)";
+	if (is_budgeted(process))
+		return "is a real-time thread whose control group has a budget "
+		       "(cpu.rt_runtime_us)";
 	return NULL;
 }
 

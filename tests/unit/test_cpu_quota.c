@@ -76,6 +76,36 @@ static void version_1_has_two_files(void **state)
 	expect_quota(tree, 3000, 100000);
 }
 
+static void expect_real_time_limit(const struct tree *tree, bool expected)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO_CLOSE int proc = openat(tree->fd, "proc", O_RDONLY | O_DIRECTORY);
+
+	assert_int_equal(flmem_process_open_at(proc, PID, &process, NULL), 0);
+	assert_int_equal(flmem_cpu_quota_limits_real_time(tree->fd, &process), expected);
+}
+
+static void version_1_limits_real_time_threads(void **state)
+{
+	const struct tree *tree = *state;
+
+	tree_puts(tree, "proc/self/mountinfo", V1_MOUNT);
+	tree_puts(tree, "proc/77/cgroup", "4:cpu,cpuacct:/c\n");
+	tree_puts(tree, "sys/fs/cgroup/cpu/cgroup.procs", "1\n");
+	tree_puts(tree, "sys/fs/cgroup/cpu/cpu.rt_period_us", "1000000\n");
+	tree_puts(tree, "sys/fs/cgroup/cpu/cpu.rt_runtime_us", "950000\n");
+	tree_puts(tree, V1_GROUP "cgroup.procs", "77\n");
+	expect_real_time_limit(tree, false); /* the default of the kernel */
+	tree_puts(tree, V1_GROUP "cpu.rt_period_us", "1000000\n");
+	tree_puts(tree, V1_GROUP "cpu.rt_runtime_us", "-1\n");
+	expect_real_time_limit(tree, false);
+	tree_puts(tree, V1_GROUP "cpu.rt_runtime_us", "900000\n");
+	expect_real_time_limit(tree, true);
+	tree_puts(tree, V1_GROUP "cpu.rt_runtime_us", "950000\n");
+	tree_puts(tree, "sys/fs/cgroup/cpu/cpu.rt_runtime_us", "500000\n");
+	expect_real_time_limit(tree, true);
+}
+
 static void a_process_without_a_visible_group_has_no_quota(void **state)
 {
 	const struct tree *tree = *state;
@@ -84,6 +114,7 @@ static void a_process_without_a_visible_group_has_no_quota(void **state)
 	tree_puts(tree, "proc/self/mountinfo", V2_MOUNT);
 	tree_puts(tree, "proc/77/cgroup", "0::/elsewhere\n");
 	expect_quota(tree, UINT64_MAX, 0);
+	expect_real_time_limit(tree, false);
 }
 
 int main(void)
@@ -91,6 +122,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_groups_above_count, quota_setup, tree_teardown),
 		cmocka_unit_test_setup_teardown(version_1_has_two_files, quota_setup,
+						tree_teardown),
+		cmocka_unit_test_setup_teardown(version_1_limits_real_time_threads, quota_setup,
 						tree_teardown),
 		cmocka_unit_test_setup_teardown(a_process_without_a_visible_group_has_no_quota,
 						quota_setup, tree_teardown),

@@ -24,6 +24,7 @@
 #define BUDGET	  "SCHED_DEADLINE"
 #define LAZY	  "PR_SET_TIMERSLACK"
 #define APART	  "is in another control group"
+#define GROUP	  "cpu.rt_runtime_us"
 #define BOOSTED	  "holds a lock for which a real-time thread waits"
 
 /* Only newer headers of the C library have this number. */
@@ -97,6 +98,16 @@ int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_ta
 	if (!rc && unread.ended)
 		ret_tasks->ids[ret_tasks->count - 1] = unread.ended;
 	return rc;
+}
+
+static bool has_group_budget;
+
+bool __wrap_flmem_cpu_quota_limits_real_time(int rootfd, const struct flmem_process *process);
+bool __wrap_flmem_cpu_quota_limits_real_time(int rootfd, const struct flmem_process *process)
+{
+	(void)process;
+	assert_true(rootfd >= 0);
+	return has_group_budget;
 }
 
 static int set_policy(int policy, int priority)
@@ -378,6 +389,21 @@ static void run_as(const char *name, const char *refuses_first, const char *refu
 	assert_true(run_row(&row));
 }
 
+static void real_time_threads_with_a_budget_are_refused(void **state)
+{
+	static const struct row row = {"all in real time", be_fifo, be_fifo, GROUP, GROUP};
+	bool permitted;
+
+	(void)state;
+	has_group_budget = true;
+	permitted = run_row(&row);
+	has_group_budget = false;
+	if (!permitted) {
+		print_message("SKIP: real-time threads are not permitted here\n");
+		skip();
+	}
+}
+
 static void threads_that_are_not_all_known_are_refused(void **state)
 {
 	(void)state;
@@ -471,6 +497,7 @@ int main(void)
 		cmocka_unit_test(threads_in_different_groups_are_refused),
 		cmocka_unit_test(a_late_thread_is_compared_with_all),
 		cmocka_unit_test(a_thread_that_moves_later_is_compared_as_well),
+		cmocka_unit_test(real_time_threads_with_a_budget_are_refused),
 		cmocka_unit_test(threads_that_are_not_all_known_are_refused),
 		cmocka_unit_test(groups_that_cannot_be_read_are_refused),
 		cmocka_unit_test(a_thread_that_ends_meanwhile_is_left_out),

@@ -13,7 +13,8 @@
 #include "proc/limits/cgroup.h"
 #include "proc/process.h"
 
-#define FILE_MAX ((size_t)4 << 10)
+#define FILE_MAX	  ((size_t)4 << 10)
+#define REAL_TIME_PERCENT 95U /* kernel.sched_rt_runtime_us, by default */
 
 /* Parses "QUOTA PERIOD"; false for "max PERIOD". */
 static bool parse_quota(char *text, uint64_t *ret_quota, uint64_t *ret_period)
@@ -78,6 +79,33 @@ struct flmem_cpu_quota flmem_cpu_quota_read(int rootfd, const struct flmem_proce
 		return find_least_quota(place.memory, true);
 	return place.unified < 0 ? (struct flmem_cpu_quota){.least_us = UINT64_MAX}
 				 : find_least_quota(place.unified, false);
+}
+
+/* Returns true if a group gives its real-time threads less than the kernel does by default. */
+static bool has_real_time_budget(int group)
+{
+	FLMEM_AUTO_BUF struct flmem_buf above = FLMEM_BUF_INIT;
+
+	while (flmem_cgroup_climb(group, &above)) {
+		uint64_t runtime = flmem_cgroup_number_above(group, &above, "cpu.rt_runtime_us");
+		uint64_t period = flmem_cgroup_number_above(group, &above, "cpu.rt_period_us");
+
+		if (runtime != UINT64_MAX && period != UINT64_MAX &&
+		    runtime < period / 100 * REAL_TIME_PERCENT)
+			return true;
+	}
+	return false;
+}
+
+bool flmem_cpu_quota_limits_real_time(int rootfd, const struct flmem_process *process)
+{
+	FLMEM_AUTO_CGROUPS struct flmem_cgroups *cgroups = NULL;
+	FLMEM_AUTO_CGROUP_PLACE struct flmem_cgroup_place place = FLMEM_CGROUP_PLACE_INIT;
+
+	if (flmem_cgroups_open_controller(rootfd, "cpu", &cgroups, NULL) || !cgroups)
+		return false;
+	flmem_cgroups_open_place(cgroups, process, &place);
+	return place.memory >= 0 && has_real_time_budget(place.memory);
 }
 
 struct flmem_cpu_quota flmem_cpu_quota_read_own(void)

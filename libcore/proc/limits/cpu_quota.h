@@ -7,6 +7,7 @@
  * A group that has used its quota gets no processor until the next period.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct flmem_process;
@@ -21,5 +22,11 @@ struct flmem_cpu_quota flmem_cpu_quota_read(int rootfd, const struct flmem_proce
 
 /* The same for the calling process. */
 struct flmem_cpu_quota flmem_cpu_quota_read_own(void);
+
+/*
+ * Returns true if the groups of version 1 give real-time threads of the process a budget
+ * (cpu.rt_runtime_us); a thread that has used it gets no processor until the next period.
+ */
+bool flmem_cpu_quota_limits_real_time(int rootfd, const struct flmem_process *process);
 
 #endif
