@@ -30,9 +30,10 @@ struct sched_attributes {
 };
 
 #define POLICY_DEADLINE 6
+#define POLICY_EXT	7 /* of a scheduler in BPF, perhaps after all usual threads */
 #define SLACK_NS_MAX	1000000000U
 
-/* Shares of the processor in ascending order: SCHED_IDLE, nice 19 to -20, real-time. */
+/* Shares of the processor, ascending: SCHED_IDLE and SCHED_EXT, nice 19 to -20, real-time. */
 #define SHARE_IDLE	0
 #define SHARE_USUAL	20 /* share of nice 0 */
 #define SHARE_REAL_TIME 41
@@ -52,6 +53,8 @@ static int processor_share_of(const struct sched_attributes *attributes)
 {
 	if (is_real_time(attributes))
 		return SHARE_REAL_TIME;
+	if (attributes->policy == POLICY_EXT)
+		return SHARE_IDLE;
 	return attributes->policy == SCHED_IDLE ? SHARE_IDLE : SHARE_USUAL - attributes->nice;
 }
 

@@ -294,6 +294,8 @@ FAULTS = (
           "refusing the only real-time threads of a program", SCHEDULINGS),
     Fault("real-time-limited", SCHEDULING, "if (is_time_limited(process))", "if (0)",
           "refusing a real-time thread that the kernel ends", SCHEDULINGS),
+    Fault("ext-as-usual", SCHEDULING, "if (attributes->policy == POLICY_EXT)", "if (0)",
+          "knowing threads of a scheduler in BPF, which may come last", SCHEDULINGS),
     Fault("real-time-group-budget", SCHEDULING, "if (is_budgeted(process))", "if (0)",
           "refusing a real-time thread whose control group has a budget", SCHEDULINGS),
     Fault("real-time-budget-of-default", "libcore/proc/limits/cpu_quota.c", "runtime < period / 100 * REAL_TIME_PERCENT", "1",

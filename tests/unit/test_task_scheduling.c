@@ -29,6 +29,7 @@
 
 /* Only newer headers of the C library have this number. */
 #define POLICY_DEADLINE 6
+#define POLICY_EXT	7
 
 struct deadline {
 	uint32_t size, policy;
@@ -97,6 +98,31 @@ int __wrap_flmem_tasks_read(const struct flmem_process *process, struct flmem_ta
 	}
 	if (!rc && unread.ended)
 		ret_tasks->ids[ret_tasks->count - 1] = unread.ended;
+	return rc;
+}
+
+/* Most kernels have no class for schedulers in BPF: its number replaces that of a usual one. */
+static bool other_is_ext, all_are_ext;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+	long arguments[5], rc;
+	struct deadline *seen;
+	va_list list;
+
+	va_start(list, number);
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(arguments); i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	rc = __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+			    arguments[4]);
+	if (number != SYS_sched_getattr || rc)
+		return rc;
+	memcpy(&seen, &arguments[1], sizeof(seen));
+	if (all_are_ext || (other_is_ext && (pid_t)arguments[0] == page->thread))
+		seen->policy = POLICY_EXT;
 	return rc;
 }
 
@@ -404,6 +430,17 @@ static void real_time_threads_with_a_budget_are_refused(void **state)
 	}
 }
 
+static void threads_of_a_scheduler_in_bpf_come_last(void **state)
+{
+	(void)state;
+	other_is_ext = true;
+	run_as("equal", NULL, LOWER);
+	other_is_ext = false;
+	all_are_ext = true;
+	run_as("equal", NULL, NULL);
+	all_are_ext = false;
+}
+
 static void threads_that_are_not_all_known_are_refused(void **state)
 {
 	(void)state;
@@ -498,6 +535,7 @@ int main(void)
 		cmocka_unit_test(a_late_thread_is_compared_with_all),
 		cmocka_unit_test(a_thread_that_moves_later_is_compared_as_well),
 		cmocka_unit_test(real_time_threads_with_a_budget_are_refused),
+		cmocka_unit_test(threads_of_a_scheduler_in_bpf_come_last),
 		cmocka_unit_test(threads_that_are_not_all_known_are_refused),
 		cmocka_unit_test(groups_that_cannot_be_read_are_refused),
 		cmocka_unit_test(a_thread_that_ends_meanwhile_is_left_out),
