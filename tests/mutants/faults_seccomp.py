@@ -27,6 +27,8 @@ FAULTS = (
           "refusing a long filter that surely kills, also with --assume-seccomp", THREAD),
     Fault("seccomp-memory-is-quick", FILTER, "outcome.steps += stores ? STORING_STEPS : 1;", "outcome.steps += 1;",
           "counting what a filter with memory takes", THREAD),
+    Fault("seccomp-unreached-is-free", FILTER, "\toutcome.steps += (unsigned)length / UNREACHED_PER_STEP + 1;\n", "",
+          "the time of long filters that end early", ("unit.test_seccomp_filter",)),
     Fault("seccomp-memory-alone", FILTER, "\tif (run->memory)\n\t\tpush_memory(", "\tif (0)\n\t\tpush_memory(",
           "joining the words that a filter has stored on several paths", TESTS),
     Fault("seccomp-only-kills", SECCOMP,

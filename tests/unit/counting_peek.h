@@ -16,6 +16,9 @@ struct counting_peek {
 	struct flmem_pages pages;
 	pid_t pid;
 	uint64_t bytes_read, calls;
+	bool fails;	 /* each read does */
+	uint64_t widest; /* bytes of the longest range that was queried */
+	uint64_t wide;	 /* queries of so many */
 };
 
 static int counting_each(void *context, uint64_t start, uint64_t end, flmem_pages_visit *visit,
@@ -23,6 +26,11 @@ static int counting_each(void *context, uint64_t start, uint64_t end, flmem_page
 {
 	struct counting_peek *counting = context;
 
+	assert_true(start < end);
+	if (end - start > counting->widest)
+		counting->wide = 0;
+	counting->wide += end - start >= counting->widest;
+	counting->widest = end - start > counting->widest ? end - start : counting->widest;
 	return flmem_pages_each(&counting->pages, start, end, visit, visit_context);
 }
 
@@ -34,6 +42,8 @@ static int counting_read(void *context, const struct iovec *local, const struct 
 	ssize_t got = process_vm_readv(counting->pid, local, count, remote, count, 0);
 
 	counting->calls++;
+	if (counting->fails)
+		return -EFAULT;
 	for (size_t i = 0; i < count; i++)
 		wanted += remote[i].iov_len;
 	if (got < 0)

@@ -8,20 +8,25 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 #include <time.h>
 
+#include "base/clock.h"
 #include "proc/limits/cpu_quota.h"
 #include "proc/status.h"
+#include "remote/own_quota.h"
 
 #define PERIOD_US 12345U
+#define LONG_US	  5000000U /* longer than the kernel allows */
 
 static pid_t child;
 static int bell[2];
-static unsigned periods, periods_of_hold;
+static uint64_t period_us = PERIOD_US, least_us = 50000, check_us;
+static unsigned periods, periods_of_hold, periods_after_check;
+static long longest_s;
 static bool is_held, is_checked, was_checked, is_check_old;
 
 struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void);
 struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void)
 {
-	return (struct flmem_cpu_quota){.least_us = 50000, .longest_period_us = PERIOD_US};
+	return (struct flmem_cpu_quota){.least_us = least_us, .longest_period_us = period_us};
 }
 
 int __real_nanosleep(const struct timespec *time, struct timespec *ret_rest);
@@ -30,8 +35,13 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_rest)
 {
 	struct flmem_status status;
 
+	if (time->tv_sec) {
+		longest_s = time->tv_sec > longest_s ? time->tv_sec : longest_s;
+		return 0;
+	}
 	if (time->tv_nsec == PERIOD_US * 1000L) {
 		periods++;
+		periods_after_check += is_checked;
 		is_check_old |= is_checked;
 		is_held |=
 			flmem_status_read_number(child, &status) || flmem_u64_or(status.tracer, 1);
@@ -53,6 +63,9 @@ static int note_check(void *context, struct flmem_error *err)
 {
 	(void)context;
 	(void)err;
+	for (const uint64_t begin = flmem_clock_cpu_ns();
+	     flmem_clock_cpu_ns() - begin < check_us * 1000;)
+		continue;
 	is_checked = was_checked = true;
 	return 0;
 }
@@ -65,7 +78,7 @@ static void be_child(void)
 		(void)!read(bell[0], &byte, 1);
 }
 
-static void a_period_begins_before_a_hold(void **state)
+static void run_dry(void)
 {
 	uint64_t checked_us = 0;
 	struct flmem_borrow_options options = {
@@ -74,7 +87,8 @@ static void a_period_begins_before_a_hold(void **state)
 	struct flmem_error err = {0};
 	struct target target;
 
-	(void)state;
+	periods = periods_of_hold = periods_after_check = 0;
+	is_held = is_checked = was_checked = is_check_old = false;
 	assert_int_equal(pipe(bell), 0);
 	child = child_start(be_child);
 	await_true(is_blocked_in(child, SYS_read));
@@ -84,16 +98,45 @@ static void a_period_begins_before_a_hold(void **state)
 	assert_true(periods_of_hold > 0);
 	assert_false(is_held);
 	assert_true(was_checked);
-	assert_false(is_check_old);
 	target_close(&target);
 	child_end(child);
 	pipe_close(bell);
+}
+
+static void a_period_begins_before_a_hold(void **state)
+{
+	(void)state;
+	run_dry();
+	assert_false(is_check_old);
+	assert_int_equal(periods_after_check, 0);
+}
+
+/* A check that uses up most of a quota would leave the hold its rest. */
+static void a_long_check_is_followed_by_a_period(void **state)
+{
+	(void)state;
+	check_us = 1100;
+	least_us = 2000;
+	run_dry();
+	assert_true(periods_after_check > 0);
+	check_us = 0;
+}
+
+static void no_more_than_the_longest_period_is_waited_for(void **state)
+{
+	(void)state;
+	period_us = LONG_US;
+	assert_int_equal(flmem_own_quota_await(), least_us * 1000);
+	assert_int_equal(longest_s, 1);
+	period_us = PERIOD_US;
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_period_begins_before_a_hold),
+		cmocka_unit_test(a_long_check_is_followed_by_a_period),
+		cmocka_unit_test(no_more_than_the_longest_period_is_waited_for),
 	};
 
 	return cmocka_run_group_tests_name("borrow_quota", tests, NULL, NULL);

@@ -106,6 +106,23 @@ static void version_1_limits_real_time_threads(void **state)
 	expect_real_time_limit(tree, true);
 }
 
+/* Each controller is in one hierarchy. */
+static void the_hierarchy_of_the_controller_counts(void **state)
+{
+	const struct tree *tree = *state;
+
+	tree_puts(tree, "proc/self/mountinfo",
+		  V1_MOUNT "29 22 0:25 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+	tree_puts(tree, "proc/77/cgroup", "4:cpu,cpuacct:/c\n0::/c\n");
+	tree_puts(tree, "sys/fs/cgroup/cpu/cgroup.procs", "1\n");
+	tree_puts(tree, V1_GROUP "cgroup.procs", "77\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/cgroup.procs", "1\n");
+	tree_puts(tree, "sys/fs/cgroup/unified/c/cgroup.procs", "77\n");
+	tree_puts(tree, V1_GROUP "cpu.cfs_quota_us", "3000\n");
+	tree_puts(tree, V1_GROUP "cpu.cfs_period_us", "100000\n");
+	expect_quota(tree, 3000, 100000);
+}
+
 static void a_process_without_a_visible_group_has_no_quota(void **state)
 {
 	const struct tree *tree = *state;
@@ -124,6 +141,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(version_1_has_two_files, quota_setup,
 						tree_teardown),
 		cmocka_unit_test_setup_teardown(version_1_limits_real_time_threads, quota_setup,
+						tree_teardown),
+		cmocka_unit_test_setup_teardown(the_hierarchy_of_the_controller_counts, quota_setup,
 						tree_teardown),
 		cmocka_unit_test_setup_teardown(a_process_without_a_visible_group_has_no_quota,
 						quota_setup, tree_teardown),

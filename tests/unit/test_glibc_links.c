@@ -146,6 +146,26 @@ static void bins_are_read_together(void **state)
 	flmem_process_close(&process);
 }
 
+/* What was read before is read again: the program goes on meanwhile. */
+static void lists_are_fetched_anew(void **state)
+{
+	const struct heap *heap = *state;
+	const uint64_t chunk = chunk_at(heap, 0), next = heap->page | FLMEM_GLIBC_PREV_INUSE;
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	uint64_t words[4]; /* prev_size, size, fd, bk */
+
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	counting_peek_open(&process, &counting);
+	fetch_lists(heap, counting.peek, NULL);
+	put(chunk + 8, next + 64);
+	fetch_lists(heap, counting.peek, NULL);
+	assert_int_equal(flmem_peek_read(counting.peek, chunk, words, sizeof(words)), 0);
+	put(chunk + 8, next);
+	assert_int_equal(words[1], next + 64);
+	flmem_process_close(&process);
+}
+
 static void put_fast(uint64_t chunk, uint64_t size, uint64_t next)
 {
 	put(chunk + 8, size);
@@ -155,6 +175,26 @@ static void put_fast(uint64_t chunk, uint64_t size, uint64_t next)
 static uint64_t fast_at(const struct heap *heap, unsigned index)
 {
 	return chunk_at(heap, index) + 7 * heap->page + 48;
+}
+
+/* A link is mangled with its own address, which may be in the page after that of the chunk. */
+static void a_link_may_be_in_the_next_page(void **state)
+{
+	const struct heap *heap = *state;
+	const uint64_t chunk = chunk_at(heap, 1) + 8 * heap->page - 16, next = fast_at(heap, 2);
+	struct flmem_process process = FLMEM_PROCESS_INIT;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	struct flmem_glibc_link link;
+
+	put_fast(chunk, flmem_glibc_fast_size(0), next);
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	counting_peek_open(&process, &counting);
+	assert_int_equal(flmem_glibc_fast_link(counting.peek, layout(), chunk,
+					       flmem_glibc_fast_size(0), &link),
+			 0);
+	assert_null(link.wrong);
+	assert_int_equal(link.next, next);
+	flmem_process_close(&process);
 }
 
 /* Two fastbins of 40 chunks each are followed together. */
@@ -244,6 +284,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bins_are_read_together, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(lists_are_fetched_anew, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_link_may_be_in_the_next_page, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(fastbins_are_read_together, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_late_fetch_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(circles_are_left, set_up, tear_down),

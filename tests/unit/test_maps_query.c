@@ -212,6 +212,119 @@ static void another_file_is_refused(void **state)
 	assert_int_equal(flmem_maps_query(fd, &maps), -ENOTTY);
 }
 
+/* A mapping that the test shows in place of the kernel, from a certain address on. */
+struct shown_map {
+	uint64_t asked_from, start, end, flags, offset, inode;
+	uint32_t major_number, minor_number;
+	const char *name;
+};
+
+/* The structure of PROCMAP_QUERY (linux/fs.h of 6.11). */
+struct shown_query {
+	uint64_t size, flags, address;
+	uint64_t start, end, vma_flags, page_bytes, offset, inode;
+	uint32_t major_number, minor_number, name_size, build_id_size;
+	uint64_t name, build_id;
+};
+
+static const struct shown_map *shown;
+static size_t shown_count;
+
+int __real_ioctl(int fd, unsigned long request, void *argument);
+int __wrap_ioctl(int fd, unsigned long request, void *argument);
+int __wrap_ioctl(int fd, unsigned long request, void *argument)
+{
+	struct shown_query *query = argument;
+	const struct shown_map *map = NULL;
+
+	if (!shown)
+		return __real_ioctl(fd, request, argument);
+	for (size_t i = 0; i < shown_count; i++)
+		if (shown[i].asked_from <= query->address)
+			map = &shown[i];
+	if (!map || query->address >= 0x10000) {
+		errno = ENOENT;
+		return -1;
+	}
+	query->start = map->start;
+	query->end = map->end;
+	query->vma_flags = map->flags;
+	query->offset = map->offset;
+	query->inode = map->inode;
+	query->major_number = map->major_number;
+	query->minor_number = map->minor_number;
+	if (query->name_size) {
+		query->name_size = map->name ? (uint32_t)strlen(map->name) + 1 : 0;
+		if (map->name)
+			memcpy((void *)(uintptr_t)query->name, map->name, query->name_size);
+	}
+	return 0;
+}
+
+static int query_shown(const struct shown_map *maps, size_t count, struct flmem_maps *ret_maps)
+{
+	int rc;
+
+	shown = maps;
+	shown_count = count;
+	rc = flmem_maps_query(-1, ret_maps);
+	shown = NULL;
+	return rc;
+}
+
+/* A mapping that is seen again, because it has grown downwards, is in the list once. */
+static void mappings_ascend(void **state)
+{
+	static const struct shown_map maps[] = {
+		{0, 0x1000, 0x2000, 3, 0, 0, 0, 0, NULL},
+		{0x2000, 0x1000, 0x3000, 3, 0, 0, 0, 0, NULL},
+		{0x3000, 0x8000, 0x10000, 0xff03, 0, 0, 0, 0, "[stack]"},
+	};
+	FLMEM_AUTO_MAPS struct flmem_maps queried = {0};
+
+	(void)state;
+	assert_int_equal(query_shown(maps, FLMEM_ARRAY_SIZE(maps), &queried), 0);
+	assert_int_equal(queried.count, 2);
+	assert_int_equal(queried.rows[0].end, 0x2000);
+	assert_int_equal(queried.rows[1].start, 0x8000);
+	assert_int_equal(queried.rows[1].flags, 3);
+	assert_string_equal(queried.rows[0].name, "");
+	assert_string_equal(queried.rows[1].name, "[stack]");
+}
+
+/* Numbers of inodes are those of one device; memory without a file has none. */
+static void only_parts_of_one_file_share_a_path(void **state)
+{
+	static const struct shown_map maps[] = {
+		{0, 0x1000, 0x2000, 1, 0, 7, 8, 1, "/first"},
+		{0x2000, 0x2000, 0x3000, 1, 0x1000, 7, 8, 2, "/second"},
+		{0x3000, 0x3000, 0x4000, 1, 0x2000, 7, 9, 2, "/third"},
+		{0x4000, 0x4000, 0x5000, 1, 0, 0, 0, 0, "[heap]"},
+		{0x5000, 0x5000, 0x10000, 1, 0x1000, 0, 0, 0, NULL},
+	};
+	FLMEM_AUTO_MAPS struct flmem_maps queried = {0};
+
+	(void)state;
+	assert_int_equal(query_shown(maps, FLMEM_ARRAY_SIZE(maps), &queried), 0);
+	assert_int_equal(queried.count, FLMEM_ARRAY_SIZE(maps));
+	for (size_t i = 0; i < queried.count; i++)
+		assert_string_equal(queried.rows[i].name, maps[i].name ? maps[i].name : "");
+}
+
+/* An answer that does not lead on would be asked for again and again. */
+static void an_answer_that_leads_nowhere_ends_the_query(void **state)
+{
+	static const struct shown_map before[] = {{0, 0x1000, 0x2000, 1, 0, 0, 0, 0, NULL}};
+	static const struct shown_map reversed[] = {{0, 0x2000, 0x2000, 1, 0, 0, 0, 0, NULL}};
+	struct flmem_maps queried;
+
+	(void)state;
+	alarm(5);
+	assert_int_equal(query_shown(before, 1, &queried), -EIO);
+	assert_int_equal(query_shown(reversed, 1, &queried), -EIO);
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +332,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_path_with_a_newline_is_left_to_the_text, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(another_file_is_refused, set_up, tear_down),
+		cmocka_unit_test(mappings_ascend),
+		cmocka_unit_test(only_parts_of_one_file_share_a_path),
+		cmocka_unit_test(an_answer_that_leads_nowhere_ends_the_query),
 	};
 
 	return cmocka_run_group_tests_name("maps_query", tests, NULL, NULL);

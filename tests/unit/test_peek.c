@@ -32,6 +32,23 @@ struct fixture {
 	char *bytes;
 };
 
+/* Maps an area that is in one of the ranges that are queried around an address. */
+static char *map_area(size_t page)
+{
+	const size_t range = 1024 * page, length = PAGES * page;
+	char *start = mmap(NULL, range + length, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *area;
+
+	if (start == MAP_FAILED)
+		return NULL;
+	area = start + (range - (uintptr_t)start % range) % range;
+	if (area > start)
+		munmap(start, (size_t)(area - start));
+	munmap(area + length, (size_t)(start + range - area));
+	return area;
+}
+
 /* Page i of the area is written when i % 4 == 0, only read (the zero page) when i % 4 == 1. */
 static int set_up(void **state)
 {
@@ -39,9 +56,8 @@ static int set_up(void **state)
 
 	f = (struct fixture){.process = FLMEM_PROCESS_INIT, .pages = FLMEM_PAGES_INIT};
 	f.page = (size_t)flmem_page_bytes();
-	f.bytes = mmap(NULL, PAGES * f.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
-	if (f.bytes == MAP_FAILED || flmem_process_open(getpid(), &f.process, NULL) ||
+	f.bytes = map_area(f.page);
+	if (!f.bytes || flmem_process_open(getpid(), &f.process, NULL) ||
 	    flmem_pages_open(&f.process, &f.pages, NULL) ||
 	    flmem_peek_open(&f.process, &f.peek, NULL))
 		return -1;
@@ -237,6 +253,27 @@ static void a_page_with_many_wanted_words_is_fetched_whole(void **state)
 }
 
 /* What was fetched counts as read no longer; the other words stay. */
+/* Words of a page whose number is in the same place of the table do not count for another one. */
+static void words_count_for_their_own_page(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	const size_t length = FLMEM_PEEK_WORDS_PAGES * f->page;
+	char *area = mmap(NULL, length + f->page, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addresses[5];
+
+	assert_true(area != MAP_FAILED);
+	area[0] = area[length] = 1;
+	for (size_t i = 0; i < 4; i++)
+		addresses[i] = (uintptr_t)area + i * 64;
+	addresses[4] = (uintptr_t)area + length;
+	counting_peek_open(&f->process, &counting);
+	flmem_peek_fetch(counting.peek, addresses, FLMEM_ARRAY_SIZE(addresses));
+	assert_int_equal(counting.bytes_read, 5 * FLMEM_PEEK_WORDS_LENGTH);
+	munmap(area, length + f->page);
+}
+
 static void fetched_words_are_forgotten(void **state)
 {
 	struct fixture *f = *state;
@@ -296,6 +333,82 @@ static void a_failed_fetch_leaves_nothing_behind(void **state)
 	flmem_peek_fetch(counting.peek, &addresses[2], 1);
 	assert_int_equal(count_calls_of_read(&counting, last, 21), 0);
 	assert_int_equal(count_calls_of_read(&counting, first, 1), 1);
+}
+
+/* A page that took the place of another one in the cache is gone when it could not be read. */
+static void a_failed_fetch_leaves_no_page_of_before(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	const size_t length = (size_t)4 << 20; /* of the cache */
+	char *area = mmap(NULL, length + f->page, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addresses[5];
+
+	assert_true(area != MAP_FAILED);
+	area[0] = 1;
+	area[length] = 77; /* where the cache keeps the first page */
+	for (size_t i = 0; i < FLMEM_ARRAY_SIZE(addresses); i++)
+		addresses[i] = (uintptr_t)area + length + i * 64;
+	counting_peek_open(&f->process, &counting);
+	assert_int_equal(count_calls_of_read(&counting, (uintptr_t)area, 1), 1);
+	counting.fails = true;
+	flmem_peek_fetch(counting.peek, addresses, FLMEM_ARRAY_SIZE(addresses));
+	counting.fails = false;
+	assert_int_equal(count_calls_of_read(&counting, (uintptr_t)area, 1), 1);
+	munmap(area, length + f->page);
+}
+
+/* A fetch far and wide asks the kernel for a limited number of large ranges. */
+static void few_large_ranges_are_queried(void **state)
+{
+	struct fixture *f = *state;
+	FLMEM_AUTO(counting_peek_close) struct counting_peek counting;
+	const uint64_t wide = 16384 * (uint64_t)f->page, limit = 32;
+
+	counting_peek_open(&f->process, &counting);
+	for (uint64_t i = 1; i <= limit + 8; i++)
+		flmem_peek_fetch(counting.peek, &(uint64_t){i * wide}, 1);
+	assert_int_equal(counting.widest, wide);
+	assert_int_equal(counting.wide, limit);
+	flmem_peek_forget(counting.peek);
+	flmem_peek_fetch(counting.peek, &(uint64_t){wide}, 1);
+	assert_int_equal(counting.wide, limit + 1);
+	flmem_peek_fetch(counting.peek, &(uint64_t){UINT64_MAX - f->page}, 1);
+	assert_int_equal(counting.wide, limit + 1);
+}
+
+static size_t find_bucket(const struct flmem_peek_words *words)
+{
+	size_t at = 0;
+
+	while (at < FLMEM_PEEK_WORDS_BUCKETS && !words->buckets[at])
+		at++;
+	return at;
+}
+
+/* Words whose place is the last one follow at the beginning. */
+static void the_last_place_is_followed_by_the_first(void **state)
+{
+	FLMEM_AUTO_FREE struct flmem_peek_words *words = calloc(1, sizeof(*words));
+	uint64_t last[2], address = 0;
+
+	(void)state;
+	assert_non_null(words);
+	for (size_t count = 0; count < 2; address += 16) {
+		flmem_peek_words_forget(words);
+		assert_non_null(flmem_peek_words_add(words, address, 8, 0, 0));
+		flmem_peek_words_keep(words);
+		if (words->buckets[FLMEM_PEEK_WORDS_BUCKETS - 1])
+			last[count++] = address;
+	}
+	flmem_peek_words_forget(words);
+	for (size_t i = 0; i < 2; i++)
+		assert_non_null(flmem_peek_words_add(words, last[i], 8, 0, 0));
+	flmem_peek_words_keep(words);
+	assert_int_equal(find_bucket(words), 0);
+	assert_non_null(flmem_peek_words_find(words, last[0], 8));
+	assert_non_null(flmem_peek_words_find(words, last[1], 8));
 }
 
 static void heads_of_records_are_read_with_one_call(void **state)
@@ -398,10 +511,15 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_page_with_many_wanted_words_is_fetched_whole,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(words_count_for_their_own_page, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(fetched_words_are_forgotten, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(words_have_limited_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_failed_fetch_leaves_nothing_behind, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_failed_fetch_leaves_no_page_of_before, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(few_large_ranges_are_queried, set_up, tear_down),
+		cmocka_unit_test(the_last_place_is_followed_by_the_first),
 		cmocka_unit_test_setup_teardown(heads_of_records_are_read_with_one_call, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(sees_changes_when_asked, set_up, tear_down),

@@ -180,6 +180,99 @@ static void a_process_that_has_ended_is_not_waited_for(void **state)
 	assert_int_equal(flmem_read_hazard_check(&process, (uintptr_t)&process, 1), 0);
 }
 
+/* Replaces what the kernel shows of the pages of an area by the same entry for each. */
+static void show_pages(struct flmem_process *process, const char *start, uint64_t entry)
+{
+	const uint64_t first = (uintptr_t)start / flmem_page_bytes();
+	const int fd = memfd_create("pages", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	for (uint64_t i = first; i < first + PAGES; i++)
+		assert_int_equal(pwrite(fd, &entry, sizeof(entry), (off_t)(i * sizeof(entry))),
+				 sizeof(entry));
+	if (process->pagemap >= 0)
+		close(process->pagemap);
+	process->pagemap = fd;
+}
+
+static int check_held(const struct flmem_process *process, const char *start)
+{
+	int rc;
+
+	flmem_read_hazard_begin_hold();
+	rc = flmem_read_hazard_check(process, (uintptr_t)start, 1);
+	flmem_read_hazard_end_hold(NULL);
+	return rc;
+}
+
+/* A swap device may be slow; a guard page ends a read at once. */
+static void a_hold_waits_for_no_swap_and_knows_guards(void **state)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	char *start = map_file(memfd_create("fault", MFD_CLOEXEC));
+	const uint64_t at = (uintptr_t)start;
+
+	(void)state;
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	show_pages(&process, start, UINT64_C(1) << 63);
+	assert_int_equal(check_held(&process, start), 0);
+	show_pages(&process, start, UINT64_C(1) << 62);
+	assert_int_equal(flmem_read_hazard_check(&process, at, 1), 0);
+	assert_int_equal(check_held(&process, start), -ENODATA);
+	show_pages(&process, start, UINT64_C(1) << 58);
+	assert_int_equal(check_held(&process, start), 0);
+	show_pages(&process, start, 0);
+	assert_int_equal(flmem_read_hazard_check(&process, at, 1), -ENODATA);
+	close(process.pagemap);
+	process.pagemap = -1; /* a kernel without it */
+	assert_int_equal(flmem_read_hazard_check(&process, at, 1), -ENODATA);
+	unmap_file(start);
+}
+
+/* Only what a read touches counts, not a file that ends before it. */
+static void a_neighbour_is_not_waited_for(void **state)
+{
+	const size_t page = (size_t)flmem_page_bytes();
+	char *start = map_file(memfd_create("fault", MFD_CLOEXEC));
+
+	(void)state;
+	assert_true(mmap(start + page, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+			 0) != MAP_FAILED);
+	assert_int_equal(check_own(start + page, page), 0);
+	assert_int_equal(check_own(start + page - 1, 1), -ENODATA);
+	assert_int_equal(check_own(start + page, page + 1), -ENODATA);
+	unmap_file(start);
+}
+
+static void expect_fetch(size_t offset, size_t length)
+{
+	FLMEM_AUTO_PROCESS struct flmem_process process = FLMEM_PROCESS_INIT;
+	const size_t page = (size_t)flmem_page_bytes();
+	char *start =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(start != MAP_FAILED);
+	assert_int_equal(flmem_process_open(getpid(), &process, NULL), 0);
+	flmem_read_hazard_begin_hold();
+	assert_int_equal(check_own(start + offset, length), -ENODATA);
+	flmem_read_hazard_end_hold(NULL);
+	assert_true(flmem_process_fetch_missed(&process));
+	flmem_read_hazard_begin_hold();
+	assert_int_equal(check_own(start, 2 * page), 0);
+	flmem_read_hazard_end_hold(NULL);
+	munmap(start, 2 * page);
+}
+
+/* Both ends of a range may have one byte of their page. */
+static void all_that_was_missed_is_fetched(void **state)
+{
+	const size_t page = (size_t)flmem_page_bytes();
+
+	(void)state;
+	expect_fetch(0, page + 1);
+	expect_fetch(page - 1, 2);
+}
+
 /* The mount is the kernel's own file system, without a block device. */
 static void a_mount_that_the_kernel_serves_is_read(void **state)
 {
@@ -218,6 +311,9 @@ int main(void)
 		cmocka_unit_test(what_was_missed_is_fetched_once),
 		cmocka_unit_test(a_page_of_unknown_mappings_is_not_read),
 		cmocka_unit_test(a_process_that_has_ended_is_not_waited_for),
+		cmocka_unit_test(a_hold_waits_for_no_swap_and_knows_guards),
+		cmocka_unit_test(a_neighbour_is_not_waited_for),
+		cmocka_unit_test(all_that_was_missed_is_fetched),
 		cmocka_unit_test(a_mount_that_the_kernel_serves_is_read),
 		cmocka_unit_test(nothing_is_not_waited_for),
 	};

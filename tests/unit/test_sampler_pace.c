@@ -113,6 +113,36 @@ static void test_an_unknown_part_of_a_processor(void **state)
 	assert_int_equal(pace_of_part(-UINT64_C(1), 400000, 100, 1), 0);
 }
 
+/* Samples of code that is new to the profile take longer, and only once. */
+static void test_a_sample_of_new_code(void **state)
+{
+	struct sampler_pace pace;
+
+	(void)state;
+	assert_int_equal(pace_of(100, 1), 1);
+	sampler_control.paced = 0;
+	now_ns += WINDOW_NS;
+	pace = sampler_pace_begin();
+	pace.searches = 100;
+	header.section[FLMEM_PROFILE_SECTION_NODES].used++;
+	now_ns += SAMPLE_NS;
+	sampler_pace_end(&pace);
+	assert_int_equal(sampler_control.paced, 0);
+	assert_int_equal(sampler_control.pace_spent_ns, 0);
+}
+
+/* The profile shows the least number of samples that there was. */
+static void test_the_longest_interval_is_noted(void **state)
+{
+	(void)state;
+	assert_int_equal(pace_of(100, 3), 3);
+	assert_int_equal(header.paced, 3);
+	header.interval_now_bytes = 512;
+	assert_int_equal(sampler_pace_interval(), 512 << 3);
+	header.interval_now_bytes = FLMEM_PROFILE_INTERVAL_MAX;
+	assert_int_equal(sampler_pace_interval(), FLMEM_PROFILE_INTERVAL_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -121,6 +151,8 @@ int main(void)
 		cmocka_unit_test(test_a_process_that_has_a_part_of_a_processor),
 		cmocka_unit_test(test_a_process_that_hardly_runs),
 		cmocka_unit_test(test_an_unknown_part_of_a_processor),
+		cmocka_unit_test(test_a_sample_of_new_code),
+		cmocka_unit_test(test_the_longest_interval_is_noted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
