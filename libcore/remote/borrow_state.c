@@ -12,7 +12,6 @@
 #include "proc/process.h"
 #include "remote/checks/locks.h"
 #include "remote/checks/preflight.h"
-#include "remote/own_quota.h"
 
 /*
  * Time that the thread sleeps at the end of the chain. A thread that flmem has started delays no
@@ -192,11 +191,13 @@ int flmem_borrow_check_again(struct flmem_borrow_state *borrow)
 
 int flmem_borrow_check_in_period(struct flmem_borrow_state *borrow)
 {
-	const uint64_t least_ns = flmem_own_quota_await(), begin_ns = flmem_clock_cpu_ns();
-	const int rc = flmem_borrow_check_again(borrow);
+	int rc;
 
-	if (!rc && flmem_clock_cpu_ns() - begin_ns > least_ns / 2)
-		(void)flmem_own_quota_await(); /* the hold must not begin with the rest */
+	borrow->quota = flmem_own_quota_await();
+	rc = flmem_borrow_check_again(borrow);
+	/* The hold must not begin with the rest. */
+	if (!rc && !flmem_own_quota_lasts(&borrow->quota))
+		borrow->quota = flmem_own_quota_await();
 	return rc;
 }
 

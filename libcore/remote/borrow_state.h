@@ -21,6 +21,7 @@
 #include "remote/checks/quiet_stop.h"
 #include "remote/errno_place.h"
 #include "remote/gadgets.h"
+#include "remote/own_quota.h"
 
 /* State of one run; allocated on the heap because of its size. */
 struct flmem_borrow_state {
@@ -46,9 +47,10 @@ struct flmem_borrow_state {
 	struct flmem_errno_place errno_place;
 	struct flmem_errno_value own_errno; /* errno of the thread before the calls */
 	struct flmem_scratch scratch;
-	unsigned fetches;  /* times that missed memory was fetched after a hold */
-	bool has_fetched;  /* since the last pass began */
-	uint64_t armed_us; /* time at which the thread was about to begin its calls */
+	unsigned fetches;	      /* times that missed memory was fetched after a hold */
+	bool has_fetched;	      /* since the last pass began */
+	uint64_t armed_us;	      /* time at which the thread was about to begin its calls */
+	struct flmem_own_quota quota; /* of the time in which the thread was stopped first */
 	unsigned char seen[FLMEM_CHAIN_DATA];
 };
 

@@ -11,8 +11,10 @@
 
 #define POLL_US	     50U
 #define POLL_US_LONG 500U
-#define LONG_CALL_US 1000000U
-#define RESCUE_US    20000U
+/* With a quota of processor time, polls take less than 1 % of a processor, and find the park. */
+#define POLL_US_QUOTA 5000U
+#define LONG_CALL_US  1000000U
+#define RESCUE_US     20000U
 
 int flmem_borrow_fail_ended(struct flmem_borrow_state *borrow)
 {
@@ -111,6 +113,13 @@ static int leave_thread(struct flmem_borrow_state *borrow, pid_t tid, uint64_t s
 	return fail_timed_out(borrow, tid, spent_us);
 }
 
+static unsigned get_poll_us(const struct flmem_borrow_state *borrow, uint64_t spent_us)
+{
+	if (borrow->quota.least_ns != UINT64_MAX)
+		return POLL_US_QUOTA;
+	return spent_us < LONG_CALL_US ? POLL_US : POLL_US_LONG;
+}
+
 /*
  * Waits for the results, and reads them once more after the time limit: flmem may have been without
  * a processor.
@@ -136,7 +145,7 @@ int flmem_borrow_await(struct flmem_borrow_state *borrow, pid_t tid)
 			rescue_us = spent + RESCUE_US;
 		if (spent > borrow->options->timeout_us)
 			return leave_thread(borrow, tid, spent);
-		flmem_priority_pause(spent, spent < LONG_CALL_US ? POLL_US : POLL_US_LONG);
+		flmem_priority_pause(spent, get_poll_us(borrow, spent));
 	}
 	if (progress == FLMEM_BORROW_ENDED)
 		return flmem_borrow_fail_ended(borrow);

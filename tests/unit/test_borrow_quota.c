@@ -15,13 +15,17 @@
 
 #define PERIOD_US 12345U
 #define LONG_US	  5000000U /* longer than the kernel allows */
+#define CALL_US	  20000U
+#define SHORT_NS  1000000L /* less than the pauses of a wait with a quota */
 
 static pid_t child;
 static int bell[2];
 static uint64_t period_us = PERIOD_US, least_us = 50000, check_us;
 static unsigned periods, periods_of_hold, periods_after_check;
 static long longest_s;
-static bool is_held, is_checked, was_checked, is_check_old;
+static unsigned short_pauses;
+static _Atomic unsigned *calls; /* of the child */
+static bool counts_pauses, is_held, is_checked, was_checked, is_check_old;
 
 struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void);
 struct flmem_cpu_quota __wrap_flmem_cpu_quota_read_own(void)
@@ -35,6 +39,9 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_rest)
 {
 	struct flmem_status status;
 
+	/* Shorter ones are those of the first 2 ms. */
+	if (counts_pauses && !time->tv_sec && time->tv_nsec > 5000 && time->tv_nsec < SHORT_NS)
+		short_pauses++;
 	if (time->tv_sec) {
 		longest_s = time->tv_sec > longest_s ? time->tv_sec : longest_s;
 		return 0;
@@ -126,9 +133,69 @@ static void no_more_than_the_longest_period_is_waited_for(void **state)
 {
 	(void)state;
 	period_us = LONG_US;
-	assert_int_equal(flmem_own_quota_await(), least_us * 1000);
+	assert_int_equal(flmem_own_quota_await().least_ns, least_us * 1000);
 	assert_int_equal(longest_s, 1);
 	period_us = PERIOD_US;
+}
+
+__attribute__((noinline, no_sanitize("address", "undefined"))) static void take_time(void)
+{
+	struct timespec time = {.tv_nsec = CALL_US * 1000L};
+
+	(*calls)++;
+	syscall(SYS_nanosleep, &time, NULL);
+}
+
+/* Has the child call a function; returns the result of flmem_borrow_run(). */
+static int run_call(struct flmem_borrow_result *ret_result, struct flmem_error *err)
+{
+	uint64_t checked_us = 0;
+	struct flmem_borrow_options options = {
+		.timeout_us = 20000000, .recheck = note_check, .checked_us = &checked_us};
+	struct flmem_chain chain = {0};
+	struct target target;
+	int rc;
+
+	assert_int_equal(pipe(bell), 0);
+	assert_int_equal(child_open(be_child, sizeof(*calls), &calls, &child), 0);
+	await_true(is_blocked_in(child, SYS_read));
+	target_open(child, &target);
+	flmem_chain_add(&chain, "call", (uint64_t)(uintptr_t)&take_time);
+	rc = flmem_borrow_run(&target.view, &chain, &options, ret_result, err);
+	if (rc == FLMEM_EPERM || rc == FLMEM_EUNSUPPORTED)
+		expect_borrowed(rc, err);
+	assert_int_equal(*calls, 1);
+	await_true(is_blocked_in(child, SYS_read));
+	target_close(&target);
+	child_close(child, (void *)(uintptr_t)calls, sizeof(*calls));
+	pipe_close(bell);
+	return rc;
+}
+
+/* The wait for the calls leaves the processor time for the second hold. */
+static void a_wait_uses_little_of_a_quota(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	least_us = 10000000; /* more than this machine needs, however busy it is */
+	counts_pauses = true;
+	expect_borrowed(run_call(&result, &err), &err);
+	counts_pauses = false;
+	assert_int_equal(short_pauses, 0);
+}
+
+/* Where it was used nevertheless, the thread is not held again: it restores itself. */
+static void a_second_hold_needs_a_quota(void **state)
+{
+	struct flmem_borrow_result result;
+	struct flmem_error err = {0};
+
+	(void)state;
+	least_us = 1;
+	assert_int_equal(run_call(&result, &err), FLMEM_EFAILED);
+	assert_true(result.self_restored);
 }
 
 int main(void)
@@ -137,6 +204,8 @@ int main(void)
 		cmocka_unit_test(a_period_begins_before_a_hold),
 		cmocka_unit_test(a_long_check_is_followed_by_a_period),
 		cmocka_unit_test(no_more_than_the_longest_period_is_waited_for),
+		cmocka_unit_test(a_wait_uses_little_of_a_quota),
+		cmocka_unit_test(a_second_hold_needs_a_quota),
 	};
 
 	return cmocka_run_group_tests_name("borrow_quota", tests, NULL, NULL);
