@@ -211,4 +211,6 @@ FAULTS = (
     Fault("eval-exports-name", "libcore/frameworks/launch/launch_shell.c", " ||\n\t       strstr(text, \"export $\");", ";",
           "a variable without its name that eval sets", ("unit.test_launch_wrappers",)),
     Fault("latin-scripts", "libcore/documents/document.c", "*at = '?';", "break;", "scripts in other encodings", ("unit.test_launch_shell",)),
+    Fault("k8s-other-keys", "libcore/frameworks/nvflare/rules/nvflare_spec_rules.c", "\tignore_k8s_keys(check, spec->asked);\n", "",
+          "keys for Kubernetes that nothing reads", ("unit.test_nvflare_specs",)),
 )

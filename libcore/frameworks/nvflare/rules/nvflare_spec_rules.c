@@ -69,7 +69,7 @@ static void refuse_portable(struct flmem_check *check, const struct flmem_node *
 		report_spec(check, cpus, "num_of_cpus has to be a whole number from 1 on");
 }
 
-static void refuse_other_keys(struct flmem_check *check, const struct flmem_node *map,
+static void report_other_keys(struct flmem_check *check, const struct flmem_node *map,
 			      const char *const *known, const char *what)
 {
 	char detail[160];
@@ -98,10 +98,10 @@ static void refuse_launcher_parts(struct flmem_check *check, const struct flmem_
 	const struct flmem_node *slurm = flmem_node_get(asked, "slurm");
 	const struct flmem_node *memory = flmem_node_get(slurm, "mem_per_node");
 
-	refuse_other_keys(check, flmem_node_get(asked, "docker"), docker_keys,
+	report_other_keys(check, flmem_node_get(asked, "docker"), docker_keys,
 			  "a job for Docker; the memory of its container is 'memory' in "
 			  "resource_spec");
-	refuse_other_keys(check, slurm, slurm_keys, "a job for Slurm");
+	report_other_keys(check, slurm, slurm_keys, "a job for Slurm");
 	if (!is_open_value(memory) && memory->kind != FLMEM_NODE_NULL && !is_count(memory, 1))
 		report_spec(check, memory, "mem_per_node has to be a whole number of MiB");
 }
@@ -156,7 +156,7 @@ static void refuse_launcher(struct flmem_check *check, const struct flmem_nvflar
 {
 	static const char *const modes[] = {"process", "docker", "k8s", "slurm", NULL};
 
-	refuse_other_keys(check, spec->asked, modes, "launcher_spec, whose parts are launchers");
+	report_other_keys(check, spec->asked, modes, "launcher_spec, whose parts are launchers");
 	refuse_launcher_parts(check, spec->asked);
 }
 
@@ -176,7 +176,7 @@ static void refuse_spec(void *arg, const struct flmem_nvflare_spec *spec)
 		return;
 	}
 	if (is_resource_default(spec))
-		refuse_other_keys(check, spec->asked, portable_keys, "the block for all sites");
+		report_other_keys(check, spec->asked, portable_keys, "the block for all sites");
 	refuse_portable(check, flmem_nvflare_spec_portable(spec));
 	refuse_launcher_parts(check, spec->asked);
 }
@@ -242,6 +242,17 @@ static void ignore_nested(struct flmem_check *check, const struct flmem_nvflare_
 	}
 }
 
+/* Reports other keys of a part for Kubernetes; those for Docker and Slurm are refused. */
+static void ignore_k8s_keys(struct flmem_check *check, const struct flmem_node *asked)
+{
+	static const char *const keys[] = {"image",  "python_path", "pending_timeout",
+					   "cpu",    "cpu_request", "ephemeral_storage",
+					   "memory", "num_of_gpus", "memory_request",
+					   NULL};
+
+	report_other_keys(check, flmem_node_get(asked, "k8s"), keys, "a job for Kubernetes");
+}
+
 static void ignore_spec(void *arg, const struct flmem_nvflare_spec *spec)
 {
 	struct flmem_check *check = arg;
@@ -258,6 +269,7 @@ static void ignore_spec(void *arg, const struct flmem_nvflare_spec *spec)
 					     "it is '@default' in resource_spec");
 		return;
 	}
+	ignore_k8s_keys(check, spec->asked);
 	if (spec->launcher)
 		return;
 	if (is_resource_default(spec) && is_before_2_9(check)) {
@@ -432,7 +444,8 @@ static const struct flmem_rule_row nvflare_spec_rows[] = {
 				 "launcher_spec, memory beside parts for launchers, parts for "
 				 "launchers that launcher_spec has, too; add_resource_spec() of a "
 				 "script that sets resource_spec as a whole, too; memory and "
-				 "'@default' before 2.9.0; for information other keys about memory",
+				 "'@default' before 2.9.0; other keys of parts for k8s; for "
+				 "information other keys about memory",
 			 .message = "NVFlare does not apply what the job asks for at a site",
 			 .source = "NVFlare 2.8.1 and 2.9.0, utils/job_launcher_utils.py"},
 		.inputs = {&flmem_nvflare_meta_file, PYTHON},
