@@ -114,6 +114,7 @@ static void the_first_way_that_fits_is_chosen(void **state)
 		{UINT64_C(64) << 30, "memory", true},
 		{UINT64_C(8) << 30, "offload", true},
 		{UINT64_C(1) << 30, "offload", false},
+		{1, "offload", false},
 	};
 	struct flmem_model model;
 

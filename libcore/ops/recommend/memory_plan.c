@@ -318,6 +318,7 @@ int flmem_plan_make(const struct flmem_plan_request *request, struct flmem_plan 
 		return rc;
 	plan.runtime_bytes = strategies->runtime_bytes;
 	plan.usable_bytes = request->node_bytes / 100 * USABLE_PERCENT;
+	plan.usable_bytes += request->node_bytes && !plan.usable_bytes; /* 0: unknown */
 	plan.caveat = strategies->caveat;
 	plan.beside = request->actors ? NULL : strategies->beside;
 	rc = make_strategies(strategies, &sizes, &plan, err);
