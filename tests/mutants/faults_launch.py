@@ -215,4 +215,8 @@ FAULTS = (
           "keys for Kubernetes that nothing reads", ("unit.test_nvflare_specs",)),
     Fault("tiny-node", "libcore/ops/recommend/memory_plan.c", "\tplan.usable_bytes += request->node_bytes && !plan.usable_bytes; /* 0: unknown */\n", "",
           "a node of less than 100 bytes", ("unit.test_plan",)),
+    Fault("send-changed", "libcore/frameworks/nvflare/rules/nvflare_python_rules.c", "\tsend_changed(check);\n", "",
+          "a default of send() that a script replaces", ("unit.test_python_rules",)),
+    Fault("exported-resends", "libcore/frameworks/nvflare/rules/nvflare_client_rules.c", "&exports) == 0 &&", "&exports) != 0 &&",
+          "scripts of 2.7.2 whose exports resend without bound", ("unit.test_recipe_sources",)),
 )

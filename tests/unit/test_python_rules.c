@@ -102,6 +102,8 @@ static const struct row rows[] = {
 	{"NVF-SEND-PASSED-ON", FLARE "type S = flare.send\nS.__value__(m, False)\n", 1, 2},
 	{"NVF-SEND-PASSED-ON", FLARE "typed = flare.send\nmatch = flare.send\n", 0, 0},
 	{"NVF-SEND-PASSED-ON", FLARE "if x in flare.send.y:\n  re.match(flare.send(m))\n", 0, 0},
+	{"NVF-SEND-PASSED-ON", FLARE "flare.send.__defaults__ = (False,)\n", 1, 2},
+	{"NVF-SEND-PASSED-ON", FLARE "flare.send.a = flare.receive.__doc__ = 1\n", 0, 0},
 	{"NVF-SEND-PASSED-ON", FLARE "s = flare.send\ns(m)\nrun(sock.send)\n", 0, 0},
 
 	{"NVF-LIGHTNING-KEEPS-PARAMS", "import nvflare.client.lightning as flare\n", 1, 1},

@@ -34,6 +34,15 @@
 	}
 
 static const struct row rows[] = {
+	/* jobs that 2.7.2 exports resend results without bound */
+	{"NVF-RESENDS-NULL", PT "R(launch_external_process=True)\n", "2.7.2", .hits = 1, .line = 2,
+	 .severity = WARNING, .says = "into the exported job"},
+	{"NVF-RESENDS-NULL", JOB "Runner('t.py', launch_external_process=True)\n", "2.7.2",
+	 .hits = 1},
+	{"NVF-RESENDS-NULL", PT "R(launch_external_process=False)\nR(launch_external_process=x)\n",
+	 "2.7.2", .hits = 0},
+	{"NVF-RESENDS-NULL", PT "R(launch_external_process=True)\n", "2.8.1", .hits = 0},
+	{"NVF-RESENDS-NULL", PT "R(launch_external_process=True)\n", .hits = 0},
 	/* overrides of a cyclic recipe reach its controller and its runner */
 	{"NVF-CLI-GC-OFF", CYC "Y(client_config_overrides={'memory_gc_rounds': 2})\n", .hits = 0},
 	{"NVF-CLI-GC-OFF", CYC "Y(client_config_overrides=o)\n", .hits = 0},

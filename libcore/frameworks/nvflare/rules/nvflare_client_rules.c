@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "documents/python/python.h"
 #include "frameworks/nvflare/nvflare_gpus.h"
 
 #define CLIENT_FILE &flmem_nvflare_client_file
@@ -122,6 +123,21 @@ static void swarm_split(struct flmem_check *check)
 				 (struct flmem_remark){.detail = detail, .proposed = proposed});
 }
 
+/*
+ * Whether a script makes an executor of an external process with 2.7.2, which exports max_resends
+ * as null whatever the script passes: TaskExchanger.__init__() sets the attribute that is exported.
+ */
+static bool exports_null_resends(const struct flmem_check *check)
+{
+	static const struct flmem_version_number exports = FLMEM_VERSION_NUMBER(2, 7, 2);
+	const struct flmem_node *external = flmem_nvflare_arg(check, "launch_external_process");
+
+	return check->input->kind == &flmem_nvflare_python_file && check->release.count &&
+	       flmem_version_number_compare(&check->release, &exports) == 0 &&
+	       flmem_node_is_kind(external, FLMEM_NODE_BOOL) && !flmem_python_is_false(external) &&
+	       flmem_nvflare_class_of(check->subject);
+}
+
 static void resends_null(struct flmem_check *check)
 {
 	static const enum flmem_severity warning = FLMEM_SEVERITY_WARNING;
@@ -131,6 +147,13 @@ static void resends_null(struct flmem_check *check)
 	bool rejected = check->release.count &&
 			flmem_version_number_compare(&check->release, &rejects) >= 0;
 
+	if (exports_null_resends(check))
+		flmem_nvflare_report_arg(
+			check, "launch_external_process",
+			flmem_nvflare_arg(check, "launch_external_process"),
+			(struct flmem_remark){.severity = &warning,
+					      .detail = "2.7.2 writes null into the exported job "
+							"for an external process: set 3 there"});
 	/*
 	 * In a job file the class may be the user's. Of the classes in the table, only some have
 	 * the argument.
@@ -264,7 +287,7 @@ static const struct flmem_rule_row nvflare_client_rows[] = {
 			 .fixable = true,
 			 .condition =
 				 "max_resends null (a warning where the version is below 2.8 or "
-				 "unknown)",
+				 "unknown); launch_external_process in a script of 2.7.2",
 			 .message =
 				 "each resend starts another download of the whole result, without "
 				 "bound; 2.8 and later refuse null",

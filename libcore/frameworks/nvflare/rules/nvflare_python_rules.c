@@ -3,6 +3,7 @@
  * Rules about what the Python of a job sends and imports. send() of an object that is not NVFlare's
  * is ignored, unless it has an argument clear_cache.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/text.h"
@@ -177,9 +178,33 @@ static bool is_client_module(const char *path)
 }
 
 /* Reports send, or a module that has it, that is passed on: how it is called is not known. */
+/* Reports send.__defaults__ = (False,) and the like. */
+static void send_changed(struct flmem_check *check)
+{
+	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "rebound"));
+	char function[FLMEM_PYTHON_DOTTED_MAX];
+
+	for (; n; n = n->next) {
+		const char *member = strstr(n->text, ".__");
+
+		if (!member)
+			continue;
+		snprintf(function, sizeof(function), "%.*s", (int)(member - n->text), n->text);
+		if (!is_send(function))
+			continue;
+		note_send(check, UNCERTAIN);
+		flmem_check_report(
+			check, &(struct flmem_remark){.node = n,
+						      .path = "send",
+						      .detail = "a part of send() is replaced"});
+	}
+}
+
 static void send_passed_on(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "values"));
+
+	send_changed(check);
 
 	for (; n; n = n->next) {
 		bool module = is_client_module(n->text);
@@ -278,8 +303,9 @@ static const struct flmem_rule_row nvflare_python_rows[] = {
 			 NVFLARE,
 			 .since = "2.7.2",
 			 .condition =
-				 "the client API's send, or its module, as a value: an argument, "
-				 "an attribute, an entry of a list",
+				 "the client API's send, or its module, as a value (an argument, "
+				 "an attribute, an entry of a list), or an attribute of send "
+				 "that is replaced",
 			 .message = "cannot tell whether the parameters are released after "
 				    "sending: the call is elsewhere",
 			 .source = "NVFlare code, 2.7.2 to 2.9.0"},
