@@ -219,4 +219,8 @@ FAULTS = (
           "a default of send() that a script replaces", ("unit.test_python_rules",)),
     Fault("exported-resends", "libcore/frameworks/nvflare/rules/nvflare_client_rules.c", "&exports) == 0 &&", "&exports) != 0 &&",
           "scripts of 2.7.2 whose exports resend without bound", ("unit.test_recipe_sources",)),
+    Fault("collector-module", "libcore/frameworks/nvflare/rules/nvflare_collector_rules.c", '"disable", "freeze(", "set_threshold", NULL', '"disable", NULL',
+          "freeze() of a module that is passed on", CELLS),
+    Fault("collector-call", "libcore/frameworks/nvflare/rules/nvflare_collector_rules.c", 'strcmp(own + length, ".__call__") == 0', "0",
+          "gc.disable.__call__()", CELLS),
 )

@@ -274,6 +274,12 @@ static const struct row rows[] = {
 	 .line = 4, .says = "cannot tell whether it is called", .severity = INFO},
 	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\nrun(gc, gc.collect)\n", .hits = 0},
 	/* objects that exist then are never collected, whatever calls gc.collect() */
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\nrun(gc)\nx.freeze()\n", .hits = 1},
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\nx = [gc]\nx[0].set_threshold(0)\n",
+	 .hits = 1},
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\nrun(gc.set_threshold)\n", .hits = 1},
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.disable.__call__()\n", .hits = 1},
+	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.disable.__doc__.strip()\n", .hits = 0},
 	{"NVF-COLLECTOR-OFF", "import gc\nimport nvflare\ngc.collect()\ngc.freeze()\n", .hits = 1,
 	 .line = 4, .says = "cannot tell what", .severity = INFO},
 	{"NVF-COLLECTOR-OFF", "from gc import freeze\nimport nvflare\natexit.register(freeze)\n",

@@ -15,8 +15,10 @@
 static bool is_call_of(const struct flmem_node *call, const char *path)
 {
 	const char *own = flmem_node_string(flmem_node_get(call, "path"));
+	size_t length = strlen(path);
 
-	return own && strcmp(own, path) == 0;
+	return own && strncmp(own, path, length) == 0 &&
+	       (!own[length] || strcmp(own + length, ".__call__") == 0);
 }
 
 /* Whether gc.enable() or gc.collect() is anywhere in the script. */
@@ -65,9 +67,12 @@ static void report_threshold(struct flmem_check *check, const struct flmem_node 
 /* Whether a value is the function itself: gc.disable without a call, getattr(gc, "disable"). */
 static bool is_collector_value(const struct flmem_check *check, const struct flmem_node *value)
 {
-	return strcmp(value->text, "gc.disable") == 0 || strcmp(value->text, "gc.freeze") == 0 ||
+	static const char *const names[] = {"gc.disable", "gc.freeze", "gc.set_threshold", NULL};
+	static const char *const words[] = {"disable", "freeze(", "set_threshold", NULL};
+
+	return flmem_text_is_one_of(value->text, names) ||
 	       (strcmp(value->text, "gc") == 0 &&
-		strstr(check->input->document.text.data, "disable"));
+		flmem_file_has_any_word(&check->input->document.text, words));
 }
 
 static void collector_off(struct flmem_check *check)
