@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define BRACKETS_MAX 32U
+#define BRACES_MAX   64U /* braces without an expression; keeps the time in proportion */
 
 /* The offset after a string in one pair of quotes that begins at an offset, or `length`. */
 static size_t skip_cell_string(const char *line, size_t at, size_t length)
@@ -53,7 +54,9 @@ static size_t end_of_expression(const char *line, size_t at, size_t length, bool
 
 void flmem_notebook_expansions_add(struct flmem_buf *code, const char *line, size_t length)
 {
-	for (size_t at = 0; at < length; at++) {
+	unsigned others = 0;
+
+	for (size_t at = 0; at < length && others < BRACES_MAX; at++) {
 		size_t end;
 		bool calls;
 
@@ -64,6 +67,7 @@ void flmem_notebook_expansions_add(struct flmem_buf *code, const char *line, siz
 			continue;
 		}
 		end = end_of_expression(line, at + 1, length, &calls);
+		others += end == length;
 		if (end == length || !calls)
 			continue;
 		flmem_buf_puts(code, "; (");
