@@ -250,6 +250,9 @@ time.sleep(1000)'
 	zombie=$(awk '{ print $2 }' "$VICTIM_LOG")
 	flmem trim --pid "$zombie"
 	assert_error 3 'is a zombie: it has exited'
+	flmem trim --pid "$zombie" --every 1h
+	assert_status 3
+	assert_stderr 'no further attempts: process [0-9]+ is a zombie: it has exited'
 	start_retainer
 	flmem trim --pid "$(find "/proc/$VICTIM/task" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -n | tail -1)"
 	assert_error 2 'is a thread, not a process'

@@ -24,6 +24,8 @@ TCMALLOC = "libcore/allocators/tcmalloc/tcmalloc_hooks.c"
 JEMALLOC = "libcore/allocators/jemalloc/jemalloc_hooks.c"
 
 FAULTS = (
+    Fault("repeat-zombie", "libcore/ops/trim/repeat.c", "if (!rc && !start_time && !flmem_process_alive(&trim_state->process))",
+          "if (0)", "repeated trims of a zombie", ("cli.trim/a kernel thread, a zombie",)),
     Fault("heap-sum-wraps", "libcore/ops/detect/memory_classes.c",
           "else if (__builtin_add_overflow(sum->value, value.value, &sum->value))",
           "else if ((sum->value += value.value), 0)",

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "ops/trim/condition_check.h"
 #include "proc/process.h"
+#include "remote/checks/preflight.h"
 
 /* The state of one process of the list. */
 struct trim_state {
@@ -282,6 +283,9 @@ static void open_target(const struct repeat_state *repeat_state, struct trim_sta
 	struct flmem_error err = {0};
 	int rc = flmem_process_open(pid, &trim_state->process, &err);
 
+	/* A zombie can be opened, but nothing of it was ever trimmed. */
+	if (!rc && !start_time && !flmem_process_alive(&trim_state->process))
+		rc = flmem_preflight_identity(&trim_state->process, &err);
 	trim_state->process.pid = pid;
 	if (rc && !start_time) {
 		trim_state->code = rc;
