@@ -32,6 +32,26 @@ print(Profile(sys.argv[1]).samples)' "$PROFILE"
 	pester cancel-first --force
 }
 
+# Its calls do not lead to a preloaded sampler: a block that it freed stayed live, one of its own was
+# not seen.
+@test "a library that is opened with RTLD_DEEPBIND, for which the linker searches the C library first" {
+	run_command "$FLMEM" profile run -o "$PROFILE" --interval 1 -- python3 -S -c '
+import ctypes, os, sys
+kept = ctypes.CDLL(None).malloc
+kept.restype = ctypes.c_void_p
+block = kept(5 << 20)
+library = ctypes.CDLL(sys.argv[1], mode=os.RTLD_DEEPBIND)
+library.library_allocate.restype = ctypes.c_void_p
+library.library_free(ctypes.c_void_p(block))
+library.library_allocate(3 << 20)
+os._exit(0)' "$SAMPLED_ONE"
+	assert_status 0
+	run_command "$FLMEM" profile export --format collapsed --by live "$PROFILE"
+	assert_status 0
+	grep -q '<string>:9) 3145728$' <<<"$output"
+	run -1 grep ' 5242880$' <<<"$output"
+}
+
 # bats test_tags=unsanitised
 @test "a frame pointer into memory that was unmapped unseen" {
 	! sanitized || skip "the register of the frame pointer is AddressSanitizer's"

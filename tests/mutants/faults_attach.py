@@ -40,6 +40,12 @@ FOREIGN_NAMES = ("cli.profile_socket/names of PID namespaces",)
 SILENT = ("cli.profile_silent/in a folder",)
 
 FAULTS = (
+    Fault("run-deepbind", TRAMPOLINES, "|| mode & RTLD_DEEPBIND", "|| 0",
+          "libraries that search the C library before the sampler",
+          ("cli.profile_pestered/DEEPBIND",)),
+    Fault("run-object-begins", TRAMPOLINES, "if (!sampler_can_interpose() || sampler_thread.opened)",
+          "if (!sampler_can_interpose())", "that such a library begins",
+          ("cli.profile_pestered/DEEPBIND",)),
     Fault("attach-hooks-of-long-ago", "libcore/ops/profile/attach.c",
           ".recheck = flmem_target_hooks_recheck_start,", "",
           "seeing a hook that the program sets while attach waits",

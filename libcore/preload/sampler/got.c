@@ -573,7 +573,7 @@ static void redirect_new_objects(void)
 
 	sampler_walk(redirect_locked, &pass);
 	sampler_walk_end();
-	if (pass.visit && !pass.why)
+	if (pass.visit && !pass.why && !sampler_shown.state.preloaded)
 		sampler_shown.state.entries = pass.entries;
 }
 

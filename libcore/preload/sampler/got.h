@@ -22,8 +22,8 @@
 	X(reallocarray)
 
 /*
- * X(name): functions that are redirected but not exported. After their calls, newly opened objects
- * are searched for.
+ * X(name): functions after whose calls newly opened objects are searched for. Only dlopen() of a
+ * preloaded sampler is exported, for RTLD_DEEPBIND.
  */
 #define SAMPLER_LINKER_HOOKS(X) \
 	X(dlopen)               \

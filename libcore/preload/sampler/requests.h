@@ -26,7 +26,7 @@ HIDDEN void sampler_show_sampling(void);
  * trampolines.c: called before dlopen() and dlsym(), which are then entered as from the caller
  * itself.
  */
-HIDDEN void *sampler_before_dlopen(void);
+HIDDEN void *sampler_before_dlopen(const char *path, int mode);
 HIDDEN void *sampler_before_dlsym(void *handle, const char *name);
 
 #endif

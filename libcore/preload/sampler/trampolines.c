@@ -21,17 +21,23 @@
 #include "preload/sampler/requests.h"
 #include "preload/sampler/restricted.h"
 
-void *sampler_before_dlopen(void)
+/*
+ * The calls of new objects lead to a preloaded sampler by themselves, except where RTLD_DEEPBIND
+ * makes the linker search the C library before it.
+ */
+void *sampler_before_dlopen(const char *path, int mode)
 {
 	int saved = errno;
 
+	(void)path;
+	/* A constructor that ran before those of the sampler may call this. */
+	sampler_hooks_resolve();
 	sampler_got_catch_up();
-	sampler_thread.opened = 1;
+	sampler_thread.opened = !sampler_can_interpose() || mode & RTLD_DEEPBIND;
 	errno = saved;
 	return NULL;
 }
 
-#ifdef SAMPLER_HIDES_HOOKS
 /* The dynamic linker uses this name; programs do not call it by themselves. */
 void __gmon_start__(void) __attribute__((visibility("default")));
 
@@ -39,10 +45,10 @@ void __gmon_start__(void)
 {
 	int saved = errno;
 
-	sampler_got_object_begins();
+	if (!sampler_can_interpose() || sampler_thread.opened)
+		sampler_got_object_begins();
 	errno = saved;
 }
-#endif
 
 /* Finds a function of the program by which it may restrict itself: ctypes looks them up. */
 static void *find_watched(void *handle, const char *name)
@@ -129,3 +135,8 @@ void *sampler_before_dlsym(void *handle, const char *name)
 
 TRAMPOLINE(dlopen);
 TRAMPOLINE(dlsym);
+
+#ifndef SAMPLER_HIDES_HOOKS
+__asm__(".globl dlopen\n"
+	".set dlopen, sampler_own_dlopen\n");
+#endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 __attribute__((visibility("default"))) void *library_allocate(size_t size);
+__attribute__((visibility("default"))) void library_free(void *block);
 
 #ifdef SHIFTED
 /* Moves the start of the code. */
@@ -12,6 +13,11 @@ __asm__(".text\n.skip 64\n");
 void *library_allocate(size_t size)
 {
 	return malloc(size);
+}
+
+void library_free(void *block)
+{
+	free(block);
 }
 
 /*
