@@ -40,6 +40,9 @@ FOREIGN_NAMES = ("cli.profile_socket/names of PID namespaces",)
 SILENT = ("cli.profile_silent/in a folder",)
 
 FAULTS = (
+    Fault("sampler-interval-of-file", "libcore/preload/sampler/pace.c",
+          "__atomic_load_n(&sampler_control.interval_bytes", "__atomic_load_n(&sampler_tables.header->interval_now_bytes",
+          "an interval that nobody else can change", ("cli.profile_pestered/tables are overwritten",)),
     Fault("run-deepbind", TRAMPOLINES, "|| mode & RTLD_DEEPBIND", "|| 0",
           "libraries that search the C library before the sampler",
           ("cli.profile_pestered/DEEPBIND",)),

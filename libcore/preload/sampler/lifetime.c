@@ -221,7 +221,6 @@ static void begin_header(struct flmem_profile_header *header)
 	sampler_tables.start_realtime_ms = header->start_realtime_ms;
 	header->start_boottime_ms = clock_read_ns(CLOCK_BOOTTIME) / 1000000;
 	header->timeline_period_ms = FIRST_PERIOD_MS;
-	header->interval_now_bytes = header->interval_bytes;
 	header->flags |= FLMEM_PROFILE_STRATIFIED;
 	header->paced = 0;
 	header->section[FLMEM_PROFILE_SECTION_NODES].used = 1; /* record 0 is the root */
@@ -238,7 +237,7 @@ static void begin_sampling(void)
 
 	begin_header(sampler_tables.header);
 	control->round_record = FLMEM_PROFILE_NONE;
-	control->paced = 0;
+	sampler_pace_start(sampler_life.header.interval_bytes);
 	control->epoch = ++epochs;
 	sampler_life.owner = sampler_process();
 	__atomic_store_n(&sampler_tables.header->phase, FLMEM_PROFILE_RUNNING, __ATOMIC_RELEASE);

@@ -54,10 +54,16 @@ static uint64_t read_used_ns(void)
 	return to_ns(used);
 }
 
+void sampler_pace_start(uint64_t interval_bytes)
+{
+	sampler_control.paced = 0;
+	sampler_control.interval_bytes = interval_bytes;
+	sampler_tables.header->interval_now_bytes = interval_bytes;
+}
+
 uint64_t sampler_pace_interval(void)
 {
-	uint64_t interval =
-		__atomic_load_n(&sampler_tables.header->interval_now_bytes, __ATOMIC_RELAXED);
+	uint64_t interval = __atomic_load_n(&sampler_control.interval_bytes, __ATOMIC_RELAXED);
 
 	interval <<= __atomic_load_n(&sampler_control.paced, __ATOMIC_RELAXED);
 	return interval < FLMEM_PROFILE_INTERVAL_MAX ? interval : FLMEM_PROFILE_INTERVAL_MAX;

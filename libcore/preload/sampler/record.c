@@ -194,17 +194,18 @@ static struct sampler_scratch *take_scratch(void)
 /* Doubles the interval as `live` fills, so that later samples stand for more bytes. */
 static void raise_interval(void)
 {
-	struct flmem_profile_header *header = sampler_tables.header;
-	uint64_t now = __atomic_load_n(&header->interval_now_bytes, __ATOMIC_RELAXED);
+	uint64_t now = __atomic_load_n(&sampler_control.interval_bytes, __ATOMIC_RELAXED);
 	uint32_t slots = sampler_tables.capacity[FLMEM_PROFILE_SECTION_LIVE];
 	uint32_t thinned = sampler_control.thinned;
 
 	if (sampler_control.live_samples < sampler_live_limit(slots, thinned) ||
 	    now >= FLMEM_PROFILE_INTERVAL_MAX)
 		return;
-	if (__atomic_compare_exchange_n(&sampler_control.thinned, &thinned, thinned + 1, false,
-					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		__atomic_store_n(&header->interval_now_bytes, now * 2, __ATOMIC_RELAXED);
+	if (!__atomic_compare_exchange_n(&sampler_control.thinned, &thinned, thinned + 1, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&sampler_control.interval_bytes, now * 2, __ATOMIC_RELAXED);
+	__atomic_store_n(&sampler_tables.header->interval_now_bytes, now * 2, __ATOMIC_RELAXED);
 }
 
 bool sampler_is_in_profile(const struct flmem_profile_live *live)

@@ -216,7 +216,8 @@ struct sampler_control {
 	uint32_t tick_busy;
 	uint32_t memory_epoch;
 	uint32_t thinned;
-	uint32_t paced; /* doublings of the interval at present, see pace.c */
+	uint32_t paced;		 /* doublings of the interval at present, see pace.c */
+	uint64_t interval_bytes; /* as in the file, which another process may have changed */
 	uint64_t pace_from_ns, pace_spent_ns, pace_used_ns;
 	uint32_t range_next;
 	uint32_t evaluation_next;
@@ -432,7 +433,8 @@ HIDDEN void sampler_child_begin(void);
 /* Called in a child first: drops data that were about to enter the parent's profile. */
 HIDDEN void sampler_child_settle(void);
 
-/* pace.c: returns the bytes between samples; the other two enclose and time each sample. */
+/* pace.c: the bytes between samples of a profile that begins, or now; the others time a sample. */
+HIDDEN void sampler_pace_start(uint64_t interval_bytes);
 HIDDEN uint64_t sampler_pace_interval(void);
 HIDDEN struct sampler_pace sampler_pace_begin(void);
 HIDDEN void sampler_pace_end(const struct sampler_pace *pace);

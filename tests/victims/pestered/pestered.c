@@ -277,6 +277,7 @@ static void mode_scrambled(void)
 		header->section[i].capacity = UINT32_MAX;
 		header->section[i].used = UINT32_MAX / 2;
 	}
+	header->interval_now_bytes = 0;
 	allocate_and_free(blocks);
 	allocate_and_free(blocks);
 	survived = 1;
