@@ -339,5 +339,7 @@ out" ]
 		flmem aggregate -o out --weights-from bad.json a.safetensors
 		assert_error 2 "'bad.json'"
 	done
+	flmem aggregate -o out --weights-from /dev/null a.safetensors
+	assert_error 2 "'/dev/null' is not a JSON object of whole numbers: it is empty"
 	[ ! -e out ]
 }

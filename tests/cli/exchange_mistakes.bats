@@ -223,11 +223,13 @@ teardown() {
 	[ -e "state/uploads/${LOCATION##*/}.info" ]
 }
 
-@test "a body that the client has compressed is refused, and nothing of it is kept" {
+@test "a body that is compressed, or whose checksum follows it, is refused, and nothing of it is kept" {
 	serve --model g.safetensors --clients 1
 	create c a.safetensors
 	patch 0 a.safetensors -H "Content-Encoding: gzip"
 	assert_code 415 'has a Content-Encoding; send the bytes as they are'
+	patch 0 a.safetensors -H "Transfer-Encoding: chunked" -H "Trailer: X-Time, upload-checksum"
+	assert_code 400 'as a trailer, which is not verified'
 	offset
 	[ "$OFFSET" -eq 0 ]
 	patch 0 a.safetensors -H "Content-Encoding: identity"

@@ -73,9 +73,15 @@ static void parts_are_joined_in_their_order(void **state)
 {
 	double rows[2][4] = {{1e16, 3, -1, NAN}, {1, 1, -1e16, 4e160}};
 	double beyond[] = {INFINITY, -2e300, 3};
-	struct flmem_statistics all = {0}, part = {0}, s = {0};
+	double legs[2][1] = {{-4}, {3}};
+	struct flmem_statistics all = {0}, both = {0}, part = {0}, s = {0};
 
 	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		part = (struct flmem_statistics){0};
+		flmem_statistics_add(&part, legs[i], 1);
+		flmem_statistics_join(&both, &part);
+	}
 	for (size_t i = 0; i < 2; i++) {
 		part = (struct flmem_statistics){0};
 		flmem_statistics_add(&part, rows[i], 4);
@@ -86,6 +92,7 @@ static void parts_are_joined_in_their_order(void **state)
 	assert_int_equal(all.nans, 1);
 	assert_true(fabs(flmem_statistics_norm(&all) / 4e160 - 1) < 1e-15);
 	assert_true(flmem_statistics_mean(&all) == 4e160 / 7);
+	assert_true(flmem_statistics_norm(&both) == 5);
 	part = (struct flmem_statistics){0};
 	flmem_statistics_add(&part, beyond, 3);
 	flmem_statistics_join(&all, &part);

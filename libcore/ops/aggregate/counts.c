@@ -178,7 +178,9 @@ int flmem_counts_parse(const char *path, struct flmem_buf *text, const char *con
 
 	if (text->failed)
 		return flmem_error_nomem(err, "cannot read '%s'", path);
-	if (!text->length || flmem_text_utf8_length(text->data) != text->length)
+	if (!text->length)
+		return invalid_counts(&counts, "is empty", err);
+	if (flmem_text_utf8_length(text->data) != text->length)
 		return invalid_counts(&counts, "is not UTF-8 text", err);
 	flmem_json_scan_begin(&scan, text->data, text->length);
 	rc = read_entries(&counts, &scan, err);

@@ -56,20 +56,6 @@ static bool is_body_allowed(struct flmem_exchange *x, struct flmem_http_request 
 	return true;
 }
 
-/* Reads the header Upload-Checksum; *ret_given is false without one. */
-static bool read_checksum(struct flmem_http_request *request,
-			  struct flmem_tus_checksum *ret_checksum, bool *ret_given)
-{
-	const char *header = flmem_http_request_header(request, FLMEM_TUS_CHECKSUM);
-	struct flmem_error err = {0};
-
-	*ret_given = header;
-	if (!header || !flmem_tus_checksum_parse(header, ret_checksum, &err))
-		return true;
-	flmem_exchange_refuse(request, 400, NULL, "%s", err.message);
-	return false;
-}
-
 static void answer_options(struct flmem_exchange *x, struct flmem_http_request *request)
 {
 	struct flmem_http_answer answer = {.status = 204};
@@ -336,7 +322,7 @@ static void create_upload(struct flmem_exchange *x, struct flmem_http_request *r
 	char id[FLMEM_EXCHANGE_ID_DIGITS + 1];
 	struct flmem_upload *upload;
 
-	if (!read_checksum(request, &checksum, &has_checksum) ||
+	if (!flmem_transfer_read_checksum(request, &checksum, &has_checksum) ||
 	    (has_body && !is_body_allowed(x, request, record->length)))
 		return;
 	pthread_mutex_lock(&x->lock);
@@ -490,7 +476,7 @@ static void answer_patch(struct flmem_exchange *x, struct flmem_http_request *re
 				      "Upload-Offset is missing or not a number");
 		return;
 	}
-	if (!read_checksum(request, &checksum, &has_checksum))
+	if (!flmem_transfer_read_checksum(request, &checksum, &has_checksum))
 		return;
 	upload = lock_upload(x, request, rest, name);
 	if (!upload)

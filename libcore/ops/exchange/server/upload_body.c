@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "exchange/base64.h"
 #include "exchange/digest.h"
+#include "exchange/wire.h"
 #include "ops/exchange/server/finite_stream.h"
 #include "ops/exchange/server/update.h"
 #include "ops/exchange/server/uploads.h"
@@ -216,6 +217,27 @@ static void start_writing(struct flmem_upload_transfer *transfer, uint64_t least
 	sync_file_range(transfer->fd, (off_t)transfer->started, (off_t)bytes,
 			SYNC_FILE_RANGE_WRITE);
 	transfer->started = written;
+}
+
+bool flmem_transfer_read_checksum(struct flmem_http_request *request,
+				  struct flmem_tus_checksum *ret_checksum, bool *ret_given)
+{
+	const char *header = flmem_http_request_header(request, FLMEM_TUS_CHECKSUM);
+	const char *trailer = flmem_http_request_header(request, "Trailer");
+	struct flmem_error err = {0};
+
+	*ret_given = header;
+	/* Otherwise bytes would be kept whose checksum was sent, and is wrong. */
+	if (trailer && strcasestr(trailer, FLMEM_TUS_CHECKSUM)) {
+		flmem_exchange_refuse(request, 400, NULL,
+				      FLMEM_TUS_CHECKSUM " is announced as a trailer, which is not "
+							 "verified; send it before the body");
+		return false;
+	}
+	if (!header || !flmem_tus_checksum_parse(header, ret_checksum, &err))
+		return true;
+	flmem_exchange_refuse(request, 400, NULL, "%s", err.message);
+	return false;
 }
 
 bool flmem_transfer_add(struct flmem_upload_transfer *transfer, const char *bytes, size_t length)

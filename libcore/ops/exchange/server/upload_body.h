@@ -15,6 +15,13 @@ struct flmem_transfer_start {
 	const struct flmem_tus_checksum *checksum; /* checksum of the body, or NULL */
 };
 
+/*
+ * Reads the header Upload-Checksum; *ret_given is false without one. Returns false if the request
+ * was refused.
+ */
+bool flmem_transfer_read_checksum(struct flmem_http_request *request,
+				  struct flmem_tus_checksum *ret_checksum, bool *ret_given);
+
 /* Begins to receive. Returns NULL if the request was refused; the upload is then released. */
 struct flmem_upload_transfer *flmem_transfer_begin(struct flmem_exchange *x,
 						   struct flmem_http_request *request,
