@@ -198,6 +198,14 @@ teardown() {
 	run_command "$FLMEM" exchange serve --model g.safetensors --clients 2 --rounds 2 --state state
 	assert_error 7 'is not the file that was published'
 	cp kept state/rounds/1/model/g.safetensors
+	cp state/rounds/1/index kept
+	for index in '' 'x' "$(cat kept)" "$(cat kept)\n\nx"; do
+		# shellcheck disable=SC2059 # it has escapes
+		printf "$index" >state/rounds/1/index
+		run_command "$FLMEM" exchange serve --model g.safetensors --clients 2 --rounds 2 --state state
+		assert_error 7 'rounds/1/index. is damaged, which lists the files'
+	done
+	cp kept state/rounds/1/index
 	for inputs in '' '2\n1 a /rounds/1/updates/a/a.safetensors\n' 'x' '1\n1 ../a /x\n'; do
 		# shellcheck disable=SC2059 # it has escapes
 		printf "$inputs" >state/rounds/1/inputs

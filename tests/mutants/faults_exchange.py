@@ -176,6 +176,8 @@ FAULTS = (
           "comparing a state that is continued", ("cli.aggregate_leftovers/damaged",)),
     Fault("converts-then-writes", "libcore/ops/aggregate/convert.c", "flmem_output_push(&run->output,", "if (0) flmem_output_push(&run->output,",
           "writing a conversion in the background", ("cli.aggregate_convert/each chunk begins",)),
+    Fault("model-of-no-files", PUBLISH, "!published.count || !line || rest", "0",
+          "refusing an index that lists no files", ("cli.exchange_mistakes/damaged files",)),
     Fault("trailing-checksum-ignored", TRANSFER, "if (trailer && strcasestr(", "if (0 && strcasestr(",
           "no bytes whose checksum follows them unseen", ("cli.exchange_mistakes/whose checksum follows",)),
     Fault("assembles-then-writes", "libcore/ops/exchange/server/concatenate.c", "sync_file_range(to,", "if (0) sync_file_range(to,",

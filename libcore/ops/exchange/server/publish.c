@@ -74,7 +74,10 @@ static bool parse_published_line(char *line, struct flmem_published_file *file)
 	return true;
 }
 
-/* Reads the index of a round. Returns 0 or -errno; -ENOENT if the round is not published. */
+/*
+ * Reads the index of a round. Returns 0 or -errno; -ENOENT if the round is not published, -EINVAL
+ * if the index is damaged. A model has at least one file.
+ */
 static int read_published_index(const struct flmem_exchange *x, uint64_t round,
 				struct flmem_published *ret_published)
 {
@@ -96,6 +99,10 @@ static int read_published_index(const struct flmem_exchange *x, uint64_t round,
 			free(published.files);
 			return -EINVAL;
 		}
+	if (!published.count || !line || rest) {
+		free(published.files);
+		return -EINVAL;
+	}
 	*ret_published = published;
 	return 0;
 }
@@ -330,6 +337,11 @@ static const char *compare_published(const struct flmem_published *a,
 static int report_unread_index(const struct flmem_exchange *x, uint64_t round, int rc,
 			       struct flmem_error *err)
 {
+	if (rc == -EINVAL)
+		return flmem_error_set(err, FLMEM_EFAILED, 0,
+				       "'%s/rounds/%" PRIu64 "/index' is damaged, which lists the "
+				       "files of the model; restore it, or name another --state",
+				       x->spool.path, round);
 	return flmem_error_set(err, FLMEM_EFAILED, -rc, "cannot read '%s/rounds/%" PRIu64 "/index'",
 			       x->spool.path, round);
 }
