@@ -55,6 +55,11 @@ class Models(unittest.TestCase):
         self.assertEqual((found["exceeding"], found["differing"][0]["absolute"]), (1, 0.5))
         self.assertEqual(flmem.diff(self.model, self.out, tolerance=1)["exceeding"], 0)
         self.assertEqual(flmem.diff(self.model, self.model)["differing"], [])
+        self.assertEqual(flmem.diff(self.model, self.out, threads=1), found)
+        with self.assertRaisesRegex(ValueError, "accepts at most 32"):
+            flmem.diff(self.model, self.out, threads=33)
+        with self.assertRaisesRegex(ValueError, "accepts at most 32"):
+            flmem.inspect(self.model, threads=33)
 
     def test_convert(self):
         found = flmem.convert(self.model, self.out, dtype="fp16")

@@ -51,7 +51,6 @@ struct flmem_compare_request {
 	/* Key of the dict that holds a checkpoint's tensors; NULL: the top level. */
 	const char *key;
 	double tolerance; /* absolute differences up to this are not counted as exceeding */
-	unsigned threads; /* as in struct flmem_aggregate_request */
 	/* For inputs that are addresses; NULL: the defaults. */
 	const struct flmem_http_options *http;
 	/*
@@ -60,6 +59,7 @@ struct flmem_compare_request {
 	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
+	unsigned threads; /* as in struct flmem_aggregate_request */
 };
 
 /*

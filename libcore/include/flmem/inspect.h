@@ -68,7 +68,6 @@ struct flmem_inspect_request {
 	const char *key;
 	bool headers_only; /* do not read the data; there are no checksums then */
 	bool statistics;
-	unsigned threads; /* as in struct flmem_aggregate_request */
 	/* For a path that is an address; NULL: the defaults. */
 	const struct flmem_http_options *http;
 	/*
@@ -77,6 +76,7 @@ struct flmem_inspect_request {
 	 */
 	bool (*progress)(void *context, const struct flmem_aggregate_progress *progress);
 	void *context;
+	unsigned threads; /* as in struct flmem_aggregate_request */
 };
 
 /*

@@ -20,6 +20,7 @@ class _InspectRequest(ctypes.Structure):
         ("http", ctypes.POINTER(Http)),
         ("progress", Callback),
         ("context", ctypes.c_void_p),
+        ("threads", ctypes.c_uint),
     ]
 
 
@@ -33,6 +34,7 @@ class _CompareRequest(ctypes.Structure):
         ("http", ctypes.POINTER(Http)),
         ("progress", Callback),
         ("context", ctypes.c_void_p),
+        ("threads", ctypes.c_uint),
     ]
 
 
@@ -58,6 +60,7 @@ def inspect(
     key: Optional[str] = None,
     stats: bool = False,
     headers_only: bool = False,
+    threads: Optional[int] = None,
     headers: Sequence[str] = (),
     cacert: Optional[Path] = None,
     progress: Optional[Callable[[int, int], Any]] = None,
@@ -71,6 +74,7 @@ def inspect(
         key: of a PyTorch checkpoint, the dict that has the tensors.
         stats: also the smallest, largest and mean element, the norm, and how many are NaN.
         headers_only: reads no data: no checksums.
+        threads: how many read and compute.
         headers, cacert, progress: as those of ``aggregate``.
 
     Returns:
@@ -87,6 +91,7 @@ def inspect(
         headers_only=headers_only,
         statistics=stats,
         http=ctypes.pointer(http_options(headers, cacert)),
+        threads=whole("threads", threads),
     )
     found = call(
         ("flmem_inspect", "flmem_report_inspect_json", "flmem_inspection_clear"),
@@ -104,6 +109,7 @@ def diff(
     *,
     key: Optional[str] = None,
     tolerance: float = 0,
+    threads: Optional[int] = None,
     headers: Sequence[str] = (),
     cacert: Optional[Path] = None,
     progress: Optional[Callable[[int, int], Any]] = None,
@@ -114,6 +120,7 @@ def diff(
         a, b: as the path of ``inspect``.
         key: of PyTorch checkpoints, the dict that has the tensors.
         tolerance: differences of elements up to this do not count in ``exceeding``.
+        threads: how many read and compute.
         headers, cacert, progress: as those of ``aggregate``.
 
     Returns:
@@ -127,6 +134,7 @@ def diff(
         key=path_bytes(key),
         tolerance=tolerance,
         http=ctypes.pointer(http_options(headers, cacert)),
+        threads=whole("threads", threads),
     )
     return call(
         ("flmem_compare", "flmem_report_compare_json", "flmem_comparison_clear"),
