@@ -70,6 +70,19 @@ def _single(bench, output, names):
             "copy of one": [bench.tools.plaincopy, "copy", output, names[0]]}
 
 
+def _reads(bench, names):
+    """Yields how long it takes to read one model, or two, with nothing to write."""
+    ways = {"inspect": ["inspect", names[0]], "inspect --stats": ["inspect", "--stats", names[0]],
+            "diff of different models": ["diff", "--tolerance", "1e300", *names[:2]]}
+    make_warm(names[:2])
+    for way, words in ways.items():
+        for threads in "1", "4":
+            stage.progress(f"averaging: {way}, {threads} threads")
+            timings = [bench.tools.time(bench.flmem, "aggregate", *words, "--threads", threads)
+                       for _ in range(bench.count(5))]
+            yield figures.of_values(f"{way}, {threads} thread{'s' * (threads != '1')}, warm", _seconds(timings), unit="s")
+
+
 def _one(bench, words, output):
     timing = bench.tools.time(*words, keep=True)
     os.unlink(output)
@@ -166,6 +179,7 @@ def average(bench):
                   for way, rows in _rounds(bench, folder, names, cold=False, commands=_single).items()}
         yield figures.ratio("convert: share of the plain copy's speed, warm", single["copy of one"],
                             single["convert"], limit=COPY_SHARE)
+        yield from _reads(bench, names)
         for way, rows in warm.items():
             yield figures.of_values(f"peak RSS of {way}", [t.peak_bytes / figures.MIB for t in rows],
                                     unit="MiB")
