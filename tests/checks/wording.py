@@ -4,6 +4,8 @@
 Checked are the strings and comments of sources in C, Python and the like, and all other text: documentation with its
 schemas, alert rules and dashboards, recipes, scripts, build files, tests in bats with their titles.
 """
+import bisect
+import itertools
 import os
 import re
 
@@ -112,6 +114,17 @@ def texts_of(name, source):
     return python_texts(source) if name.endswith(PYTHON) else doc_texts(source)
 
 
+def matches_of(found):
+    """Yields (offset of the text, offset within it, matched words, replacement). The texts of a file are searched
+    together, as a call takes longer than a text; no expression matches across what is between them."""
+    joined = "\0".join(text for _, text in found)
+    starts = list(itertools.accumulate((len(text) + 1 for _, text in found), initial=0))
+    for words, instead in WORDS:
+        for match in re.finditer(blanks(words), joined, re.I):
+            number = bisect.bisect(starts, match.start()) - 1
+            yield found[number][0], match.start() - starts[number], " ".join(match.group().split()), instead
+
+
 def main():
     top = tree.root()
     names = [n for n in tree.files(top) if is_read(n)]
@@ -120,13 +133,11 @@ def main():
         source = tree.text(top, name)
         found = texts_of(name, source)
         texts += len(found)
-        for offset, text in found:
-            for words, instead in WORDS:
-                for match in re.finditer(blanks(words), text, re.I):
-                    within = 0 if name.endswith(C_LIKE + PYTHON) else match.start()
-                    line = source.count("\n", 0, offset + within) + 1
-                    word = " ".join(match.group().split())
-                    findings.append(f"{name}:{line}: '{word}': write {instead}")
+        for offset, within, word, instead in matches_of(found):
+            if name.endswith(C_LIKE + PYTHON):
+                within = 0
+            line = source.count("\n", 0, offset + within) + 1
+            findings.append(f"{name}:{line}: '{word}': write {instead}")
     tree.finish(findings, len(names) if texts else 0)
 
 
