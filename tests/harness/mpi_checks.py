@@ -303,6 +303,7 @@ def await_second(program, output="/out.part"):
     ranks = {}
     while len(ranks) < 2 or not has_open(ranks[1], output):
         assert program.poll() is None, "it was too fast"
+        time.sleep(0.005)
         ranks = processes_of(program.pid)
     return ranks
 
