@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,7 +13,8 @@
 #include "base/text/text.h"
 #include "proc/process.h"
 
-#define LINK_MAX 64
+#define LINK_MAX	   64
+#define IOPRIO_WHO_PROCESS 1 /* linux/ioprio.h, which older systems do not have */
 
 static bool is_shared(pid_t one, pid_t other, int what)
 {
@@ -86,7 +88,10 @@ static bool has_same_scheduling(pid_t one, pid_t other)
 
 	CPU_ZERO(&mine);
 	CPU_ZERO(&theirs);
-	if (sched_getscheduler(one) != sched_getscheduler(other))
+	if (sched_getscheduler(one) != sched_getscheduler(other) ||
+	    getpriority(PRIO_PROCESS, (id_t)one) != getpriority(PRIO_PROCESS, (id_t)other) ||
+	    syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, one) !=
+		    syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, other))
 		return false;
 	/* With more processors than the set holds, both calls give EINVAL. */
 	if (sched_getaffinity(one, sizeof(mine), &mine) != 0 ||
@@ -108,6 +113,6 @@ const char *flmem_task_context_differs(const struct flmem_process *process, pid_
 	if (!has_same_namespaces(process, tid))
 		return "has different namespaces";
 	if (!has_same_scheduling(leader, tid))
-		return "has a different scheduling policy or affinity";
+		return "has a different scheduling policy, priority or affinity";
 	return NULL;
 }

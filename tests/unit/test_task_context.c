@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/text/buf.h"
@@ -183,6 +184,16 @@ static int change_class(void)
 	return sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
+static int change_priority(void)
+{
+	return setpriority(PRIO_PROCESS, 0, 5);
+}
+
+static int change_disk_priority(void)
+{
+	return (int)syscall(SYS_ioprio_set, 1L, 0L, 3L << 13 /* only if the disk is idle */);
+}
+
 static int change_processors(void)
 {
 	cpu_set_t set, one;
@@ -203,7 +214,7 @@ static int change_processors(void)
 #define FILES	   "has a separate descriptor table or working directory"
 #define IDENTITY   "has a different identity (ids, capabilities, umask or no_new_privs)"
 #define NAMESPACES "has different namespaces"
-#define SCHEDULING "has a different scheduling policy or affinity"
+#define SCHEDULING "has a different scheduling policy, priority or affinity"
 
 static const struct row rows[] = {
 	{"nothing", change_nothing, NULL},
@@ -225,6 +236,8 @@ static const struct row rows[] = {
 	{"PIDs of children", change_namespace_of_children, NAMESPACES},
 	{"clocks of children", change_clocks_of_children, NAMESPACES},
 	{"scheduling class", change_class, SCHEDULING},
+	{"priority", change_priority, SCHEDULING},
+	{"priority for disks", change_disk_priority, SCHEDULING},
 	{"processors", change_processors, SCHEDULING},
 };
 
