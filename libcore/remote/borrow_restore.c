@@ -69,10 +69,10 @@ int flmem_borrow_restore(struct flmem_borrow_state *borrow, pid_t tid)
 	const unsigned timeout_us = borrow->options->finish ? STOP_OWN_US : STOP_TIMEOUT_US;
 	struct flmem_thread_state now;
 
-	/* Without processor time for the second stop the thread restores itself. */
-	if ((!borrow->options->finish && !flmem_own_quota_lasts(&borrow->quota)) ||
-	    !flmem_quiet_stop_await_park(borrow->view->process, tid, &borrow->gadgets,
+	/* Without processor time for a second stop, the thread restores itself. */
+	if (!flmem_quiet_stop_await_park(borrow->view->process, tid, &borrow->gadgets,
 					 timeout_us) ||
+	    (!borrow->options->finish && !flmem_own_quota_lasts(&borrow->quota)) ||
 	    seize_parked(borrow, tid, &tracee) ||
 	    flmem_tracee_stop(&tracee, timeout_us) == FLMEM_TRACEE_EXEC)
 		return flmem_borrow_fail_lost(borrow);
