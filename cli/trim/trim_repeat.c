@@ -106,8 +106,7 @@ static void log_event(const struct flmem_repeat_event *event, void *data)
 
 static void print_repeat_event(const struct flmem_repeat_event *event, void *data)
 {
-	char *text =
-		event->kind == FLMEM_REPEAT_WAITING ? NULL : flmem_report_repeat_event_json(event);
+	char *text = flmem_report_repeat_event_json(event);
 
 	(void)data;
 	if (text)

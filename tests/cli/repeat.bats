@@ -219,6 +219,10 @@ sys.exit(at[2] - at[0] < 1000)' <"$OUT"
 	kill -TERM "$REPEATER"
 	await_end
 	[ "$ended" = 0 ]
+	repeat --pid "$VICTIM" --when 'rss > 900G' --every 50ms --json
+	wait_until 10 grep -q '"event":"waiting","reason":"the condition does not hold yet' "$OUT"
+	kill -TERM "$REPEATER"
+	await_end
 }
 
 @test "a signal ends it at once, and cleanly" {
