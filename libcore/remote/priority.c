@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "proc/host_facts.h"
+#include "proc/limits/cpu_quota.h"
 #include "proc/task.h"
 
 #define SPIN_US	  2000U
@@ -41,10 +42,17 @@ static void move_to_processor_of(const struct flmem_process *process, pid_t tid)
 }
 
 /*
- * Leaves classes in which the thread could lose its processor for long while it holds another one,
- * whatever its nice value: SCHED_IDLE, in which each thread that wakes up takes it, and those of
- * real-time threads, whose control group has a budget of processor time (cpu.rt_runtime_us).
+ * Returns true if the thread could lose its processor for long in its class, whatever its nice
+ * value: in SCHED_IDLE to each thread that wakes up, and in those of real-time threads when the
+ * budget of its control group is used up (cpu.rt_runtime_us).
  */
+static bool has_unsure_class(int policy)
+{
+	if (policy == SCHED_FIFO || policy == SCHED_RR)
+		return flmem_cpu_quota_limits_own_real_time();
+	return policy == SCHED_IDLE;
+}
+
 static void choose_usual_class(struct flmem_priority *priority)
 {
 	const struct sched_param usual = {0};
@@ -54,7 +62,7 @@ static void choose_usual_class(struct flmem_priority *priority)
 	kept = priority->policy & SCHED_RESET_ON_FORK;
 	own = priority->policy & ~SCHED_RESET_ON_FORK;
 	if (priority->policy < 0 || sched_getparam(0, &priority->parameters) ||
-	    (own != SCHED_IDLE && own != SCHED_FIFO && own != SCHED_RR))
+	    !has_unsure_class(own))
 		return;
 	priority->changed_class = sched_setscheduler(0, SCHED_OTHER | kept, &usual) == 0;
 	priority->is_last = own == SCHED_IDLE && !priority->changed_class;

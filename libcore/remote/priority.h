@@ -5,8 +5,9 @@
 /*
  * The scheduling of the calling thread while it holds a thread of another process: exact sleeps,
  * the processor that the held thread last ran on, and the highest priority there if the caller may
- * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. It is a
- * thread of the usual class meanwhile. A destructor restores all that.
+ * have it (CAP_SYS_NICE or RLIMIT_NICE), so that a busy machine does not prolong the hold. It is of
+ * the usual class meanwhile where its own one could cost it the processor. A destructor restores
+ * all that.
  *
  * The kernel wakes a thread on its last processor and first lets the running thread finish its
  * slice of 3 ms, each time. A caller that runs on this processor with the highest priority and

@@ -33,7 +33,13 @@ struct scheduling {
 
 /* The class that this thread seems to have, and whether it may leave it. */
 static int policy, real_time;
-static bool may_not_leave;
+static bool may_not_leave, has_budget;
+
+bool __wrap_flmem_cpu_quota_limits_own_real_time(void);
+bool __wrap_flmem_cpu_quota_limits_own_real_time(void)
+{
+	return has_budget;
+}
 
 int __wrap_sched_getscheduler(pid_t pid);
 int __wrap_sched_getscheduler(pid_t pid)
@@ -238,13 +244,15 @@ static void a_class_with_a_budget_is_left_meanwhile(void **state)
 
 	(void)state;
 	real_time = REAL_TIME;
+	assert_int_equal(raise_from(SCHED_FIFO, &is_last), SCHED_FIFO);
+	has_budget = true;
 	assert_int_equal(raise_from(SCHED_FIFO, &is_last), SCHED_OTHER);
 	assert_int_equal(real_time, REAL_TIME);
 	assert_int_equal(raise_from(SCHED_RR, &is_last), SCHED_OTHER);
 	may_not_leave = true;
 	assert_int_equal(raise_from(SCHED_RR, &is_last), SCHED_RR);
 	assert_false(is_last);
-	may_not_leave = false;
+	may_not_leave = has_budget = false;
 	policy = SCHED_OTHER;
 	real_time = 0;
 }

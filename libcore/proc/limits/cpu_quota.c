@@ -117,3 +117,12 @@ struct flmem_cpu_quota flmem_cpu_quota_read_own(void)
 		return (struct flmem_cpu_quota){.least_us = UINT64_MAX};
 	return flmem_cpu_quota_read(root, &own);
 }
+
+bool flmem_cpu_quota_limits_own_real_time(void)
+{
+	FLMEM_AUTO_CLOSE int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	FLMEM_AUTO_PROCESS struct flmem_process own = FLMEM_PROCESS_INIT;
+
+	return root < 0 || flmem_process_open(getpid(), &own, NULL) ||
+	       flmem_cpu_quota_limits_real_time(root, &own);
+}

@@ -29,4 +29,7 @@ struct flmem_cpu_quota flmem_cpu_quota_read_own(void);
  */
 bool flmem_cpu_quota_limits_real_time(int rootfd, const struct flmem_process *process);
 
+/* The same for the calling process; true, too, if that cannot be read. */
+bool flmem_cpu_quota_limits_own_real_time(void);
+
 #endif
