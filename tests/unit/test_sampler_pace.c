@@ -137,9 +137,9 @@ static void test_the_longest_interval_is_noted(void **state)
 	(void)state;
 	assert_int_equal(pace_of(100, 3), 3);
 	assert_int_equal(header.paced, 3);
-	header.interval_now_bytes = 512;
+	sampler_control.interval_bytes = 512;
 	assert_int_equal(sampler_pace_interval(), 512 << 3);
-	header.interval_now_bytes = FLMEM_PROFILE_INTERVAL_MAX;
+	sampler_control.interval_bytes = FLMEM_PROFILE_INTERVAL_MAX;
 	assert_int_equal(sampler_pace_interval(), FLMEM_PROFILE_INTERVAL_MAX);
 }
 
