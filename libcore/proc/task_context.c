@@ -15,6 +15,8 @@
 
 #define LINK_MAX	   64
 #define IOPRIO_WHO_PROCESS 1 /* linux/ioprio.h, which older systems do not have */
+#define IOPRIO_NONE_MAX	   0x1fff
+#define IOPRIO_USUAL	   0x4004 /* class 2, level 4 */
 
 static bool is_shared(pid_t one, pid_t other, int what)
 {
@@ -82,6 +84,17 @@ static bool has_same_namespaces(const struct flmem_process *process, pid_t tid)
 	return true;
 }
 
+/*
+ * Without a priority of its own, a thread shows another one before its first access to a disk than
+ * afterwards, in kernels before 6.0: class 0, or the usual class.
+ */
+static long disk_priority(pid_t tid)
+{
+	long priority = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, tid);
+
+	return priority >= 0 && priority <= IOPRIO_NONE_MAX ? IOPRIO_USUAL : priority;
+}
+
 static bool has_same_scheduling(pid_t one, pid_t other)
 {
 	cpu_set_t mine, theirs;
@@ -90,8 +103,7 @@ static bool has_same_scheduling(pid_t one, pid_t other)
 	CPU_ZERO(&theirs);
 	if (sched_getscheduler(one) != sched_getscheduler(other) ||
 	    getpriority(PRIO_PROCESS, (id_t)one) != getpriority(PRIO_PROCESS, (id_t)other) ||
-	    syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, one) !=
-		    syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, other))
+	    disk_priority(one) != disk_priority(other))
 		return false;
 	/* With more processors than the set holds, both calls give EINVAL. */
 	if (sched_getaffinity(one, sizeof(mine), &mine) != 0 ||

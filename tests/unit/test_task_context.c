@@ -194,6 +194,12 @@ static int change_disk_priority(void)
 	return (int)syscall(SYS_ioprio_set, 1L, 0L, 3L << 13 /* only if the disk is idle */);
 }
 
+/* As older kernels show a thread that has not used a disk yet. */
+static int name_usual_disk_priority(void)
+{
+	return (int)syscall(SYS_ioprio_set, 1L, 0L, (2L << 13) + 4);
+}
+
 static int change_processors(void)
 {
 	cpu_set_t set, one;
@@ -238,6 +244,7 @@ static const struct row rows[] = {
 	{"scheduling class", change_class, SCHEDULING},
 	{"priority", change_priority, SCHEDULING},
 	{"priority for disks", change_disk_priority, SCHEDULING},
+	{"usual priority for disks", name_usual_disk_priority, NULL},
 	{"processors", change_processors, SCHEDULING},
 };
 
