@@ -439,6 +439,9 @@ static const struct {
 	{"get_ipython().run_cell('R(client_memory_gc_rounds=0)')", "NVF-IMPORTED-BY-NAME", 1},
 	{"get_ipython().run_line_magic('time', 'FedAvgRecipe()')", "NVF-IMPORTED-BY-NAME", 1},
 	{"get_ipython().run_cell('x = 1')", "NVF-IMPORTED-BY-NAME", 0},
+	{"get_ipython().ex('R(client_memory_gc_rounds=0)')", "NVF-IMPORTED-BY-NAME", 1},
+	{"InteractiveConsole().push('R(client_memory_gc_rounds=0)')", "NVF-IMPORTED-BY-NAME", 1},
+	{"client.push('nvflare.safetensors')", "NVF-IMPORTED-BY-NAME", 0},
 	{"%matplotlib inline\\nR(client_memory_gc_rounds=0)", "NVF-CLI-GC-OFF", 1},
 };
 

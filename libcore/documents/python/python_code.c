@@ -11,6 +11,9 @@ void flmem_python_code_start(struct flmem_python_code_search *search,
 {
 	flmem_python_start(&search->reader, source, 0);
 	search->earlier = search->reader.before;
+	search->has_interpreter = strstr(source->text, "get_ipython") ||
+				  strstr(source->text, "IPython") ||
+				  strstr(source->text, "Interactive");
 }
 
 static void advance_code(struct flmem_python_code_search *search)
@@ -60,21 +63,15 @@ static bool is_plain_argument(struct flmem_python_reader ahead)
 /* Whether a method of IPython or of an interpreter runs code; the code is its last argument. */
 static bool is_runner(const struct flmem_python_code_search *search)
 {
-	static const char *const names[] = {"run_cell",
-					    "run_cell_async",
-					    "run_code",
-					    "run_line_magic",
-					    "run_cell_magic",
-					    "runsource",
-					    "runcode",
-					    "push",
-					    "ex",
-					    "ev",
-					    "magic",
-					    NULL};
+	static const char *const names[] = {
+		"run_cell",	  "run_cell_async", "run_code", "run_line_magic",
+		"run_cell_magic", "runsource",	    "runcode",	NULL};
+	/* Queues, clients and databases have methods of these names, too. */
+	static const char *const others[] = {"push", "ex", "ev", "magic", NULL};
 
 	return flmem_python_is(&search->reader.before, ".") &&
-	       flmem_python_is_any(&search->reader.word, names);
+	       (flmem_python_is_any(&search->reader.word, names) ||
+		(search->has_interpreter && flmem_python_is_any(&search->reader.word, others)));
 }
 
 /* Goes to the last argument of the form "NAME, " or "literal, " at the reader. */

@@ -18,6 +18,7 @@ struct flmem_python_code {
 struct flmem_python_code_search {
 	struct flmem_python_reader reader;
 	struct flmem_python_word earlier; /* the word before reader.before */
+	bool has_interpreter;		  /* the source names one: IPython, InteractiveConsole */
 };
 
 /* Starts a search at the first word of the source. */
