@@ -135,6 +135,7 @@ static void lead_work(struct work_pool *pool)
 		}
 		report_done(pool);
 	}
+	report_done(pool); /* what others did during the last report */
 	pthread_cond_broadcast(&pool->joined_more);
 	pthread_mutex_unlock(&pool->lock);
 }
