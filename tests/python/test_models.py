@@ -101,9 +101,9 @@ class Models(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.folder)), ["model"])
 
     def every_call(self, progress):
-        """Interrupts the work on a model that takes a while."""
+        """Interrupts the work on a model that takes several times longer than a first report."""
         large = self.path("large")
-        write_hole(large, 1 << 28)
+        write_hole(large, 1 << 30)
         return (
             lambda: flmem.inspect(large, stats=True, progress=progress),
             lambda: flmem.diff(large, large, progress=progress),
@@ -143,14 +143,12 @@ class Models(unittest.TestCase):
             ran.set()
 
         def progress(_done, _total):
-            if called.is_set():  # the thread ran all the time between two calls
-                return not ran.is_set()
             called.set()
-            return True
+            return not ran.is_set()
         for call in self.every_call(progress):
             called.clear()
             ran.clear()
-            thread = threading.Thread(target=other)
+            thread = threading.Thread(target=other, daemon=True)
             thread.start()
             with self.assertRaises(OSError):
                 call()
