@@ -55,7 +55,8 @@ static int begin_reading(struct flmem_recording *r, const char *name, struct flm
 	fill_window(r);
 	if (flmem_block_may_begin(r->bytes.data, r->bytes.length))
 		return 0;
-	return flmem_error_set(err, FLMEM_EUSAGE, 0, "'%s' is not a recording", name);
+	return flmem_error_set(err, FLMEM_EUSAGE, 0,
+			       "'%s' is not a recording of flmem watch --record", name);
 }
 
 bool flmem_recording_is_one(const char *path)

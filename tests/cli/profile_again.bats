@@ -201,7 +201,7 @@ time.sleep(1000)"; true'
 	child=$(pgrep -P "$VICTIM")
 	flmem profile attach --pid "$VICTIM" -o "$PROFILE"
 	kill "$child"
-	assert_error 5 "has no CPython.*; process $child, below process $VICTIM, has more memory \([0-9.]+ MiB resident\): to sample that one"
+	assert_error 5 "has no CPython, .*; start the program with flmem profile run; process $child, below process $VICTIM, has more memory \([0-9.]+ MiB resident\): to sample that one"
 }
 
 @test "profile round refuses a copy, from which nobody reads it" {

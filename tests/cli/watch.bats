@@ -448,7 +448,7 @@ print(1 < len(processes) <= 257, all(p["ended"] for p in processes))' "$out"
 	assert_error 2 'cannot read the recording'
 	echo hello >"$rec"
 	flmem watch --replay "$rec"
-	assert_error 2 'is not a recording'
+	assert_error 2 'is not a recording of flmem watch --record'
 	flmem watch --pid $$ --record "$rec" --duration 100ms
 	assert_error 2 'is not a recording and is not changed'
 	[ "$(cat "$rec")" = hello ]

@@ -210,8 +210,8 @@ static int check_attachable(const struct attach_attempt *attempt,
 			flmem_cpython_find(&target->view, &(struct flmem_cpython){0}), err);
 	if (!flmem_cpython_find(&target->view, &python))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
-				       "process %d has no CPython, which loads the sampler; start "
-				       "it with: flmem profile run",
+				       "process %d has no CPython, through which the sampler is "
+				       "loaded; start the program with flmem profile run",
 				       (int)attempt->pid);
 	if (!flmem_modules_lookup(&target->modules, "gnu_get_libc_version", NULL))
 		return flmem_error_set(err, FLMEM_EUNSUPPORTED, 0,
