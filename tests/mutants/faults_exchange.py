@@ -186,6 +186,8 @@ FAULTS = (
           "writing a copied state in the background", ("cli.exchange_power/put together",)),
     Fault("last-pieces-unreported", "libcore/ops/aggregate/ordered_work.c", "\treport_done(pool); /* what", "\t/* what",
           "the progress of pieces that other threads end last", ("unit.test_ordered_work",)),
+    Fault("stopped-again", "libcore/ops/aggregate/ordered_work.c", "\tif (pool->rc)\n\t\treturn;\n\tpool->bytes = 0;", "\tpool->bytes = 0;",
+          "asking once whether to stop", ("unit.test_ordered_work",)),
     Fault("joined-out-of-order", "libcore/ops/aggregate/ordered_work.c", "pool->slots[pool->joined % SLOTS].done;", "1;",
           "joining the pieces in their order", ("cli.aggregate_inspect/number of threads",)),
     Fault("norm-of-last-part", "libcore/aggregate/statistics.c", "s->squares += ldexp(added.squares, 2 * (added.exponent - s->exponent));",

@@ -90,13 +90,18 @@ static bool work_on_next(struct work_pool *pool, void *room)
 	return true;
 }
 
-/* Reports what was done since the last time. Only the calling thread does. */
+/*
+ * Reports what was done since the last time. Only the calling thread does, and not after the
+ * callback has stopped the work.
+ */
 static void report_done(struct work_pool *pool)
 {
 	uint64_t bytes = pool->bytes;
 	struct flmem_error error = {0};
 	int rc;
 
+	if (pool->rc)
+		return;
 	pool->bytes = 0;
 	pthread_mutex_unlock(&pool->lock);
 	rc = flmem_progress_meter_add(pool->work->meter, bytes, &error);
