@@ -30,9 +30,6 @@ MPIRUN = ["mpirun", "--oversubscribe"]
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": "/tmp",
                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                "OMPI_MCA_btl_vader_backing_directory": os.environ.get("BATS_TEST_TMPDIR", os.getcwd())}
-PATIENT = os.path.join(os.environ.get("FLMEM_VICTIMS", ""), "..", "harness", "patient_yield.so")
-if os.path.exists(PATIENT):
-    ENVIRONMENT["LD_PRELOAD"] = os.path.abspath(PATIENT)
 # Half the time of a start is spent on devices of clusters; the checks left() and namespaces() let
 # Open MPI choose.
 if sys.argv[2] not in ("left", "namespaces"):
