@@ -18,8 +18,6 @@
 #define BLOCK_ELEMENTS	  UINT64_C(32768)
 #define ROW_ELEMENTS	  ((size_t)8192)
 #define ELEMENT_BYTES_MAX 8U
-/* Models of fewer bytes are read by one thread, which takes less time than to start another. */
-#define SHARED_BYTES (UINT64_C(4) << 20)
 
 /* Two tensors of the same name, or a tensor that only one model has. */
 struct compared_pair {
@@ -406,7 +404,6 @@ static int join_compared(void *context, const void *compared, struct flmem_error
 
 static int compare_all(struct compare_run *run, struct flmem_error *err)
 {
-	bool remote = run->inputs[0].http || run->inputs[1].http;
 	const struct flmem_ordered_work work = {
 		.take = take_compared,
 		.work = compare_piece,
@@ -414,10 +411,9 @@ static int compare_all(struct compare_run *run, struct flmem_error *err)
 		.context = run,
 		.piece_size = sizeof(struct compared_piece),
 		.room_bytes = sizeof(struct compare_room),
-		/* Streams from a server arrive in their order, for one reader. */
-		.threads = remote || run->meter.total_bytes < SHARED_BYTES
-				   ? 1
-				   : flmem_threads_count(run->request->threads),
+		.threads =
+			flmem_threads_count_readers(run->request->threads, run->meter.total_bytes,
+						    run->inputs[0].http || run->inputs[1].http),
 		.meter = &run->meter,
 	};
 

@@ -22,8 +22,6 @@
 #define PIECE_BYTES  (UINT64_C(1) << 20) /* bytes of a tensor that one thread reads at a time */
 #define BLOCK_BYTES  (UINT64_C(256) << 10)
 #define ROW_ELEMENTS ((size_t)8192)
-/* Models of fewer bytes are read by one thread, which takes less time than to start another. */
-#define SHARED_BYTES (UINT64_C(4) << 20)
 
 /* Place of the next piece: tensors by their order, and between them the rest of each file. */
 struct inspected_place {
@@ -320,14 +318,6 @@ static int join_inspected(void *context, const void *inspected, struct flmem_err
 	return 0;
 }
 
-/* Streams from a server arrive in their order, for one reader. */
-static unsigned count_readers(const struct inspection_run *run)
-{
-	if (run->meter.total_bytes < SHARED_BYTES || run->input.http)
-		return 1;
-	return flmem_threads_count(run->request->threads);
-}
-
 static int inspect_data(struct inspection_run *run, struct flmem_error *err)
 {
 	const struct flmem_ordered_work work = {
@@ -337,7 +327,8 @@ static int inspect_data(struct inspection_run *run, struct flmem_error *err)
 		.context = run,
 		.piece_size = sizeof(struct inspected_piece),
 		.room_bytes = sizeof(struct inspected_room),
-		.threads = count_readers(run),
+		.threads = flmem_threads_count_readers(run->request->threads,
+						       run->meter.total_bytes, run->input.http),
 		.meter = &run->meter,
 	};
 

@@ -177,7 +177,6 @@ static bool is_client_module(const char *path)
 	return strcmp(path, "nvflare.client") == 0 || strcmp(path, "nvflare.client.api") == 0;
 }
 
-/* Reports send, or a module that has it, that is passed on: how it is called is not known. */
 /* Reports send.__defaults__ = (False,) and the like. */
 static void send_changed(struct flmem_check *check)
 {
@@ -200,12 +199,12 @@ static void send_changed(struct flmem_check *check)
 	}
 }
 
+/* Reports send, or a module that has it, that is passed on: how it is called is not known. */
 static void send_passed_on(struct flmem_check *check)
 {
 	const struct flmem_node *n = flmem_node_first(flmem_node_get(check->subject, "values"));
 
 	send_changed(check);
-
 	for (; n; n = n->next) {
 		bool module = is_client_module(n->text);
 
